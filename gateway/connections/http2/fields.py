@@ -1,0 +1,31 @@
+"""Header fields as the HPACK decoder yields them: each is checked once, when its bytes are read.
+
+A field that a client refers to by its index was checked when it entered the table, so the head of a usual request
+costs no further checks of characters. The rules are RFC 9113, sections 8.2 and 8.3.
+"""
+
+from __future__ import annotations
+
+# Name, value, size as RFC 9113 counts it in a header list, and whether a request may contain the field.
+Field = tuple[bytes, bytes, int, bool]
+
+OVERHEAD = 32  # RFC 7541, section 4.1, and RFC 9113, section 6.5.2
+PSEUDO_HEADERS = frozenset((b":method", b":scheme", b":authority", b":path", b":protocol"))
+
+_SPACE = ord(" ")
+_VISIBLE = bytes(range(0x21, 0x7F))
+_NAME = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+# HTTP/1.1's parser refuses the same control characters.
+_VALUE = b"\t " + _VISIBLE + bytes(range(0x80, 0x100))
+
+
+def checked(name: bytes, value: bytes) -> Field:
+    return name, value, len(name) + len(value) + OVERHEAD, _allowed(name, value)
+
+
+def _allowed(name: bytes, value: bytes) -> bool:
+    if name[:1] == b":":
+        return name in PSEUDO_HEADERS and not value.translate(None, _VISIBLE)
+    if not name or name.translate(None, _NAME):
+        return False
+    return not value or (value[0] > _SPACE < value[-1] and not value.translate(None, _VALUE))

@@ -1,0 +1,164 @@
+"""Decodes the header blocks of one HTTP/2 connection (RFC 7541).
+
+`RequestHeads` calls it, with every block that the peer sends, in order: a block that is skipped leaves the table out of
+step. Of the `hpack` package only the Huffman decoder is used; its Decoder takes five times as long, and ends at a list
+that is too large, where we must go on (docs/decisions has the figures).
+
+The work is proportional to the bytes of the block, whatever they refer to, and a list that exceeds its limit is not
+stored. `generation` increases with every change of the dynamic table: between two equal numbers, equal blocks that
+change nothing decode to equal fields.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hpack.exceptions import HPACKDecodingError
+from hpack.huffman_table import decode_huffman
+from hpack.table import HeaderTable
+
+from gateway.connections.http2.fields import Field, checked
+
+TABLE_SIZE = 4096  # SETTINGS_HEADER_TABLE_SIZE: its default
+
+# The index of RFC 7541, appendix A, starts at 1.
+_STATIC: tuple[Field, ...] = tuple(checked(*pair) for pair in ((b"", b""), *HeaderTable.STATIC_TABLE))
+_LAST_STATIC = len(_STATIC) - 1
+
+# Bytes of an integer after its prefix: the largest value, 2**35, is beyond anything that a block can refer to.
+_INTEGER_BYTES = 5
+
+# All connections share this cache, as thousands of them send the same names and values. Its strings are short, so
+# that it stays below 1 MB whatever clients send.
+_SHORT = 128
+_short_huffman = lru_cache(maxsize=1024)(decode_huffman)
+
+
+class CompressionError(Exception):
+    """The block cannot be decoded: connection error COMPRESSION_ERROR."""
+
+
+class Decoder:
+    __slots__ = ("_capacity", "_list_limit", "_size", "_table", "generation")
+
+    def __init__(self, list_limit: int) -> None:
+        self.generation = 0
+        self._list_limit = list_limit
+        self._capacity = TABLE_SIZE
+        self._size = 0
+        self._table: list[Field] = []  # the newest entry, which has the lowest index, is the last one
+
+    def decode(self, block: bytes) -> list[Field] | None:
+        """Return the fields of a block, or None if the list is larger than the limit. CompressionError."""
+        try:
+            return self._decode(block)
+        except IndexError:
+            raise CompressionError(
+                "the block is truncated, or refers to an entry that is not there"
+            ) from None
+        except HPACKDecodingError as error:
+            raise CompressionError(str(error)) from None
+
+    def _decode(self, block: bytes) -> list[Field] | None:
+        fields: list[Field] = []
+        room, table = self._list_limit, self._table
+        at, end = self._update_size(block), len(block)
+        while at < end:
+            first = block[at]
+            at += 1
+            if first >= 0x80:
+                index = first & 0x7F
+                if index == 0x7F:
+                    index, at = _integer(block, at, 0x7F)
+                # As in `_entry`, without the call.
+                field = table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
+                if not index:
+                    raise CompressionError("index 0 is not used")
+            else:
+                field, at = self._literal(block, at, first)
+            room -= field[2]
+            if room >= 0:
+                fields.append(field)
+        return fields if room >= 0 else None
+
+    def _update_size(self, block: bytes) -> int:
+        """Apply the table size updates at the start of a block, and return where its fields begin."""
+        at = 0
+        while at < len(block) and block[at] & 0xE0 == 0x20:
+            size, at = block[at] & 0x1F, at + 1
+            if size == 0x1F:
+                size, at = _integer(block, at, 0x1F)
+            if size > TABLE_SIZE:
+                raise CompressionError(f"a table size update exceeds {TABLE_SIZE}")
+            if size != self._capacity:
+                self.generation += 1
+                self._capacity = size
+                self._evict(0)
+        return at
+
+    def _literal(self, block: bytes, at: int, first: int) -> tuple[Field, int]:
+        if 0x20 <= first < 0x40:
+            raise CompressionError("a table size update follows a field")
+        mask = 0x3F if first >= 0x40 else 0x0F
+        index = first & mask
+        if index == mask:
+            index, at = _integer(block, at, mask)
+        if index:
+            name = self._entry(index)[0]
+        else:
+            name, at = _string(block, at, cached=True)
+        # A value that the client marks as never indexed, because it is secret, is kept in no cache.
+        value, at = _string(block, at, cached=first & 0xF0 != 0x10)
+        field = checked(name, value)
+        if first >= 0x40:
+            self._insert(field)
+        return field, at
+
+    def _entry(self, index: int) -> Field:
+        return self._table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
+
+    def _insert(self, field: Field) -> None:
+        """Insert as the newest entry; one that is larger than the table empties it."""
+        size = field[2]
+        self.generation += 1
+        if self._size + size > self._capacity:
+            self._evict(size)
+        if size <= self._capacity:
+            self._table.append(field)
+            self._size += size
+
+    def _evict(self, room: int) -> None:
+        """Remove the oldest entries until the others leave this much room."""
+        count, size, table = 0, self._size, self._table
+        while count < len(table) and size + room > self._capacity:
+            size -= table[count][2]
+            count += 1
+        del table[:count]
+        self._size = size
+
+
+def _integer(block: bytes, at: int, prefix: int) -> tuple[int, int]:
+    """Return an integer that continues after its prefix, and where it ends (RFC 7541, section 5.1)."""
+    number = prefix
+    for shift in range(0, 7 * _INTEGER_BYTES, 7):
+        byte = block[at]
+        at += 1
+        number += (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+    raise CompressionError("an integer is too long")
+
+
+def _string(block: bytes, at: int, *, cached: bool) -> tuple[bytes, int]:
+    first = block[at]
+    at += 1
+    length = first & 0x7F
+    if length == 0x7F:
+        length, at = _integer(block, at, 0x7F)
+    end = at + length
+    if end > len(block):
+        raise CompressionError("the block is truncated")
+    text = block[at:end]
+    if first < 0x80:
+        return text, end
+    return (_short_huffman if cached and length <= _SHORT else decode_huffman)(text), end

@@ -1,0 +1,228 @@
+"""Header blocks of one HTTP/2 connection become request heads: method, target and headers, checked.
+
+The connection passes every block that the peer sends, in order. What breaks a rule of RFC 9113, section 8, is
+`Malformed` and ends the stream; what HTTP/1.1 would refuse with a response (`parser`) has the same `fault` here.
+
+Clients repeat their blocks byte by byte once the dynamic table contains their headers, so heads are cached by block. A
+cached block is valid as long as the table does not change: a block that changes it is not cached, and empties the
+cache. Callers copy `headers` before they change or pass on what a handler may change.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gateway.connections.http2.fields import Field
+from gateway.connections.http2.hpack import Decoder
+from gateway.connections.limits import Limits
+from gateway.connections.parser import Fault
+
+# An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
+_CACHED_BLOCKS = 16
+_CACHED_BLOCK_SIZE = 2048
+
+_METHODS = {
+    name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
+}
+_TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_AUTHORITY = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%!$&'()*+,;=:[]"
+_LENGTH = re.compile(rb"[0-9]{1,19}")
+_COLON, _SLASH = b":/"
+
+# RFC 9113, section 8.2.2.
+_CONNECTION_SPECIFIC = frozenset(
+    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
+)
+_CHECKED = _CONNECTION_SPECIFIC | {b"te", b"content-length", b"expect"}
+
+_METHOD_NOT_ALLOWED = "the server does not allow this method on the requested resource"
+_NO_WEBSOCKET = "the server does not support extended CONNECT: it serves WebSockets over HTTP/1.1"
+
+
+class Malformed(Exception):
+    """The request breaks a rule of RFC 9113, section 8: stream error PROTOCOL_ERROR."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    method: str
+    path: str  # as sent: percent-encoded, without the query
+    query: str  # as sent, without the question mark
+    headers: dict[bytes, bytes]  # repeated ones are joined; contains host, whichever way it was sent
+    repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value; cookies never
+    content_length: int = -1  # -1: not sent
+    expects_continue: bool = False  # the client may wait for 100 before it sends the body
+    fault: Fault | None = None  # refuse the request with this; the rest may then be incomplete
+
+
+class RequestHeads:
+    __slots__ = ("_cache", "_decoder", "_limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._decoder = Decoder(limits.head)
+        self._cache: dict[bytes, RequestHead] = {}
+
+    def request(self, block: bytes) -> RequestHead:
+        """Return the head of a request. Malformed, CompressionError."""
+        head = self._cache.get(block)
+        return self._decoded(block) if head is None else head
+
+    def trailers(self, block: bytes) -> None:
+        """Decode a block whose fields nobody reads. Malformed, CompressionError."""
+        for name, _, _, allowed in self._fields(block) or ():
+            if not allowed or name[0] == _COLON or name in _CONNECTION_SPECIFIC:
+                raise Malformed(f"a trailer must not contain {name!r}")
+
+    def _decoded(self, block: bytes) -> RequestHead:
+        decoder, cache = self._decoder, self._cache
+        generation = decoder.generation
+        fields = self._fields(block)
+        if fields is None:
+            return _refused(431, f"Request header fields too large: limit is {self._limits.head} bytes")
+        head = _head(fields, self._limits)
+        if decoder.generation == generation and len(block) <= _CACHED_BLOCK_SIZE:
+            if len(cache) >= _CACHED_BLOCKS:
+                del cache[next(iter(cache))]
+            cache[block] = head
+        return head
+
+    def _fields(self, block: bytes) -> list[Field] | None:
+        decoder = self._decoder
+        generation = decoder.generation
+        fields = decoder.decode(block)
+        if decoder.generation != generation and self._cache:
+            self._cache.clear()
+        return fields
+
+
+def _refused(status: int, message: str, method: str = "") -> RequestHead:
+    return RequestHead(method, "", "", {}, None, fault=Fault(status, message))
+
+
+def _head(fields: list[Field], limits: Limits) -> RequestHead:
+    if len(fields) > limits.headers and sum(name[:1] != b":" for name, *_ in fields) > limits.headers:
+        return _refused(431, f"Request header fields too large: limit is {limits.headers} fields")
+    pseudo: dict[bytes, bytes] = {}
+    headers: dict[bytes, bytes] = {}
+    repeated: dict[bytes, list[bytes]] = {}
+    for name, value, _, allowed in fields:
+        if not allowed:
+            raise Malformed(f"the request must not contain {name!r} with such a value")
+        if name[0] == _COLON:
+            if headers or name in pseudo:
+                raise Malformed(f"{name!r} is repeated, or follows a header")
+            pseudo[name] = value
+        elif name in headers:
+            repeated.setdefault(name, [headers[name]]).append(value)
+        else:
+            headers[name] = value
+    if repeated:
+        _join(headers, repeated)
+    return _request_head(pseudo, headers, repeated or None, limits)
+
+
+def _join(headers: dict[bytes, bytes], repeated: dict[bytes, list[bytes]]) -> None:
+    cookies = repeated.pop(b"cookie", None)
+    if cookies is not None:  # clients split one header for better compression (RFC 9113, section 8.2.3)
+        headers[b"cookie"] = b"; ".join(cookies)
+    for name, values in repeated.items():
+        headers[name] = b", ".join(values)
+    lengths = repeated.get(b"content-length")
+    if lengths is not None and len(set(lengths)) == 1:
+        del repeated[b"content-length"]
+        headers[b"content-length"] = lengths[0]
+
+
+def _request_head(
+    pseudo: dict[bytes, bytes],
+    headers: dict[bytes, bytes],
+    repeated: dict[bytes, list[bytes]] | None,
+    limits: Limits,
+) -> RequestHead:
+    method = _METHODS.get(pseudo.get(b":method", b""))
+    target = pseudo.get(b":path")
+    if method is None or b":protocol" in pseudo:
+        return _odd_method(pseudo)
+    if not target or not pseudo.get(b":scheme"):
+        raise Malformed("the request has no :path or no :scheme")
+    if target[0] != _SLASH and not (target == b"*" and method == "OPTIONS"):
+        raise Malformed("the :path does not start with a slash")
+    fault = _target_fault(target, limits)
+    fault = _set_host(headers, pseudo.get(b":authority"), repeated) or fault
+    length, expects_continue = -1, False
+    if not _CHECKED.isdisjoint(headers):
+        _check_connection_headers(headers)
+        length = _content_length(headers)
+        expects_continue = b"expect" in headers
+        fault = fault or _body_fault(length, headers, limits)
+    path, _, query = target.decode("ascii").partition("?")
+    return RequestHead(method, path, query, headers, repeated, length, expects_continue, fault)
+
+
+def _odd_method(pseudo: dict[bytes, bytes]) -> RequestHead:
+    """Refuse what is no method of ours: CONNECT, which has pseudo-headers of its own (RFC 9113, 8.5), and others."""
+    method = pseudo.get(b":method", b"")
+    complete = bool(pseudo.get(b":path")) and bool(pseudo.get(b":scheme"))
+    if b":protocol" in pseudo:
+        if method == b"CONNECT" and complete:
+            return _refused(501, _NO_WEBSOCKET, "CONNECT")
+        raise Malformed(":protocol belongs to a CONNECT with :path and :scheme")
+    if method == b"CONNECT":
+        if b":path" in pseudo or b":scheme" in pseudo or not pseudo.get(b":authority"):
+            raise Malformed("a CONNECT has an :authority, no :path and no :scheme")
+    elif not complete or _TOKEN.fullmatch(method) is None:
+        raise Malformed("the :method is no token, or :path or :scheme is missing")
+    return _refused(405, _METHOD_NOT_ALLOWED, method.decode("ascii"))
+
+
+def _target_fault(target: bytes, limits: Limits) -> Fault | None:
+    if len(target) > limits.target:
+        return Fault(414, f"Request URI too long: limit is {limits.target} bytes")
+    if b"#" in target:
+        return Fault(400, "the request target has a fragment")
+    return None
+
+
+def _set_host(
+    headers: dict[bytes, bytes], authority: bytes | None, repeated: dict[bytes, list[bytes]] | None
+) -> Fault | None:
+    """Make :authority and Host one header; both may be sent if they agree (RFC 9113, section 8.3.1)."""
+    host = headers.get(b"host")
+    if repeated is not None and b"host" in repeated:
+        return Fault(400, "the request has more than one Host header")
+    if host is None:
+        host = authority or b""
+    elif authority is not None and authority.lower() != host.lower():
+        raise Malformed(":authority and Host differ")
+    if not host:
+        return Fault(400, "the request has no Host header")
+    if host.translate(None, _AUTHORITY):
+        raise Malformed("the host has characters that no host has, or user information")
+    headers[b"host"] = host
+    return None
+
+
+def _check_connection_headers(headers: dict[bytes, bytes]) -> None:
+    if not _CONNECTION_SPECIFIC.isdisjoint(headers):
+        raise Malformed("the request has a header that belongs to HTTP/1.1 connections")
+    if headers.get(b"te", b"trailers").lower() != b"trailers":
+        raise Malformed("TE is other than trailers")
+
+
+def _content_length(headers: dict[bytes, bytes]) -> int:
+    length = headers.get(b"content-length")
+    if length is None:
+        return -1
+    if _LENGTH.fullmatch(length) is None:
+        raise Malformed("Content-Length is not one number")
+    return int(length)
+
+
+def _body_fault(length: int, headers: dict[bytes, bytes], limits: Limits) -> Fault | None:
+    if length > limits.body:
+        return Fault(413, f"Request entity too large: limit is {limits.body}")
+    if headers.get(b"expect", b"100-continue").lower() != b"100-continue":
+        return Fault(417, "Expectation failed: 100-continue is the only one")
+    return None
