@@ -230,7 +230,7 @@ class Http1Connection:
             transport.deadline = self._server.now + limits.head_seconds
         if parser.in_body:
             self._body_began = self._body_began or self._server.now
-            transport.deadline = limits.transfer_deadline(self._body_began, parser.received)
+            transport.deadline = limits.transfer_deadline(self._body_began, parser.received, self._server.now)
         if parser.expects_continue:
             parser.expects_continue = False
             await transport.send(CONTINUE)

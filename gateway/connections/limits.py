@@ -3,15 +3,20 @@
 `Server` takes one `Limits`; no other module of the gateway contains such a number. Times are in seconds of trio's
 clock. A watchdog checks them once a second (`TICK`), so each may be exceeded by that much: one check of all
 connections costs less than a cancel scope per read, which every request would pay for.
+
+A stopping server replaces its limits by those of `draining()`, and checks them every `DRAIN_TICK`: it waits for
+handlers, and for peers only as long as bytes move.
 """
 
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 KIB = 1024
 TICK = 1.0
+DRAIN_TICK = 0.25
 
 
 def affordable_connections() -> int:
@@ -40,10 +45,28 @@ class Limits:
     min_bytes_per_second: int = 16 * KIB
     # How long the rest of a refused request is read and discarded, so that a reset does not destroy the response.
     linger_seconds: float = 2.0
+    # A transfer that moves no byte for this long ends; only a stopping server is so strict.
+    stall_seconds: float = inf
+    # What a stopping server waits for a silent peer: in a handshake, a request or a response. With the linger after a
+    # refusal it is well below 5 s, and a peer on a bad network can still repeat a lost packet.
+    drain_seconds: float = 2.0
+    drain_linger_seconds: float = 1.0
 
     connections: int = field(default_factory=affordable_connections)
     streams: int = 250  # HTTP/2 requests handled at once on one connection
 
-    def transfer_deadline(self, started: float, done: int) -> float:
-        """Return when a transfer that began at `started` and has moved `done` bytes is too slow."""
-        return started + self.transfer_seconds + done / self.min_bytes_per_second
+    def transfer_deadline(self, started: float, done: int, now: float = inf) -> float:
+        """Return when a transfer that began at `started` and has moved `done` bytes, the last one now, is too slow."""
+        return min(
+            started + self.transfer_seconds + done / self.min_bytes_per_second, now + self.stall_seconds
+        )
+
+    def draining(self) -> Limits:
+        """Return the limits of a stopping server."""
+        return replace(
+            self,
+            handshake_seconds=min(self.handshake_seconds, self.drain_seconds),
+            head_seconds=min(self.head_seconds, self.drain_seconds),
+            stall_seconds=min(self.stall_seconds, self.drain_seconds),
+            linger_seconds=min(self.linger_seconds, self.drain_linger_seconds),
+        )

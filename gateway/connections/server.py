@@ -2,7 +2,8 @@
 
 `compose` creates one `Server` and runs `serve`. HTTP/1.1 is ours (`http1`); HTTP/2 is Hypercorn's (`http2`).
 One watchdog enforces the time limits of all connections. When the server stops, it accepts no more, closes idle
-connections at once, completes requests in progress within `grace`, and only then aborts the rest.
+connections at once, completes requests in progress within `grace`, and only then aborts the rest. A connection on
+which only its peer is awaited ends within seconds (`Limits.draining`).
 """
 
 from __future__ import annotations
@@ -77,16 +78,13 @@ class Server:
                 listener.sock.close()
 
     async def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
-        self._state.draining = True
+        self._state.begin_drain()
         for listener in listeners:
             # The kernel has accepted these already: closing the listener first would reset them.
             with suppress(Exhausted):
                 for sock in listener.accept(BACKLOG):
                     self._start(sock, listener.tls, connections)
             listener.sock.close()
-        for transport in self._state.transports:
-            if transport.idle:
-                transport.interrupt()
         await self._context.terminated.set()
 
     async def _abort_after_grace(self, grace: float, connections: trio.CancelScope) -> None:
@@ -168,13 +166,13 @@ class Server:
             pass
 
     async def _run_watchdog(self) -> None:
-        """Check the deadlines of all connections once a second, while there are any."""
+        """Check the deadlines of all connections once a second, more often in a drain, while there are any."""
         ending: list[tuple[float, Transport]] = []
         while True:
             if not self._state.transports:
                 self._accepted = trio.Event()
                 await self._accepted.wait()
-            tick = trio.current_time() + TICK
+            tick = trio.current_time() + self._state.period
             for deadline, transport in ending:
                 await trio.sleep_until(deadline)
                 if transport.streaming and transport.deadline <= trio.current_time():

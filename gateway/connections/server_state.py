@@ -15,7 +15,7 @@ from operator import itemgetter
 import trio
 
 from gateway.connections.heads import CLOSE, Heads
-from gateway.connections.limits import TICK, Limits
+from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.transport import Transport
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
@@ -101,10 +101,23 @@ class ServerState:
         self.heads.tick()
         return self.now
 
+    @property
+    def period(self) -> float:
+        """Seconds between two checks of the deadlines."""
+        return DRAIN_TICK if self.draining else TICK
+
+    def begin_drain(self) -> None:
+        """The server stops: close idle connections at once, and wait for other peers by the limits of a drain."""
+        self.draining = True
+        self.limits = self.limits.draining()
+        now = self.tick()
+        for transport in self.transports:
+            transport.begin_drain(self.limits, now)
+
     def interrupt_expired(self) -> list[tuple[float, Transport]]:
         """Interrupt every transport past its deadline; returns the streams that end before the next tick, in order."""
         now = self.tick()
-        near = [one for one in self.transports if one.deadline <= now + TICK]
+        near = [one for one in self.transports if one.deadline <= now + self.period]
         for transport in near:
             if transport.deadline <= now:
                 self.timed_out += not transport.streaming

@@ -98,7 +98,7 @@ class Transport:
         sent = 0
         try:
             while sent < len(data):
-                self.deadline = self.limits.transfer_deadline(started, sent)
+                self.deadline = self.limits.transfer_deadline(started, sent, trio.current_time())
                 await wait_writable(self.fd)
                 try:
                     sent += self.socket.send(data[sent:])
@@ -148,6 +148,17 @@ class Transport:
 
     def flush_nowait(self) -> None:
         """Send as much of the unsent bytes as fits; plain TCP never keeps any."""
+
+    def begin_drain(self, limits: Limits, now: float) -> None:
+        """The server stops: end an idle connection, and wait for the peer of any other no longer than these limits.
+
+        A stream ends by itself; without a deadline a handler runs, whose response the new limits apply to.
+        """
+        self.limits = limits
+        if self.idle:
+            self.interrupt()
+        elif self.deadline < inf and not self.streaming:
+            self.deadline = min(self.deadline, now + limits.drain_seconds)
 
     def interrupt(self) -> None:
         """Wake the tasks that wait on this transport; no effect on a task that does not wait."""

@@ -10,8 +10,9 @@ import trio
 from gateway.requests.request import EndReason
 from gateway.watch.broadcast import Missed
 
-# Seconds that a client which does not read may delay the end of its own stream.
-CLOSE_TIMEOUT = 5.0
+# Seconds that a client which does not read may delay the end of its own stream. A stopping server waits for it, and
+# should end in less than 5 s.
+CLOSE_TIMEOUT = 3.0
 
 
 class Pipe(Protocol):
