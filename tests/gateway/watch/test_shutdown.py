@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-import pytest
 import trio
 from trio.testing import MockClock
 
@@ -124,28 +123,20 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
         await api.start()
 
 
-@transports
-async def test_client_that_keeps_its_idle_watch_open_delays_the_stop_by_seconds(
-    transport: str, mock_clock: MockClock
+async def test_client_that_keeps_its_connection_after_a_watch_delays_the_stop_by_seconds(
+    mock_clock: MockClock,
 ) -> None:
-    async with served(**ports(transport)) as api:
-        path = api.path("configmaps")
-        async with watching(api, path, transport, stalled=True, resourceVersion=await api.head()):
-            await api.client.aclose()
-            assert await seconds_to_stop(api, mock_clock) < 5
-        await api.start()
+    async with served() as api, watching(api, api.path("configmaps"), resourceVersion=await api.head()):
+        await api.client.aclose()
+        assert await seconds_to_stop(api, mock_clock) < 5
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["ws", "wss"])
 async def test_websocket_client_that_sends_no_close_frame_delays_the_stop_by_seconds(
-    secure: bool, mock_clock: MockClock
+    mock_clock: MockClock,
 ) -> None:
-    async with served(**({"secure_port": 2} if secure else {})) as api:
-        stream = await connect(api, secure=secure)
+    async with served() as api, await connect(api) as stream:
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1", headers=UPGRADE))
         assert b" 101 " in await stream.receive_some(65536)
         await api.client.aclose()
         assert await seconds_to_stop(api, mock_clock) < 5
         assert (await stream.receive_some(65536)).endswith(GOING_AWAY)
-        await trio.aclose_forcefully(stream)
-        await api.start()
