@@ -42,35 +42,34 @@ class Decoder:
 
     def decode(self, block: bytes) -> list[Field] | None:
         """Return the fields of a block, or None if the list is larger than the limit. CompressionError."""
+        fields: list[Field] = []
+        room, table = self._list_limit, self._table
+        at, end = 0, len(block)
         try:
-            return self._decode(block)
+            if end and block[0] & 0xE0 == 0x20:
+                at = self._update_size(block)
+            while at < end:
+                first = block[at]
+                at += 1
+                if first >= 0x80:
+                    index = first & 0x7F
+                    if index == 0x7F:
+                        index, at = _integer(block, at, 0x7F)
+                    # As in `_entry`, without the call.
+                    field = table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
+                    if not index:
+                        raise CompressionError("index 0 is not used")
+                else:
+                    field, at = self._literal(block, at, first)
+                room -= field[2]
+                if room >= 0:
+                    fields.append(field)
         except IndexError:
             raise CompressionError(
                 "the block is truncated, or refers to an entry that is not there"
             ) from None
         except huffman.HuffmanError as error:
             raise CompressionError(str(error)) from None
-
-    def _decode(self, block: bytes) -> list[Field] | None:
-        fields: list[Field] = []
-        room, table = self._list_limit, self._table
-        at, end = self._update_size(block), len(block)
-        while at < end:
-            first = block[at]
-            at += 1
-            if first >= 0x80:
-                index = first & 0x7F
-                if index == 0x7F:
-                    index, at = _integer(block, at, 0x7F)
-                # As in `_entry`, without the call.
-                field = table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
-                if not index:
-                    raise CompressionError("index 0 is not used")
-            else:
-                field, at = self._literal(block, at, first)
-            room -= field[2]
-            if room >= 0:
-                fields.append(field)
         return fields if room >= 0 else None
 
     def _update_size(self, block: bytes) -> int:

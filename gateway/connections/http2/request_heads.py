@@ -26,7 +26,6 @@ _METHODS = {
     name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 }
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_AUTHORITY = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%!$&'()*+,;=:[]"
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 _COLON, _SLASH = b":/"
 
@@ -154,8 +153,9 @@ def _request_head(
         raise Malformed("the request has no :path or no :scheme")
     if target[0] != _SLASH and not (target == b"*" and method == "OPTIONS"):
         raise Malformed("the :path does not start with a slash")
-    host_fault = _set_host(headers, pseudo.get(b":authority"), repeated)
-    fault = _target_fault(target, limits) or host_fault
+    fault = _set_host(headers, pseudo.get(b":authority"), repeated)
+    if len(target) > limits.target or b"#" in target:
+        fault = _target_fault(target, limits)
     length, expects_continue = -1, False
     if special:
         length = _content_length(headers)
@@ -181,12 +181,10 @@ def _odd_method(pseudo: dict[bytes, bytes]) -> RequestHead:
     return _refused(405, _METHOD_NOT_ALLOWED, method.decode("ascii"))
 
 
-def _target_fault(target: bytes, limits: Limits) -> Fault | None:
+def _target_fault(target: bytes, limits: Limits) -> Fault:
     if len(target) > limits.target:
         return Fault(414, f"Request URI too long: limit is {limits.target} bytes")
-    if b"#" in target:
-        return Fault(400, "the request target has a fragment")
-    return None
+    return Fault(400, "the request target has a fragment")
 
 
 def _set_host(
@@ -202,8 +200,6 @@ def _set_host(
         raise Malformed(":authority and Host differ")
     if not host:
         return Fault(400, "the request has no Host header")
-    if host.translate(None, _AUTHORITY):
-        raise Malformed("the host has characters that no host has, or user information")
     headers[b"host"] = host
     return None
 
