@@ -1,10 +1,9 @@
-"""An HTTP server on trio without any handler: the baseline of the server's CPU per request.
+"""An HTTP server on httptools and trio without any handler: the baseline of the server's CPU per request.
 
     python -m benchmarks.baselines.echo_server --port 8001 [--tls-cert server.crt --tls-key server.key]
 
 It responds to every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler.
-The harness measures it in the same run as the server, plain and TLS, so that a slower machine slows both. It parses
-HTTP/1.1 with httptools; with TLS a client that offers HTTP/2 gets that (`http2_echo`).
+The harness measures it in the same run as the server, plain and TLS, so that a slower machine slows both.
 It prints `listening on PORT` once it accepts connections. TLS is an SSLObject on memory BIOs, the cheapest way that
 Python's ssl module offers.
 """
@@ -19,27 +18,23 @@ import httptools
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-from benchmarks.baselines.http2_echo import Http2Echo
-
 BODY = b"x" * 1024
 RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 RECEIVE = 64 * 1024
 
 
-class Http1Echo:
-    """Takes what a client sends; returns what it gets: a response for each complete request."""
+class Counter:
+    """Counts complete requests."""
 
     def __init__(self) -> None:
-        self._complete = 0
-        self._parser = httptools.HttpRequestParser(self)
+        self.complete = 0
 
     def on_message_complete(self) -> None:
-        self._complete += 1
+        self.complete += 1
 
-    def feed(self, data: bytes) -> bytes:
-        self._parser.feed_data(data)
-        complete, self._complete = self._complete, 0
-        return RESPONSE * complete
+    def take(self) -> int:
+        taken, self.complete = self.complete, 0
+        return taken
 
 
 async def send_all(sock: socket.socket, data: bytes) -> None:
@@ -52,13 +47,15 @@ async def send_all(sock: socket.socket, data: bytes) -> None:
 
 
 async def echo_plain(sock: socket.socket) -> None:
-    protocol = Http1Echo()
+    counter = Counter()
+    parser = httptools.HttpRequestParser(counter)
     while True:
         await wait_readable(sock)
         data = sock.recv(RECEIVE)
         if not data:
             return
-        await send_all(sock, protocol.feed(data))
+        parser.feed_data(data)
+        await send_all(sock, RESPONSE * counter.take())
 
 
 async def handshake(
@@ -83,7 +80,8 @@ async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=True)
     await handshake(sock, tls, incoming, outgoing)
-    protocol = Http2Echo(BODY) if tls.selected_alpn_protocol() == "h2" else Http1Echo()
+    counter = Counter()
+    parser = httptools.HttpRequestParser(counter)
     while True:
         if not incoming.pending:
             await wait_readable(sock)
@@ -97,9 +95,9 @@ async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
             continue
         if not plain:
             return
-        if response := protocol.feed(plain):
-            tls.write(response)
-            await send_all(sock, outgoing.read())
+        parser.feed_data(plain)
+        tls.write(RESPONSE * counter.take())
+        await send_all(sock, outgoing.read())
 
 
 async def echo(sock: socket.socket, context: ssl.SSLContext | None) -> None:
@@ -134,7 +132,6 @@ def main() -> None:
     context = None
     if arguments.tls_cert:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_alpn_protocols(["h2", "http/1.1"])
         context.load_cert_chain(arguments.tls_cert, arguments.tls_key)
     trio.run(serve, arguments.port, context)
 

@@ -13,7 +13,6 @@ from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.watchers.collection import GROUPS
-from benchmarks.watchers.commands import WEBSOCKET
 from benchmarks.watchers.fanout import FanOut, Shape
 from benchmarks.workloads.workload import Workload
 
@@ -44,7 +43,7 @@ def _groups(sizes: Sizes) -> Shape:
 
 
 def _websocket(sizes: Sizes) -> Shape:
-    return Shape(sizes.watchers, tls=True, transport=WEBSOCKET)
+    return Shape(sizes.watchers, tls=True, websocket=True)
 
 
 def _tenth(sizes: Sizes) -> Shape:
