@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that builds and parses frames by struct, and so can also send what no HTTP/2 library would.
+"""A client of HTTP/2 that sends frames of `raw_frames`, and so also what no HTTP/2 library would send.
 
 It works on any trio stream and keeps no state machine: of the protocol it does the opening (preface, SETTINGS and its
 acknowledgement) and decodes header blocks, because these depend on each other. It grants no windows by itself.
@@ -18,170 +18,90 @@ resort, when it sends nothing for `PATIENCE` seconds (without a bound under a vi
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from enum import IntEnum
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 from hpack import Decoder, Encoder
 from trio.testing import MockClock
 
+from tests.gateway.connections.http2.raw_frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITIZED,
+    PRIORITY,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ErrorCode,
+    Field,
+    Fields,
+    Frame,
+    Setting,
+    continuation,
+    data,
+    frame,
+    goaway,
+    headers,
+    ping,
+    priority,
+    priority_fields,
+    rst_stream,
+    settings,
+    window_update,
+)
 from tests.gateway.connections.http_server import Host, authority
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+__all__ = [
+    "ACK",
+    "CONTINUATION",
+    "DATA",
+    "END_HEADERS",
+    "END_STREAM",
+    "ErrorCode",
+    "Field",
+    "Fields",
+    "Frame",
+    "GOAWAY",
+    "HEADERS",
+    "PADDED",
+    "PING",
+    "PREFACE",
+    "PRIORITIZED",
+    "PRIORITY",
+    "PUSH_PROMISE",
+    "RST_STREAM",
+    "RawClient",
+    "Response",
+    "SETTINGS",
+    "Setting",
+    "WINDOW_UPDATE",
+    "continuation",
+    "data",
+    "frame",
+    "goaway",
+    "headers",
+    "ping",
+    "priority",
+    "priority_fields",
+    "raw_client",
+    "rst_stream",
+    "settings",
+    "window_update",
+]
+
 PATIENCE = 30
-
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
-    range(10)
-)
-KINDS = (
-    *("DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS"),
-    *("PUSH_PROMISE", "PING", "GOAWAY", "WINDOW_UPDATE", "CONTINUATION"),
-)
-
-ACK = END_STREAM = 0x1
-END_HEADERS = 0x4
-PADDED = 0x8
-PRIORITIZED = 0x20
-
-
-class ErrorCode(IntEnum):
-    NO_ERROR = 0
-    PROTOCOL_ERROR = 1
-    INTERNAL_ERROR = 2
-    FLOW_CONTROL_ERROR = 3
-    SETTINGS_TIMEOUT = 4
-    STREAM_CLOSED = 5
-    FRAME_SIZE_ERROR = 6
-    REFUSED_STREAM = 7
-    CANCEL = 8
-    COMPRESSION_ERROR = 9
-    CONNECT_ERROR = 10
-    ENHANCE_YOUR_CALM = 11
-    INADEQUATE_SECURITY = 12
-    HTTP_1_1_REQUIRED = 13
-
-
-class Setting(IntEnum):
-    HEADER_TABLE_SIZE = 1
-    ENABLE_PUSH = 2
-    MAX_CONCURRENT_STREAMS = 3
-    INITIAL_WINDOW_SIZE = 4
-    MAX_FRAME_SIZE = 5
-    MAX_HEADER_LIST_SIZE = 6
-    ENABLE_CONNECT_PROTOCOL = 8
-
-
-Field = tuple[bytes, bytes]
-Fields = Iterable[tuple[str | bytes, str | bytes]]
-
-
-def frame(
-    kind: int, payload: bytes = b"", *, flags: int = 0, stream: int = 0, length: int | None = None
-) -> bytes:
-    """Any frame; `length` overrides the true one, and a `stream` of 2**31 or more sets the reserved bit."""
-    announced = len(payload) if length is None else length
-    return struct.pack(">BHBBI", announced >> 16, announced & 0xFFFF, kind, flags, stream) + payload
-
-
-def data(stream: int, body: bytes = b"", *, end: bool = False, pad: int | None = None) -> bytes:
-    flags = (END_STREAM if end else 0) | (0 if pad is None else PADDED)
-    return frame(DATA, _padded(body, pad), flags=flags, stream=stream)
-
-
-def headers(
-    stream: int,
-    block: bytes,
-    *,
-    end: bool = True,
-    done: bool = True,
-    pad: int | None = None,
-    priority: bytes = b"",
-) -> bytes:
-    """HEADERS; `end` ends the stream, `done` the header block, `priority` is the five bytes of priority fields."""
-    flags = (END_STREAM if end else 0) | (END_HEADERS if done else 0) | (0 if pad is None else PADDED)
-    flags |= PRIORITIZED if priority else 0
-    return frame(HEADERS, _padded(priority + block, pad), flags=flags, stream=stream)
-
-
-def _padded(payload: bytes, pad: int | None) -> bytes:
-    return payload if pad is None else bytes([pad]) + payload + bytes(pad)
-
-
-def continuation(stream: int, block: bytes, *, done: bool = True) -> bytes:
-    return frame(CONTINUATION, block, flags=END_HEADERS if done else 0, stream=stream)
-
-
-def settings(values: dict[int, int] | Iterable[tuple[int, int]] = (), *, ack: bool = False) -> bytes:
-    pairs = values.items() if isinstance(values, dict) else values
-    payload = b"".join(struct.pack(">HI", *pair) for pair in pairs)
-    return frame(SETTINGS, payload, flags=ACK if ack else 0)
-
-
-def ping(payload: bytes = b"pingpong", *, ack: bool = False) -> bytes:
-    return frame(PING, payload, flags=ACK if ack else 0)
-
-
-def goaway(last: int = 0, code: int = 0, debug: bytes = b"") -> bytes:
-    return frame(GOAWAY, struct.pack(">II", last, code) + debug)
-
-
-def rst_stream(stream: int, code: int = ErrorCode.CANCEL) -> bytes:
-    return frame(RST_STREAM, struct.pack(">I", code), stream=stream)
-
-
-def window_update(stream: int, increment: int) -> bytes:
-    return frame(WINDOW_UPDATE, struct.pack(">I", increment), stream=stream)
-
-
-def priority(stream: int, depends_on: int = 0, *, weight: int = 16, exclusive: bool = False) -> bytes:
-    return frame(PRIORITY, priority_fields(depends_on, weight=weight, exclusive=exclusive), stream=stream)
-
-
-def priority_fields(depends_on: int = 0, *, weight: int = 16, exclusive: bool = False) -> bytes:
-    return struct.pack(">IB", depends_on | (exclusive << 31), weight - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A frame as it arrived; a HEADERS frame that ends its block has the decoded fields."""
-
-    kind: int
-    flags: int
-    stream: int
-    payload: bytes
-    fields: tuple[Field, ...] = ()
-
-    @property
-    def ends_stream(self) -> bool:
-        return self.kind in (DATA, HEADERS) and bool(self.flags & END_STREAM)
-
-    @property
-    def ack(self) -> bool:
-        return self.kind in (SETTINGS, PING) and bool(self.flags & ACK)
-
-    @property
-    def content(self) -> bytes:
-        """The payload of DATA without padding."""
-        if self.flags & PADDED:
-            return self.payload[1 : len(self.payload) - self.payload[0]]
-        return self.payload
-
-    @property
-    def code(self) -> ErrorCode:
-        return ErrorCode(int.from_bytes(self.payload[4:8] if self.kind == GOAWAY else self.payload))
-
-    @property
-    def settings(self) -> dict[int, int]:
-        return dict(struct.iter_unpack(">HI", self.payload))
-
-    def __str__(self) -> str:
-        kind = KINDS[self.kind] if self.kind < len(KINDS) else f"type {self.kind}"
-        detail = f" {self.code.name}" if self.kind in (RST_STREAM, GOAWAY) else ""
-        return f"{kind}{detail} on {self.stream}, flags {self.flags:#x}, {len(self.payload)} bytes"
 
 
 class Response(NamedTuple):
@@ -195,6 +115,7 @@ class RawClient:
         self.stream = stream
         self.frames: list[Frame] = []  # arrived, and not taken by a method yet
         self.server_settings: dict[int, int] = {}
+        self.connection_window = 65535  # with what the server adds in its opening
         self.ended = False  # the server has closed
         self.encoder = Encoder()
         self.decoder = Decoder()
@@ -203,12 +124,13 @@ class RawClient:
         self._buffer = bytearray()
         self._partial: Frame | None = None  # HEADERS whose block goes on in CONTINUATION
 
-    async def open(self, values: dict[int, int] | None = None) -> None:
+    async def open(self, values: Mapping[Any, int] | None = None) -> None:
         """Send preface and SETTINGS, acknowledge the server's, and wait for its acknowledgement of ours."""
         await self.send(PREFACE, settings(values or {}), settings(ack=True))
         first = await self.take(lambda frame: frame.kind == SETTINGS and not frame.ack)
         self.server_settings = first.settings
         await self.settings_ack()
+        self.connection_window += sum(self.increments(0))
 
     async def send(self, *parts: bytes) -> None:
         """Send any bytes in one write; that the server has closed shows when reading."""
@@ -315,13 +237,22 @@ class RawClient:
         await self.take(lambda frame: frame.kind == SETTINGS and frame.ack)
 
     async def alive(self, payload: bytes = b"alive???") -> list[Frame]:
-        """Exchange a PING and return the frames at hand: what the server sent in response to earlier frames.
+        """Return the frames at hand once the server has reacted to all earlier ones, without WINDOW_UPDATE.
 
-        Responses of handlers that had to wait may come later.
+        Two PINGs, as the acknowledgement of the first may overtake what the server sends in response to frames before
+        it. Responses of handlers that had to wait may come later.
         """
-        await self.send(ping(payload))
-        await self.take(lambda frame: frame.kind == PING and frame.ack and frame.payload == payload)
-        return self.frames
+        for _ in range(2):
+            await self.send(ping(payload))
+            await self.take(lambda frame: frame.kind == PING and frame.ack and frame.payload == payload)
+        return [frame for frame in self.frames if frame.kind != WINDOW_UPDATE]
+
+    def increments(self, stream: int) -> list[int]:
+        """Take out the WINDOW_UPDATE frames at hand of this stream (0: the connection) and return their increments."""
+        updates = [frame for frame in self.frames if frame.kind == WINDOW_UPDATE and frame.stream == stream]
+        for update in updates:
+            self.frames.remove(update)
+        return [int.from_bytes(update.payload) for update in updates]
 
     async def closed(self) -> None:
         """Read to the end of the connection; the frames before it stay in `frames`."""
@@ -340,7 +271,7 @@ class RawClient:
 
     async def _receive(self) -> bool:
         """Read and parse what the server sends next; False when it has closed."""
-        received = b""
+        received: bytes | bytearray = b""
         if not self.ended:
             with trio.move_on_after(self._patience) as scope:
                 try:
@@ -384,7 +315,7 @@ async def raw_client(
     *,
     tls: bool = False,
     handshake: bool = True,
-    values: dict[int, int] | None = None,
+    values: Mapping[Any, int] | None = None,
 ) -> AsyncIterator[RawClient]:
     """Connect by prior knowledge, or with TLS and ALPN; `values` are the client's SETTINGS."""
     stream: trio.abc.Stream = await trio.open_tcp_stream(*(host.secure if tls else host.insecure))

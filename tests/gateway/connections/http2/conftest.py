@@ -1,0 +1,17 @@
+"""No peer, whatever it sends, makes the server log an error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A test in which the server has to log one clears `caplog` itself."""
+    yield
+    assert [
+        record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING
+    ] == []
