@@ -66,8 +66,22 @@ class Http1Connection:
         return b""
 
     async def _receive_first(self) -> bytes:
+        """Return the first bytes: as many as show whether this is HTTP/2, if they begin like its preface."""
+        transport = self._transport
         if self._server.draining:
-            return self._transport.receive_nowait()
+            data = transport.receive_nowait()
+        else:
+            data = await self._receive_more()
+        while data and len(data) < len(_HTTP2_PREFACE) and _HTTP2_PREFACE.startswith(data):
+            transport.idle = False
+            more = await self._receive_more()
+            if not more:
+                return b""
+            data += more
+        transport.idle = True
+        return data
+
+    async def _receive_more(self) -> bytes:
         try:
             return await self._transport.receive()
         except trio.ClosedResourceError:
@@ -99,7 +113,7 @@ class Http1Connection:
                 if server.draining:
                     data = transport.receive_nowait()
                     continue
-            try:
+            try:  # as `_receive_more`, without another coroutine
                 data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()

@@ -1,8 +1,9 @@
 """How an HTTP/2 connection opens (RFC 9113, section 3.4), by prior knowledge and with TLS."""
 
 import pytest
+from trio.testing import MockClock
 
-from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2.handlers import echo
 from tests.gateway.connections.http2.raw_client import (
     PREFACE,
     SETTINGS,
@@ -11,10 +12,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
 )
 from tests.gateway.connections.http_server import served
-
-
-async def echo(request: Request) -> Response:
-    return Response(200, request.body, b"text/plain")
+from tests.gateway.idle import advance, until_idle
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
@@ -40,3 +38,46 @@ async def test_requests_may_follow_the_preface_at_once() -> None:
         await client.send(PREFACE, settings())
         stream = await client.request(method="PUT", body=b"early")
         assert (await client.response(stream)).body == b"early"
+
+
+@pytest.mark.parametrize("cut", [1, 3, 13, 14, 20, 23, 24, 28])
+async def test_preface_may_arrive_in_parts(cut: int) -> None:
+    async with served(echo) as host, raw_client(host, handshake=False) as client:
+        opening = PREFACE + settings()
+        await client.send(opening[:cut])
+        await until_idle()
+        await client.send(opening[cut:])
+        stream = await client.request(method="PUT", body=b"whole")
+        assert (await client.response(stream)).body == b"whole"
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+async def test_http_1_request_that_begins_like_the_preface(cut: int) -> None:
+    async with served() as host, host.connect() as client:
+        request = (
+            b"PRI /path HTTP/1.1\r\nHost: test\r\n\r\n"
+            if cut > 1
+            else b"PUT / HTTP/1.1\r\nHost: test\r\n\r\n"
+        )
+        await client.send(request[:cut])
+        await until_idle()
+        reply = await client.request(request[cut:])
+        assert reply.status == (200 if cut == 1 else 400)
+
+
+async def test_beginning_of_a_preface_times_out(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.send(b"PRI * HT")
+        await advance(mock_clock, 33)
+        assert (await client.reply()).status == 408
+        assert await client.ended()
+
+
+async def test_client_that_ends_within_the_preface_is_forgotten() -> None:
+    async with served() as host:
+        async with host.connect() as client:
+            await client.send(b"PRI * HT")
+            await until_idle()
+            assert host.statistics.open == 1
+        while host.statistics.open:
+            await until_idle()
