@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: help setup run test check fix bench robustness conformance clean
+.PHONY: help setup run test clients check fix bench robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make test         install, then run the tests"
 	@echo "make setup        create .venv with the command rewound"
+	@echo "make clients      install kubectl, a Go program and the JavaScript client into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
@@ -34,6 +35,10 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
+# All three at once, each of which may fail by itself: the tests of a client that is missing are skipped.
+clients: setup
+	@$(MAKE) --no-print-directory -j3 -k -f tests/clients/install.mk
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,4 +59,4 @@ conformance: setup
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .clients build *.egg-info .mypy_cache .ruff_cache .pytest_cache

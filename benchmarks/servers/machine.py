@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.options import ROOT
 
 _LIBRARIES = (
-    *("trio", "hypercorn", "httptools", "orjson", "msgpack", "lmdb", "pydantic", "pydantic-core"),
+    *("trio", "httptools", "orjson", "msgpack", "lmdb", "pydantic", "pydantic-core"),
     "cryptography",
 )
 

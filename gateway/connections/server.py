@@ -1,6 +1,6 @@
 """The server: accepts connections and gives each a task, a transport and a protocol.
 
-`compose` creates one `Server` and runs `serve`. HTTP/1.1 is ours (`http1`); HTTP/2 is Hypercorn's (`http2`).
+`compose` creates one `Server` and runs `serve`. Connections speak HTTP/1.1 (`http1`) or HTTP/2 (`http2`).
 One watchdog enforces the time limits of all connections. When the server stops, it accepts no more, closes idle
 connections at once, completes requests in progress within `grace`, and only then aborts the rest. A connection on
 which only its peer is awaited ends within seconds (`Limits.draining`).
@@ -13,13 +13,10 @@ import ssl
 from contextlib import suppress
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.trio.worker_context import WorkerContext
 from trio.lowlevel import wait_readable
 
-from gateway.connections.app import App
 from gateway.connections.http1 import Http1Connection
-from gateway.connections.http2 import Http2Connection, Settings
+from gateway.connections.http2.connection import Http2
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
@@ -37,9 +34,7 @@ class Server:
         self, handle: Handle, refuse: Refuse, limits: Limits, observer: RequestObserver | None = None
     ) -> None:
         self._state = ServerState(handle, refuse, limits, observer)
-        self._settings = Settings(limits)
-        self._context = WorkerContext(None)
-        self._app = ASGIWrapper(App(self._state))
+        self._http2 = Http2(self._state)
         self._bios = SharedBios()
         self._accepted = trio.Event()
         self._closed = trio.Event()
@@ -63,6 +58,7 @@ class Server:
         try:
             async with trio.open_nursery() as background:
                 background.start_soon(self._run_watchdog)
+                background.start_soon(self._http2.flusher.run)
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as accepting:
                         for listener in listeners:
@@ -71,13 +67,13 @@ class Server:
                         await stop.wait()
                         accepting.cancel_scope.cancel()
                     background.start_soon(self._abort_after_grace, grace, connections.cancel_scope)
-                    await self._drain(listeners, connections)
+                    self._drain(listeners, connections)
                 background.cancel_scope.cancel()
         finally:
             for listener in listeners:
                 listener.sock.close()
 
-    async def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
+    def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
         self._state.begin_drain()
         for listener in listeners:
             # The kernel has accepted these already: closing the listener first would reset them.
@@ -85,13 +81,11 @@ class Server:
                 for sock in listener.accept(BACKLOG):
                     self._start(sock, listener.tls, connections)
             listener.sock.close()
-        await self._context.terminated.set()
 
     async def _abort_after_grace(self, grace: float, connections: trio.CancelScope) -> None:
         await trio.sleep(grace)
         connections.cancel()
         for transport in list(self._state.transports):
-            # Hypercorn shields its sends from cancellation.
             transport.abort()
 
     async def _accept(self, listener: Listener, connections: trio.Nursery) -> None:
@@ -153,7 +147,7 @@ class Server:
             ahead = await Http1Connection(self._state, transport, peer).run()
             if not ahead:
                 return
-        await Http2Connection(self._app, self._settings, self._context, transport, peer, ahead).run()
+        await self._http2.serve(transport, peer, ahead)
 
     async def _refuse_plain_http(self, transport: Transport) -> None:
         """A client sent plain HTTP to the secure port: respond in plain HTTP."""

@@ -8,9 +8,10 @@ client sets, end on time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 import trio
 
@@ -22,7 +23,7 @@ from gateway.requests.request import Request, Response
 
 log = logging.getLogger("rewound.gateway")
 
-Handle = Callable[[Request], Awaitable[Response]]
+Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 Refuse = Callable[[int, str], Response]
 
 
@@ -71,14 +72,6 @@ class ServerState:
         self.draining = False
         self.accepted = self.requests = self.refused = self.failed = 0
         self.timed_out = self.handshake_failures = 0
-
-    async def respond(self, request: Request) -> Response:
-        """Return the handler's response. `http1` repeats these lines in its loop, to save a coroutine per request."""
-        self.requests += 1
-        try:
-            return await self.handle(request)
-        except Exception as error:
-            return self.failure(request, error)
 
     def failure(self, request: Request, error: Exception) -> Response:
         """Return a 500 for a handler that raised, and log the traceback."""

@@ -138,7 +138,8 @@ class TlsTransport(Transport):
                     return b""
             bios.incoming.write(data)
             try:
-                return self._tls.read(_RECORD)
+                plain = self._tls.read(_RECORD)
+                return plain if not bios.incoming.pending else self._with_more_records(plain)
             except ssl.SSLWantReadError:
                 continue
             except ssl.SSLZeroReturnError:
@@ -149,6 +150,16 @@ class TlsTransport(Transport):
             finally:
                 if bios.incoming.pending or bios.outgoing.pending:
                     self._empty_bios()
+
+    def _with_more_records(self, plain: bytes) -> bytes:
+        """Return these bytes and those of the records that arrived together with them."""
+        parts = [plain]
+        try:
+            while self._bios.incoming.pending:
+                parts.append(self._tls.read(_RECORD))
+        except ssl.SSLError:
+            pass  # part of a record, which waits for its rest; or an end or an error, which the next call meets again
+        return b"".join(parts)
 
     def receive_nowait(self) -> bytes:
         data, self._received_ahead = self._received_ahead or super().receive_nowait(), b""

@@ -155,7 +155,7 @@ class Transport:
         A stream ends by itself; without a deadline a handler runs, whose response the new limits apply to.
         """
         self.limits = limits
-        if self.idle:
+        if self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
             self.interrupt()
         elif self.deadline < inf and not self.streaming:
             self.deadline = min(self.deadline, now + limits.drain_seconds)

@@ -29,7 +29,8 @@ _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
 
 
 @cache
-def _certificates(dialect: str) -> Path:
+def certificates(dialect: str) -> Path:
+    """A folder with certificates to copy into a data folder."""
     folder = Path(_folder.name) / dialect
     prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
     return folder
@@ -39,7 +40,7 @@ def _certificates(dialect: str) -> Path:
 async def served_securely(**changed: Any) -> AsyncIterator[Api]:
     """Run a server on both ports with a data folder that already has certificates."""
     with memory_folder() as folder:
-        shutil.copytree(_certificates(changed.get("dialect", "cluster")), folder / "data" / "pki")
+        shutil.copytree(certificates(changed.get("dialect", "cluster")), folder / "data" / "pki")
         async with served(folder, secure_port=2, **changed) as api:
             yield api
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Protocol
+
+import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.connections.limits import DRAIN_TICK
 
 # Seconds of real time, also under a virtual clock: a busy machine takes a while to deliver bytes between sockets.
 _DELIVERY = 0.003
@@ -18,3 +24,20 @@ async def advance(clock: MockClock, seconds: float) -> None:
     await until_idle()
     clock.jump(seconds)
     await until_idle()
+
+
+class Stoppable(Protocol):
+    stop: trio.Event
+    stopped: trio.Event
+
+
+async def seconds_to_stop(server: Stoppable, clock: MockClock) -> float:
+    """Stop a server, and return how long it takes in virtual time."""
+    await until_idle()
+    server.stop.set()
+    for count in range(int(70 / DRAIN_TICK)):
+        await until_idle()
+        if server.stopped.is_set():
+            return count * DRAIN_TICK
+        clock.jump(DRAIN_TICK)
+    return inf

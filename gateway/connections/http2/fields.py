@@ -14,6 +14,7 @@ PSEUDO_HEADERS = frozenset((b":method", b":scheme", b":authority", b":path", b":
 
 _SPACE = ord(" ")
 _VISIBLE = bytes(range(0x21, 0x7F))
+_HOST = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%!$&'()*+,;=:[]"
 _NAME = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
 # HTTP/1.1's parser refuses the same control characters.
 _VALUE = b"\t " + _VISIBLE + bytes(range(0x80, 0x100))
@@ -24,6 +25,8 @@ def checked(name: bytes, value: bytes) -> Field:
 
 
 def _allowed(name: bytes, value: bytes) -> bool:
+    if name == b":authority" or name == b"host":
+        return not value.translate(None, _HOST)  # no user information
     if name[:1] == b":":
         return name in PSEUDO_HEADERS and not value.translate(None, _VISIBLE)
     if not name or name.translate(None, _NAME):

@@ -1,7 +1,7 @@
 """Decodes the header blocks of one HTTP/2 connection (RFC 7541).
 
 `RequestHeads` calls it, with every block that the peer sends, in order: a block that is skipped leaves the table out of
-step. Of the `hpack` package only the Huffman decoder is used; its Decoder takes five times as long, and ends at a list
+step. Of the `hpack` package only the tables are used; its Decoder takes several times as long, and stops at a list
 that is too large, where we must go on (docs/decisions has the figures).
 
 The work is proportional to the bytes of the block, whatever they refer to, and a list that exceeds its limit is not
@@ -11,12 +11,9 @@ change nothing decode to equal fields.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from hpack.exceptions import HPACKDecodingError
-from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
+from gateway.connections.http2 import huffman
 from gateway.connections.http2.fields import Field, checked
 
 TABLE_SIZE = 4096  # SETTINGS_HEADER_TABLE_SIZE: its default
@@ -27,11 +24,6 @@ _LAST_STATIC = len(_STATIC) - 1
 
 # Bytes of an integer after its prefix: the largest value, 2**35, is beyond anything that a block can refer to.
 _INTEGER_BYTES = 5
-
-# All connections share this cache, as thousands of them send the same names and values. Its strings are short, so
-# that it stays below 1 MB whatever clients send.
-_SHORT = 128
-_short_huffman = lru_cache(maxsize=1024)(decode_huffman)
 
 
 class CompressionError(Exception):
@@ -50,35 +42,34 @@ class Decoder:
 
     def decode(self, block: bytes) -> list[Field] | None:
         """Return the fields of a block, or None if the list is larger than the limit. CompressionError."""
+        fields: list[Field] = []
+        room, table = self._list_limit, self._table
+        at, end = 0, len(block)
         try:
-            return self._decode(block)
+            if end and block[0] & 0xE0 == 0x20:
+                at = self._update_size(block)
+            while at < end:
+                first = block[at]
+                at += 1
+                if first >= 0x80:
+                    index = first & 0x7F
+                    if index == 0x7F:
+                        index, at = _integer(block, at, 0x7F)
+                    # As in `_entry`, without the call.
+                    field = table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
+                    if not index:
+                        raise CompressionError("index 0 is not used")
+                else:
+                    field, at = self._literal(block, at, first)
+                room -= field[2]
+                if room >= 0:
+                    fields.append(field)
         except IndexError:
             raise CompressionError(
                 "the block is truncated, or refers to an entry that is not there"
             ) from None
-        except HPACKDecodingError as error:
+        except huffman.HuffmanError as error:
             raise CompressionError(str(error)) from None
-
-    def _decode(self, block: bytes) -> list[Field] | None:
-        fields: list[Field] = []
-        room, table = self._list_limit, self._table
-        at, end = self._update_size(block), len(block)
-        while at < end:
-            first = block[at]
-            at += 1
-            if first >= 0x80:
-                index = first & 0x7F
-                if index == 0x7F:
-                    index, at = _integer(block, at, 0x7F)
-                # As in `_entry`, without the call.
-                field = table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
-                if not index:
-                    raise CompressionError("index 0 is not used")
-            else:
-                field, at = self._literal(block, at, first)
-            room -= field[2]
-            if room >= 0:
-                fields.append(field)
         return fields if room >= 0 else None
 
     def _update_size(self, block: bytes) -> int:
@@ -106,9 +97,8 @@ class Decoder:
         if index:
             name = self._entry(index)[0]
         else:
-            name, at = _string(block, at, cached=True)
-        # A value that the client marks as never indexed, because it is secret, is kept in no cache.
-        value, at = _string(block, at, cached=first & 0xF0 != 0x10)
+            name, at = _string(block, at)
+        value, at = _string(block, at)
         field = checked(name, value)
         if first >= 0x40:
             self._insert(field)
@@ -149,7 +139,7 @@ def _integer(block: bytes, at: int, prefix: int) -> tuple[int, int]:
     raise CompressionError("an integer is too long")
 
 
-def _string(block: bytes, at: int, *, cached: bool) -> tuple[bytes, int]:
+def _string(block: bytes, at: int) -> tuple[bytes, int]:
     first = block[at]
     at += 1
     length = first & 0x7F
@@ -159,6 +149,4 @@ def _string(block: bytes, at: int, *, cached: bool) -> tuple[bytes, int]:
     if end > len(block):
         raise CompressionError("the block is truncated")
     text = block[at:end]
-    if first < 0x80:
-        return text, end
-    return (_short_huffman if cached and length <= _SHORT else decode_huffman)(text), end
+    return text if first < 0x80 else huffman.decode(text), end

@@ -50,8 +50,6 @@ async def test_body_that_grows_too_large_is_refused_and_its_stream_reset() -> No
             await client.flush()
             await until_idle()
         assert await client.status(number) == b"413"
-        client.connection.send_data(number, b"x" * 10 * KIB)
-        await client.flush()
         reset = await client.until(h2.events.StreamReset, number)
         assert isinstance(reset, h2.events.StreamReset)
         assert reset.error_code == h2.errors.ErrorCodes.NO_ERROR
@@ -86,13 +84,14 @@ async def test_stalled_body_is_refused(mock_clock: MockClock) -> None:
         assert host.statistics.requests == 0
 
 
-async def test_reset_streams_count_until_they_are_handled() -> None:
+async def test_reset_streams_count_until_their_handlers_end() -> None:
     running, release = 0, trio.Event()
 
     async def handle(request: Request) -> Response:
         nonlocal running
         running += 1
-        await release.wait()
+        with trio.CancelScope(shield=True):
+            await release.wait()
         return Response(200, b"")
 
     async with served(handle, Limits(streams=5)) as host, http2_client(host) as client:
@@ -107,20 +106,42 @@ async def test_reset_streams_count_until_they_are_handled() -> None:
         assert await fine(client)
 
 
-async def test_peer_that_opens_no_window_is_disconnected(mock_clock: MockClock) -> None:
+async def test_reset_cancels_the_handler() -> None:
+    cancelled: list[str] = []
+
+    async def handle(request: Request) -> Response:
+        try:
+            await trio.sleep_forever()
+        finally:
+            cancelled.append(request.method)
+        raise AssertionError
+
+    async with served(handle) as host, http2_client(host) as client:
+        for method in (b"GET", b"POST"):
+            number = await client.request(method=method)
+            await until_idle()
+            client.connection.reset_stream(number)
+            await client.flush()
+        await until_idle()
+        assert cancelled == ["GET", "POST"]
+
+
+async def test_response_that_gets_no_window_is_reset(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 1_000_000 if request.path == "/large" else b"")
 
     async with served(handle) as host, http2_client(host) as other, http2_client(host) as client:
         client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
         await client.flush()
-        await client.request(b"/large")
+        number = await client.request(b"/large")
         await advance(mock_clock, 29)
-        assert host.statistics.open == 2
+        await until_idle()
+        assert not [event for event in client.events if isinstance(event, h2.events.StreamReset)]
         await advance(mock_clock, 3)
-        assert await client.ended()
-        await advance(mock_clock, 3)
-        assert host.statistics.open == 1
+        reset = await client.until(h2.events.StreamReset, number)
+        assert isinstance(reset, h2.events.StreamReset)
+        assert reset.error_code == h2.errors.ErrorCodes.CANCEL
+        assert await fine(client)
         assert await fine(other)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from math import inf
 
 import pytest
 import trio
@@ -13,8 +12,8 @@ from trio.testing import MockClock
 from gateway.connections.limits import DRAIN_TICK, Limits
 from gateway.connections.listen import Listener
 from gateway.requests.request import Request, Response
-from tests.gateway.connections.http_server import Client, Host, hello, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.connections.http_server import Client, hello, served
+from tests.gateway.idle import advance, seconds_to_stop, until_idle
 
 LARGE = b"x" * 20_000_000  # more than the kernel buffers for a peer that does not read
 PART, PARTS = 256 * 1024, 12
@@ -38,18 +37,6 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def large(request: Request) -> Response:
     return Response(200, LARGE)
-
-
-async def seconds_to_stop(host: Host, clock: MockClock) -> float:
-    """Stop the server, and return how long it takes in virtual time."""
-    await until_idle()
-    host.stop.set()
-    for count in range(240):
-        await advance(clock, 0)
-        if host.stopped.is_set():
-            return count * DRAIN_TICK
-        clock.jump(DRAIN_TICK)
-    return inf
 
 
 async def silent(client: Client) -> None:

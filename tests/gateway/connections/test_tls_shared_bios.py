@@ -77,11 +77,15 @@ async def test_records_received_together_stay_with_their_transport() -> None:
     async with pairs() as (bios, [(one, first), (two, second)]):
         await first.sock.send(first.record(b"a") + first.record(b"b") + first.record(b"c"))
         await second.sock.send(second.record(b"x"))
-        assert await one.receive() == b"a"
+        assert await one.receive() == b"abc"
         assert is_empty(bios)
         assert await two.receive() == b"x"
-        assert await one.receive() == b"b"
-        assert one.receive_nowait() == b"c"
+        whole, late = first.record(b"d") + first.record(b"e"), first.record(b"f")
+        await first.sock.send(whole + late[:9])
+        assert await one.receive() == b"de"
+        assert is_empty(bios)
+        await first.sock.send(late[9:])
+        assert await one.receive() == b"f"
 
 
 async def test_record_in_pieces_is_assembled() -> None:

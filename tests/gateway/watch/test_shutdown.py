@@ -7,9 +7,18 @@ from contextlib import AsyncExitStack
 import trio
 from trio.testing import MockClock
 
+from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import seconds_to_stop, until_idle
 from tests.gateway.watch.watching import connect, ports, request, transports, version, watching
+
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
+}
+GOING_AWAY = bytes([0x88, 2]) + (1001).to_bytes(2)  # a close frame
 
 
 @transports
@@ -109,11 +118,25 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
             async with watching(api, path, transport, stalled=True):
                 await until_idle()
                 await api.client.aclose()
-                api.stop.set()
-                await advance(mock_clock, 0)
+                assert CLOSE_TIMEOUT <= await seconds_to_stop(api, mock_clock) < 5
                 assert await healthy.end() == []
-                assert not api.stopped.is_set()
-                for _ in range(10):
-                    await advance(mock_clock, 1)
-                assert api.stopped.is_set()
         await api.start()
+
+
+async def test_client_that_keeps_its_connection_after_a_watch_delays_the_stop_by_seconds(
+    mock_clock: MockClock,
+) -> None:
+    async with served() as api, watching(api, api.path("configmaps"), resourceVersion=await api.head()):
+        await api.client.aclose()
+        assert await seconds_to_stop(api, mock_clock) < 5
+
+
+async def test_websocket_client_that_sends_no_close_frame_delays_the_stop_by_seconds(
+    mock_clock: MockClock,
+) -> None:
+    async with served() as api, await connect(api) as stream:
+        await stream.send_all(request(f"{api.path('configmaps')}?watch=1", headers=UPGRADE))
+        assert b" 101 " in await stream.receive_some(65536)
+        await api.client.aclose()
+        assert await seconds_to_stop(api, mock_clock) < 5
+        assert (await stream.receive_some(65536)).endswith(GOING_AWAY)

@@ -1,0 +1,451 @@
+"""HTTP/2 on one transport: read frames, handle requests, send responses and watches.
+
+The server runs one `Http2Connection` after ALPN chose h2, or when a client sends the preface of HTTP/2 first. One task
+reads. It handles GET requests itself, one after the other, and sends their responses together; if one has to wait, that
+task stays with it and a new task goes on reading. Requests that change something, and watches, get a task each, so
+that those that arrive together are committed together. A reset of the stream cancels the work behind it.
+
+A stopping server sends GOAWAY, completes the requests up to its last stream, and closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from functools import partial
+from math import inf
+from types import coroutine
+from typing import Any
+
+import trio
+
+from gateway.connections.heads import has_body
+from gateway.connections.http2.flusher import Flusher
+from gateway.connections.http2.output import Output
+from gateway.connections.http2.protocol import (
+    CANCEL,
+    DATA,
+    END_STREAM,
+    INTERNAL_ERROR,
+    NO_ERROR,
+    ConnectionFault,
+    frame,
+    goaway,
+    header_frames,
+)
+from gateway.connections.http2.receiver import Receiver
+from gateway.connections.http2.response_heads import ResponseHeads
+from gateway.connections.http2.stream import Stream
+from gateway.connections.parser import Fault
+from gateway.connections.server_state import ServerState, log
+from gateway.connections.transport import Transport
+from gateway.requests.exchange import Exchange
+from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.request import EndReason, Peer, Response
+from gateway.watch.framing import as_it_is
+
+# Requests that the reading task handles between two checkpoints.
+_TURN = 32
+_READS = ("GET", "HEAD")
+_TOO_SLOW = Fault(408, "the request did not arrive in time")
+
+Steps = Coroutine[Any, Any, Response]
+
+
+class Http2:
+    """What all HTTP/2 connections of a server share."""
+
+    __slots__ = ("flusher", "heads", "server")
+
+    def __init__(self, server: ServerState) -> None:
+        self.server = server
+        self.heads = ResponseHeads(lambda: server.now)
+        self.flusher = Flusher()
+
+    async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:
+        """Serve one connection; `ahead` was received already."""
+        await Http2Connection(self, transport, peer).run(ahead)
+
+
+class Http2Connection:
+    __slots__ = (
+        "_deadline",
+        "_leaving",
+        "_nursery",
+        "_partial_since",
+        "_peer",
+        "_receiver",
+        "_running",
+        "_server",
+        "_shared",
+        "_transport",
+        "_watches",
+        "output",
+    )
+
+    def __init__(self, shared: Http2, transport: Transport, peer: Peer) -> None:
+        self._shared = shared
+        self._server = shared.server
+        self._transport = transport
+        self._peer = peer
+        self._running = 0  # tasks that handle requests, also of streams that were reset
+        self._watches = 0
+        self._leaving = False  # GOAWAY has been sent
+        self._deadline = inf  # the first of all streams
+        self._partial_since: float | None = None  # when the peer began a frame that is incomplete
+
+    async def run(self, ahead: bytes) -> None:
+        transport = self._transport
+        transport.protocol = "h2"
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self.output = Output(transport, self._shared.flusher, nursery)
+            self._receiver = Receiver(self, self._server, self._peer, self.output)
+            self._receiver.open()
+            try:
+                await self._read(ahead)
+            except BaseException:
+                self._drop_streams()
+                raise
+        if self.output.failed:
+            transport.abort()
+        elif not transport.closed:
+            await transport.linger()
+
+    # Reading.
+
+    async def _read(self, data: bytes = b"") -> None:
+        """Read until the connection ends, or until a request has to wait: then another task goes on reading."""
+        fault: ConnectionFault | None = None
+        waiting: tuple[Stream, Steps] | None = None
+        with trio.CancelScope() as scope:
+            try:
+                while True:
+                    self._receiver.feed(data)
+                    waiting = await self._handle_received()
+                    if waiting is not None:
+                        break
+                    data = await self._receive()
+                    if not data:
+                        break
+            except ConnectionFault as error:
+                fault = error
+            except (OSError, trio.ClosedResourceError):
+                self.output.fail()
+            if waiting is not None:
+                self._nursery.start_soon(self._read)
+                stream, steps = waiting
+                stream.scope = scope
+                await self._complete(stream, steps)
+        if waiting is None:
+            self._finish(fault)
+
+    async def _handle_received(self) -> tuple[Stream, Steps] | None:
+        """Handle the requests that have arrived; return one that has to wait, with the rest of its steps."""
+        receiver, server, output = self._receiver, self._server, self.output
+        handled = 0
+        while (stream := receiver.next_request()) is not None:
+            if stream.fault is not None:
+                self._refuse(stream, stream.fault)
+                continue
+            request = stream.request
+            assert request is not None
+            server.requests += 1
+            if server.observer is not None:
+                observe(server.observer, request)
+            if request.method not in _READS or "watch" in request.query or request.body:
+                receiver.streams[stream.number] = stream
+                self._running += 1
+                self._nursery.start_soon(self._handle, stream)
+                continue
+            steps = server.handle(request)
+            try:
+                trap = steps.send(None)
+            except StopIteration as result:
+                response: Response = result.value
+            except Exception as error:
+                response = server.failure(request, error)
+            else:
+                receiver.streams[stream.number] = stream
+                self._running += 1
+                output.flush()
+                return stream, _resume(steps, trap)
+            if response.stream is not None and request.method != "HEAD":
+                receiver.streams[stream.number] = stream
+                self._running += 1
+                self._nursery.start_soon(self._handle, stream, response)
+                continue
+            self._respond(stream, response)
+            handled += 1
+            if not handled % _TURN:
+                output.flush()
+                await trio.lowlevel.checkpoint()
+        output.flush()
+        return None
+
+    async def _receive(self) -> bytes:
+        """Return the peer's next bytes; b"" when the connection ends."""
+        transport, server, receiver = self._transport, self._server, self._receiver
+        while not (self._leaving and not receiver.streams and not self._running):
+            if server.draining and not self._leaving:
+                if data := transport.receive_nowait():
+                    return data
+                self._leave()
+                continue
+            self._set_deadline()
+            try:
+                return await transport.receive()
+            except trio.ClosedResourceError:
+                if transport.closed or self.output.failed:
+                    return b""
+            # Interrupted; what has arrived in the same instant still counts.
+            if data := transport.receive_nowait():
+                return data
+            self._expire()
+        return b""
+
+    # Requests with a task.
+
+    async def _handle(self, stream: Stream, response: Response | None = None) -> None:
+        """The task of a request."""
+        request = stream.request
+        assert request is not None
+        with trio.CancelScope() as scope:
+            stream.scope = scope
+            if stream.closed:
+                scope.cancel()  # reset before the task began
+            steps = self._server.handle(request) if response is None else _ready(response)
+            await self._complete(stream, steps)
+
+    async def _complete(self, stream: Stream, steps: Steps) -> None:
+        """Take the remaining steps of a request in this task, and respond."""
+        request = stream.request
+        assert request is not None
+        try:
+            try:
+                response = await steps
+            except Exception as error:
+                response = self._server.failure(request, error)
+            if response.stream is not None and request.method != "HEAD" and not stream.closed:
+                exchange = request.exchange
+                del request
+                await self._watch(stream, response, exchange)
+            else:
+                self._respond(stream, response)
+                if self._running == 1:
+                    self.output.flush()
+                else:
+                    self.output.flush_later()
+        finally:
+            self._running -= 1
+            if stream.request is not None and not stream.responding:
+                _cut_off(stream.request.exchange)
+            self._wake_when_left()
+
+    async def _watch(self, stream: Stream, response: Response, exchange: Exchange | None) -> None:
+        """Send a response of unknown length."""
+        output, receiver = self.output, self._receiver
+        assert response.stream is not None
+        if exchange is not None:
+            add_audit_id(response, exchange)
+        head = self._shared.heads.block(response, None)
+        output.queue.append(header_frames(head, stream.number, end=False))
+        output.flush_later()
+        stream.request = None
+        stream.watching = True
+        self._watches += 1
+        self._transport.streaming = True
+        if exchange is not None:
+            exchange.start(response.status, stream)
+        try:
+            finished = await response.stream.run(stream, as_it_is)
+            if stream.closed or output.failed:
+                return
+            if exchange is not None:
+                if finished.reason is EndReason.FAILED:
+                    exchange.panic()
+                output.complete_when_sent(exchange)
+                exchange = None
+            output.control(frame(DATA, END_STREAM, stream.number))
+            receiver.forget(stream)
+            output.flush_later()
+        except OSError:
+            if not stream.closed:
+                receiver.end_stream(stream, CANCEL)
+        except Exception as error:
+            log.exception("a watch failed")
+            if exchange is not None:
+                exchange.panic(error)
+            if not stream.closed:
+                receiver.end_stream(stream, INTERNAL_ERROR)
+        finally:
+            self._watches -= 1
+            self._transport.streaming = self._watches > 0
+            _cut_off(exchange)
+
+    # Responses.
+
+    def _respond(self, stream: Stream, response: Response) -> None:
+        request = stream.request
+        assert request is not None
+        if stream.closed:
+            return
+        body = response.body
+        length = len(body)
+        if request.method == "HEAD" or not has_body(response.status):
+            body = b""
+        exchange = request.exchange
+        if exchange is not None:
+            add_audit_id(response, exchange)
+            exchange.respond(response.status, len(body))
+        head = header_frames(self._shared.heads.block(response, length), stream.number, end=not body)
+        stream.responding = True
+        if self.output.respond(stream, head, body):
+            self.body_queued(stream)
+        else:
+            self._receiver.streams[stream.number] = stream
+            stream.deadline = self.transfer_deadline()
+
+    def _refuse(self, stream: Stream, fault: Fault) -> None:
+        """Respond to a request that cannot be handled."""
+        request, server = stream.request, self._server
+        assert request is not None
+        if server.observer is not None:
+            observe(server.observer, request)
+        self._respond(stream, server.refusal(fault.status, fault.message))
+
+    def body_queued(self, stream: Stream) -> None:
+        request = stream.request
+        if request is not None and request.exchange is not None:
+            self.output.complete_when_sent(request.exchange)
+        if not stream.request_ended:
+            self._receiver.reset(stream.number, NO_ERROR)
+        self._receiver.forget(stream)
+        self._wake_when_left()
+
+    def stream_reset(self, stream: Stream) -> None:
+        request = stream.request
+        if request is not None:
+            if request.exchange is None and self._server.observer is not None:
+                _cut_off(observe(self._server.observer, request))
+            elif stream.responding:
+                _cut_off(request.exchange)
+        self._wake_when_left()
+
+    def refuses_streams(self) -> bool:
+        limit = self._server.limits.streams
+        return self._leaving or len(self._receiver.streams) >= limit or self._running >= limit
+
+    # Deadlines.
+
+    def expect_deadline(self, moment: float) -> None:
+        if moment < self._deadline:
+            self._deadline = moment
+            self._transport.deadline = min(self._transport.deadline, moment)
+
+    def transfer_deadline(self) -> float:
+        limits = self._server.limits
+        return self._server.now + (limits.drain_seconds if self._leaving else limits.transfer_seconds)
+
+    def _set_deadline(self) -> None:
+        transport, server = self._transport, self._server
+        transport.idle = False
+        if self._receiver.partial:
+            if self._partial_since is None:
+                self._partial_since = server.now
+            transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
+            return
+        self._partial_since = None
+        if self._receiver.streams or self._running:
+            transport.deadline = self._deadline
+        else:
+            transport.idle = True
+            self._deadline = inf
+            transport.deadline = server.now + server.limits.idle_seconds
+
+    def _expire(self) -> None:
+        """The watchdog has interrupted the reading: end what is too slow, and an idle connection."""
+        now, transport = trio.current_time(), self._transport
+        if self._partial_since is not None and now >= self._partial_since + self._server.limits.head_seconds:
+            raise ConnectionFault(NO_ERROR, "the rest of a frame did not arrive in time")
+        if transport.idle and transport.deadline <= now:
+            self._leave()
+        self._deadline = inf
+        for stream in list(self._receiver.streams.values()):
+            if stream.deadline <= now:
+                self._expire_stream(stream, now)
+            if not stream.closed:
+                self._deadline = min(self._deadline, stream.deadline)
+
+    def _expire_stream(self, stream: Stream, now: float) -> None:
+        if stream.watching:
+            stream.interrupt()  # at every tick from its deadline on
+        elif stream.parts is not None:
+            due = self._server.limits.transfer_deadline(stream.began, stream.received)
+            if due > now and not self._leaving:
+                stream.deadline = due
+            else:
+                self._receiver.stop_reading(stream)
+                self._refuse(stream, _TOO_SLOW)
+                self.output.flush()
+        elif stream.body is None:
+            stream.deadline = inf  # it is being handled
+        elif self.output.blocked:
+            self.output.fail()
+        else:
+            self._receiver.end_stream(stream, CANCEL)
+            self.output.flush()
+
+    # The end.
+
+    def _leave(self) -> None:
+        """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
+        self._leaving = True
+        self.output.control(goaway(self._receiver.highest, NO_ERROR))
+        self.output.flush()
+        due = trio.current_time() + self._server.limits.drain_seconds
+        for stream in self._receiver.streams.values():
+            if not stream.watching and stream.deadline > due and (stream.parts is not None or stream.body):
+                stream.deadline = due
+
+    def _wake_when_left(self) -> None:
+        """Wake the reading task when the last request after GOAWAY has ended."""
+        if self._leaving and not self._receiver.streams and not self._running:
+            self._transport.interrupt()
+
+    def _finish(self, fault: ConnectionFault | None) -> None:
+        """The reading has ended: end the streams and send what is queued."""
+        self._leaving = True
+        self._drop_streams()
+        output = self.output
+        if fault is not None and not output.failed:
+            output.queue.append(goaway(self._receiver.highest, fault.code, fault.message))
+        output.finish(trio.current_time() + self._server.limits.linger_seconds)
+
+    def _drop_streams(self) -> None:
+        for stream in list(self._receiver.streams.values()):
+            self._receiver.drop(stream)
+
+
+@coroutine
+def _resume(steps: Steps, trap: Any) -> Generator[Any, Any, Response]:
+    """Go on with a coroutine that was run up to its first trap, which this task has to yield to trio."""
+    while True:
+        try:
+            value = yield trap
+        except BaseException as error:
+            advance = partial(steps.throw, error)
+        else:
+            advance = partial(steps.send, value)
+        try:
+            trap = advance()
+        except StopIteration as result:
+            return result.value  # type: ignore[no-any-return]
+
+
+async def _ready(response: Response) -> Response:
+    return response
+
+
+def _cut_off(exchange: Exchange | None) -> None:
+    if exchange is not None:
+        exchange.cut_off()

@@ -1,0 +1,178 @@
+"""Reads the frames that an HTTP/2 peer sends, and checks what can be checked without knowing the streams.
+
+`feed` adds bytes, `next` returns the next whole frame. Header blocks come back whole: HEADERS and its CONTINUATION
+frames are one. Padding and priorities are removed. A frame that is too large is refused from its head alone.
+"""
+
+from __future__ import annotations
+
+from gateway.connections.http2.protocol import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FRAME_SIZE,
+    FRAME_SIZE_ERROR,
+    GOAWAY,
+    HAS_PRIORITY,
+    HEAD,
+    HEAD_SIZE,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_MASK,
+    WINDOW_UPDATE,
+    ConnectionFault,
+)
+
+Frame = tuple[int, int, int, bytes]  # type, flags, stream, payload
+
+# Frames of one header block: the largest head that is accepted fits into a few.
+_MAX_BLOCK_FRAMES = 64
+_WHOLE_REQUEST = END_HEADERS | END_STREAM
+# Types whose payload has one size, and whether they belong to a stream (None: to either).
+_SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+_ON_STREAM = frozenset((DATA, HEADERS, PRIORITY, RST_STREAM, CONTINUATION))
+_ON_CONNECTION = frozenset((SETTINGS, PING, GOAWAY))
+
+
+class FrameReader:
+    __slots__ = (
+        "_block",
+        "_block_flags",
+        "_block_frames",
+        "_block_size",
+        "_block_stream",
+        "_buffer",
+        "_max_block",
+        "_opened",
+        "_position",
+        "flow_size",
+    )
+
+    def __init__(self, max_block: int) -> None:
+        self._max_block = max_block
+        self._buffer = b""
+        self._position = 0
+        self._opened = False  # the preface has been read
+        self._block: list[bytes] | None = None  # of a header block that CONTINUATION frames continue
+        self._block_flags = self._block_stream = self._block_size = self._block_frames = 0
+        self.flow_size = 0  # of the last DATA frame, with its padding
+
+    @property
+    def partial(self) -> bool:
+        """Whether part of a frame, or of a header block, has been read."""
+        return self._position < len(self._buffer) or self._block is not None or not self._opened
+
+    def feed(self, data: bytes) -> None:
+        if self._position == len(self._buffer):
+            self._buffer = data
+        else:
+            self._buffer = self._buffer[self._position :] + data
+        self._position = 0
+        if not self._opened:
+            self._read_preface()
+
+    def _read_preface(self) -> None:
+        buffer = self._buffer
+        if not PREFACE.startswith(buffer[: len(PREFACE)]):
+            raise ConnectionFault(PROTOCOL_ERROR, "the connection does not begin with the preface of HTTP/2")
+        if len(buffer) < len(PREFACE) + HEAD_SIZE:
+            return
+        word, flags, _ = HEAD.unpack_from(buffer, len(PREFACE))
+        if word & 0xFF != SETTINGS or flags & ACK:
+            raise ConnectionFault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        self._opened = True
+        self._position = len(PREFACE)
+
+    def next(self) -> Frame | None:
+        """Return the next frame; None if it has not arrived whole."""
+        while self._opened:
+            buffer, position = self._buffer, self._position
+            left = len(buffer) - position
+            if left < HEAD_SIZE:
+                break
+            word, flags, stream = HEAD.unpack_from(buffer, position)
+            size = word >> 8
+            if size > FRAME_SIZE:
+                raise ConnectionFault(FRAME_SIZE_ERROR, f"a frame is larger than {FRAME_SIZE} bytes")
+            if left < HEAD_SIZE + size:
+                break
+            self._position = end = position + HEAD_SIZE + size
+            kind = word & 0xFF
+            payload = buffer[position + HEAD_SIZE : end]
+            if kind == HEADERS and flags == _WHOLE_REQUEST and self._block is None and stream & 1:
+                return HEADERS, flags, stream & STREAM_MASK, payload
+            found = self._checked(kind, flags, stream & STREAM_MASK, payload)
+            if found is not None:
+                return found
+        if self._position == len(self._buffer):
+            self._buffer, self._position = b"", 0
+        return None
+
+    def _checked(self, kind: int, flags: int, stream: int, payload: bytes) -> Frame | None:
+        if self._block is not None or kind == CONTINUATION:
+            return self._continued(kind, flags, stream, payload)
+        if (kind in _ON_STREAM and not stream) or (kind in _ON_CONNECTION and stream):
+            raise ConnectionFault(PROTOCOL_ERROR, f"a frame of type {kind} is on stream {stream}")
+        size = _SIZES.get(kind)
+        if size is not None and len(payload) != size:
+            raise ConnectionFault(FRAME_SIZE_ERROR, f"a frame of type {kind} has {len(payload)} bytes")
+        if kind == DATA:
+            self.flow_size = len(payload)
+            if flags & PADDED:
+                payload = _without_padding(payload)
+        elif kind == HEADERS:
+            return self._headers(flags, stream, payload)
+        elif kind == SETTINGS:
+            if len(payload) % 6 or (flags & ACK and payload):
+                raise ConnectionFault(FRAME_SIZE_ERROR, f"a SETTINGS frame has {len(payload)} bytes")
+        elif kind == GOAWAY:
+            if len(payload) < 8:
+                raise ConnectionFault(FRAME_SIZE_ERROR, f"a GOAWAY frame has {len(payload)} bytes")
+        elif kind == PUSH_PROMISE:
+            raise ConnectionFault(PROTOCOL_ERROR, "a client cannot push")
+        return kind, flags, stream, payload
+
+    def _headers(self, flags: int, stream: int, payload: bytes) -> Frame | None:
+        if not stream & 1:
+            raise ConnectionFault(PROTOCOL_ERROR, f"a client cannot open stream {stream}")
+        if flags & PADDED:
+            payload = _without_padding(payload)
+        if flags & HAS_PRIORITY:
+            if len(payload) < 5:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+            payload = payload[5:]
+        if flags & END_HEADERS:
+            return HEADERS, flags, stream, payload
+        self._block, self._block_flags, self._block_stream = [payload], flags, stream
+        self._block_size, self._block_frames = len(payload), 1
+        return None
+
+    def _continued(self, kind: int, flags: int, stream: int, payload: bytes) -> Frame | None:
+        block = self._block
+        if block is None or kind != CONTINUATION or stream != self._block_stream:
+            raise ConnectionFault(PROTOCOL_ERROR, "a header block is not continued, or its continuation is")
+        block.append(payload)
+        self._block_size += len(payload)
+        self._block_frames += 1
+        if self._block_size > self._max_block or self._block_frames > _MAX_BLOCK_FRAMES:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block is too large")
+        if not flags & END_HEADERS:
+            return None
+        self._block = None
+        return HEADERS, self._block_flags, stream, b"".join(block)
+
+
+def _without_padding(payload: bytes) -> bytes:
+    if not payload or payload[0] >= len(payload):
+        raise ConnectionFault(PROTOCOL_ERROR, "the padding of a frame is as long as the frame, or longer")
+    return payload[1 : len(payload) - payload[0]]

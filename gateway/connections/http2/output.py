@@ -1,0 +1,282 @@
+"""What an HTTP/2 connection sends: a queue of frames, the connection's window, and the bodies of responses.
+
+Tasks queue frames; `flush` sends the queue in one call, from the reading task after a batch of requests, else from the
+server's `Flusher`. The queue never holds more than a burst: bodies wait in their streams and are cut into DATA frames
+when the socket and the windows take them, in turns of all streams; watches are not taken from while the socket is
+full (`blocked`). A task waits for the socket only while it is full.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Protocol
+
+import trio
+
+from gateway.connections.http2.flusher import Flusher
+from gateway.connections.http2.protocol import (
+    DATA,
+    DEFAULT_WINDOW,
+    END_STREAM,
+    FRAME_SIZE,
+    HEAD,
+    HEAD_SIZE,
+)
+from gateway.connections.transport import Transport
+from gateway.requests.exchange import Exchange
+
+# Bytes of bodies queued for one flush, and how many of them one stream may have.
+BURST = 256 * 1024
+_STREAM_TURN = 64 * 1024
+# Bytes of control frames that may wait for a peer that does not read.
+_MAX_CONTROL = 64 * 1024
+
+_pack = HEAD.pack
+
+
+class Sender(Protocol):
+    """A stream with a response."""
+
+    number: int
+    window: int
+    head: bytes  # frames that are not queued yet
+    body: memoryview | None  # what is left of the body
+
+    def body_queued(self) -> None:
+        """The last byte has been queued."""
+
+    def progressed(self) -> None:
+        """Part of the body has been queued."""
+
+
+class Waiter(Protocol):
+    def wake(self) -> None: ...
+
+
+class Output:
+    __slots__ = (
+        "_completing",
+        "_ends_at",
+        "_nursery",
+        "_ready",
+        "_registered",
+        "_waiting_for_socket",
+        "blocked",
+        "failed",
+        "flusher",
+        "queue",
+        "queued",
+        "transport",
+        "waiting",
+        "window",
+    )
+
+    def __init__(self, transport: Transport, flusher: Flusher, nursery: trio.Nursery) -> None:
+        self.transport = transport
+        self.flusher = flusher
+        self._nursery = nursery
+        self.window = DEFAULT_WINDOW  # of the connection
+        self.queue: list[bytes | memoryview] = []
+        self.queued = 0  # bytes in the queue
+        self.blocked = False  # the socket takes no more
+        self.failed = False  # the connection is broken: nothing is sent any more
+        self.waiting: dict[Waiter, None] = {}  # watches that wait for the socket or the connection's window
+        self._ready: dict[int, Sender] = {}  # streams with something to send and an open window
+        self._completing: list[Exchange] = []  # observed responses whose last bytes are in the queue
+        self._ends_at = inf  # when the peer has to have taken everything
+        self._registered = False  # with the flusher
+        self._waiting_for_socket = False  # a task waits until it is writable
+
+    # Queueing.
+
+    def control(self, frame: bytes) -> None:
+        """Queue a frame that no window limits."""
+        if self.blocked and self.queued > _MAX_CONTROL:
+            self.fail()  # the peer causes replies and does not read them
+            return
+        self.queue.append(frame)
+        self.queued += len(frame)
+
+    def respond(self, stream: Sender, head: bytes, body: bytes) -> bool:
+        """Queue a response; True if all of it is queued, else the rest follows when the windows allow."""
+        size = len(body)
+        if size <= stream.window and size <= self.window and size <= FRAME_SIZE and not self.blocked:
+            stream.window -= size
+            self.window -= size
+            if size:
+                head = b"%b%b%b" % (head, _pack(size << 8 | DATA, END_STREAM, stream.number), body)
+            self.queue.append(head)
+            self.queued += len(head)
+            return True
+        stream.head, stream.body = head, memoryview(body)
+        self._ready[stream.number] = stream
+        return False
+
+    def resume(self, stream: Sender) -> None:
+        """The window of a stream with a body has opened."""
+        self._ready[stream.number] = stream
+        self.flush_later()
+
+    def forget(self, number: int) -> None:
+        self._ready.pop(number, None)
+
+    def complete_when_sent(self, exchange: Exchange) -> None:
+        """Report a response as complete once everything queued so far has been sent."""
+        self._completing.append(exchange)
+
+    def data(self, stream: Sender, data: bytes | memoryview) -> int:
+        """Queue part of a stream without a known end; return how many bytes the windows and the socket take."""
+        if self.queued >= BURST:
+            self.flush()
+        if self.blocked or self.failed:
+            return 0
+        size = min(len(data), stream.window, self.window)
+        if size <= 0:
+            return 0
+        self._queue_data(stream, memoryview(data)[:size], 0)
+        self.flush_later()
+        return size
+
+    def _queue_data(self, stream: Sender, part: memoryview, flags: int) -> None:
+        """Queue DATA frames; `flags` are those of the last one."""
+        queue, number, size = self.queue, stream.number, len(part)
+        for start in range(0, max(size, 1), FRAME_SIZE):
+            piece = part[start : start + FRAME_SIZE]
+            last = start + FRAME_SIZE >= size
+            queue.append(_pack(len(piece) << 8 | DATA, flags if last else 0, number))
+            queue.append(piece)
+            self.queued += HEAD_SIZE
+        stream.window -= size
+        self.window -= size
+        self.queued += size
+
+    # Sending.
+
+    def flush_later(self) -> None:
+        if not self._registered:
+            self._registered = True
+            self.flusher.add(self)
+
+    def flush(self) -> None:
+        """Send the queue and a burst of bodies, as far as the socket takes them."""
+        self._registered = False
+        if self.blocked or self.failed:
+            return
+        if self._ready:
+            self._queue_bodies()
+        queue = self.queue
+        if not queue:
+            return
+        data = queue[0] if len(queue) == 1 else b"".join(queue)
+        queue.clear()
+        self.queued = 0
+        try:
+            taken = self.transport.transmit(data)
+        except (OSError, trio.ClosedResourceError):
+            self.fail()
+            return
+        if taken == len(data):
+            if self._completing:
+                self._complete()
+            if self._ready and self.window > 0:
+                self.flush_later()
+            return
+        rest = memoryview(data)[abs(taken) :]
+        if rest:
+            queue.append(rest)
+            self.queued = len(rest)
+        self.blocked = True
+        if not self._waiting_for_socket:
+            self._waiting_for_socket = True
+            self._nursery.start_soon(self._wait_for_socket)
+
+    def _queue_bodies(self) -> None:
+        """Queue bodies of the streams in turn, up to a burst."""
+        ready = self._ready
+        while ready and self.queued < BURST:
+            number = next(iter(ready))
+            stream = ready.pop(number)
+            if stream.head:
+                self.queue.append(stream.head)
+                self.queued += len(stream.head)
+                stream.head = b""
+            assert stream.body is not None
+            if not stream.body:
+                self._end(stream)  # its head has ended the stream
+                continue
+            size = min(len(stream.body), stream.window, self.window, _STREAM_TURN)
+            if size == len(stream.body):
+                self._queue_data(stream, stream.body, END_STREAM)
+                self._end(stream)
+                continue
+            if size > 0:
+                self._queue_data(stream, stream.body[:size], 0)
+                stream.body = stream.body[size:]
+                stream.progressed()
+            if self.window <= 0:
+                ready[number] = stream  # all streams wait for the connection's window
+                self._queue_heads()
+                return
+            if stream.window > 0:
+                ready[number] = stream
+
+    def _queue_heads(self) -> None:
+        """Queue the heads of responses whose bodies wait for the connection's window."""
+        for stream in list(self._ready.values()):
+            if stream.head:
+                self.queue.append(stream.head)
+                self.queued += len(stream.head)
+                stream.head = b""
+            if not stream.body:
+                self.forget(stream.number)
+                self._end(stream)
+
+    @staticmethod
+    def _end(stream: Sender) -> None:
+        stream.body = None
+        stream.body_queued()
+
+    async def _wait_for_socket(self) -> None:
+        """Wait until the socket takes more and send, as long as it is full."""
+        transport = self.transport
+        try:
+            while self.blocked and not self.failed:
+                await transport.flush()
+                if trio.current_time() >= self._ends_at:
+                    self.fail()
+                elif not transport.has_unsent:
+                    self.blocked = False
+                    self.flush()
+        except (OSError, trio.ClosedResourceError):
+            self.fail()
+        self._waiting_for_socket = False
+        self.wake_waiting()
+
+    def wake_waiting(self) -> None:
+        """The socket or the connection's window takes more."""
+        waiting, self.waiting = self.waiting, {}
+        for waiter in waiting:
+            waiter.wake()
+        if self._ready:
+            self.flush_later()
+
+    def fail(self) -> None:
+        """The connection is broken; the reading task notices it too and ends the streams."""
+        self.failed = True
+        self.queue.clear()
+        self.queued = 0
+        self._ready.clear()
+        for exchange in self._completing:
+            exchange.cut_off()
+        self._completing.clear()
+        self.transport.interrupt()
+
+    def finish(self, ends_at: float) -> None:
+        """Send what is queued, to a peer that does not read until `ends_at` at most."""
+        self.flush()
+        self._ends_at = self.transport.deadline = ends_at
+
+    def _complete(self) -> None:
+        completing, self._completing = self._completing, []
+        for exchange in completing:
+            exchange.complete()

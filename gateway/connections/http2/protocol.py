@@ -1,0 +1,103 @@
+"""The constants of HTTP/2 (RFC 9113) and the frames that the server builds.
+
+A frame is a head of nine bytes (length, type, flags, stream) and a payload. `HEAD` packs and unpacks the head as three
+integers: length and type together in the first.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD: Final = struct.Struct(">IBI")  # length << 8 | type, flags, stream
+HEAD_SIZE: Final = 9
+STREAM_MASK: Final = 0x7FFFFFFF  # without the reserved bit
+
+# Types of frames.
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = range(5)
+PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(5, 10)
+
+# Flags.
+END_STREAM: Final = 0x1
+ACK: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+HAS_PRIORITY: Final = 0x20
+
+# Error codes.
+NO_ERROR: Final = 0x0
+PROTOCOL_ERROR: Final = 0x1
+INTERNAL_ERROR: Final = 0x2
+FLOW_CONTROL_ERROR: Final = 0x3
+STREAM_CLOSED: Final = 0x5
+FRAME_SIZE_ERROR: Final = 0x6
+REFUSED_STREAM: Final = 0x7
+CANCEL: Final = 0x8
+COMPRESSION_ERROR: Final = 0x9
+ENHANCE_YOUR_CALM: Final = 0xB
+
+# Settings.
+ENABLE_PUSH: Final = 0x2
+MAX_CONCURRENT_STREAMS: Final = 0x3
+INITIAL_WINDOW_SIZE: Final = 0x4
+MAX_FRAME_SIZE: Final = 0x5
+MAX_HEADER_LIST_SIZE: Final = 0x6
+
+DEFAULT_WINDOW: Final = 65_535
+MAX_WINDOW: Final = 0x7FFFFFFF
+# The largest payload that every peer accepts; we announce no other, so a frame never occupies more of our memory.
+FRAME_SIZE: Final = 16_384
+MAX_FRAME_SIZE_VALUE: Final = (1 << 24) - 1
+
+_SETTING: Final = struct.Struct(">HI")
+_pack = HEAD.pack
+
+
+class ConnectionFault(Exception):
+    """The peer broke a rule so that the connection cannot go on: GOAWAY with this error code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return _pack(len(payload) << 8 | kind, flags, stream) + payload
+
+
+def header_frames(block: bytes, stream: int, *, end: bool) -> bytes:
+    """Return a header block as HEADERS and as many CONTINUATION as it needs."""
+    flags = END_STREAM if end else 0
+    if len(block) <= FRAME_SIZE:
+        return _pack(len(block) << 8 | HEADERS, flags | END_HEADERS, stream) + block
+    parts = [block[start : start + FRAME_SIZE] for start in range(0, len(block), FRAME_SIZE)]
+    frames = [frame(HEADERS, flags, stream, parts[0])]
+    frames += [frame(CONTINUATION, 0, stream, part) for part in parts[1:-1]]
+    frames.append(frame(CONTINUATION, END_HEADERS, stream, parts[-1]))
+    return b"".join(frames)
+
+
+def settings(values: dict[int, int]) -> bytes:
+    return frame(SETTINGS, 0, 0, b"".join([_SETTING.pack(*item) for item in values.items()]))
+
+
+def parse_settings(payload: bytes) -> list[tuple[int, int]]:
+    return [(name, value) for name, value in _SETTING.iter_unpack(payload)]
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
+
+
+def reset(stream: int, code: int) -> bytes:
+    return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+
+
+def goaway(last_stream: int, code: int, message: str = "") -> bytes:
+    return frame(GOAWAY, 0, 0, struct.pack(">II", last_stream, code) + message.encode())
+
+
+SETTINGS_ACK: Final = frame(SETTINGS, ACK, 0)
+CONTINUE: Final = b"\x08\x03100"  # the header block of a response with status 100

@@ -1,0 +1,401 @@
+"""What the peer of an HTTP/2 connection sends: frames become requests, resets, windows and settings.
+
+`next_request` processes frames up to the next request that is complete or has to be refused. It keeps the states of
+streams (RFC 9113, section 5.1) and the windows of both directions, and raises `ConnectionFault` when the peer breaks
+a rule so that the connection has to end. Bodies in progress are bounded per stream and per connection.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.connections.http2.budget import EARLY_RESET, FRAME, Budget
+from gateway.connections.http2.frame_reader import FrameReader
+from gateway.connections.http2.hpack import CompressionError
+from gateway.connections.http2.output import Output
+from gateway.connections.http2.protocol import (
+    ACK,
+    COMPRESSION_ERROR,
+    CONTINUE,
+    DATA,
+    DEFAULT_WINDOW,
+    ENABLE_PUSH,
+    END_STREAM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_FRAME_SIZE_VALUE,
+    MAX_HEADER_LIST_SIZE,
+    MAX_WINDOW,
+    PING,
+    PROTOCOL_ERROR,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    SETTINGS_ACK,
+    STREAM_CLOSED,
+    WINDOW_UPDATE,
+    ConnectionFault,
+    frame,
+    header_frames,
+    parse_settings,
+    reset,
+    settings,
+    window_update,
+)
+from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
+from gateway.connections.http2.stream import Stream, StreamOwner
+from gateway.connections.parser import Fault
+from gateway.connections.server_state import ServerState
+from gateway.requests.request import Peer, Request
+
+# What a peer may send before we acknowledge: on one stream, and on the connection.
+_STREAM_WINDOW = 256 * 1024
+_CONNECTION_WINDOW = 1024 * 1024
+# Bytes of incomplete bodies on one connection.
+_MAX_BODIES = 16 * 1024 * 1024
+# An increment of a window below this is counted as a frame that asks for nothing.
+_SMALL_INCREMENT = 1024
+# Streams that we reset and on which the peer may not have noticed it yet.
+_MAX_RESETS = 64
+
+
+class ReceiverOwner(StreamOwner, Protocol):
+    def refuses_streams(self) -> bool:
+        """Whether new streams are refused: the server stops, or too many requests are being handled."""
+
+    def stream_reset(self, stream: Stream) -> None:
+        """A stream has ended before its response, and is forgotten."""
+
+
+class Receiver:
+    __slots__ = (
+        "_bodies",
+        "_budget",
+        "_frames",
+        "_heads",
+        "_initial_window",
+        "_output",
+        "_owner",
+        "_peer",
+        "_resets",
+        "_server",
+        "_skipped",
+        "_unacknowledged",
+        "_window",
+        "highest",
+        "streams",
+    )
+
+    def __init__(self, owner: ReceiverOwner, server: ServerState, peer: Peer, output: Output) -> None:
+        self._owner = owner
+        self._server = server
+        self._peer = peer
+        self._output = output
+        self._frames = FrameReader(server.limits.head)
+        self._heads = RequestHeads(server.limits)
+        self._budget = Budget(server.now)
+        self.streams: dict[int, Stream] = {}
+        self.highest = 0  # the newest stream
+        self._skipped = False  # the peer has not used all numbers up to `highest`
+        self._resets: dict[int, None] = {}
+        self._initial_window = DEFAULT_WINDOW  # of a new stream, for what we send
+        self._window = _CONNECTION_WINDOW  # bytes that the peer may send
+        self._unacknowledged = 0
+        self._bodies = 0  # bytes of incomplete bodies
+
+    def open(self) -> None:
+        """Queue our settings."""
+        limits = self._server.limits
+        announced = {
+            MAX_CONCURRENT_STREAMS: limits.streams,
+            INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
+            MAX_HEADER_LIST_SIZE: limits.head,
+        }
+        self._output.control(settings(announced))
+        self._output.control(window_update(0, _CONNECTION_WINDOW - DEFAULT_WINDOW))
+
+    @property
+    def partial(self) -> bool:
+        """Whether the peer is in the middle of a frame or a header block."""
+        return self._frames.partial
+
+    def feed(self, data: bytes) -> None:
+        self._frames.feed(data)
+
+    def next_request(self) -> Stream | None:
+        """Process frames up to the next request that is complete or has a `fault`; None if there is none yet."""
+        frames = self._frames
+        while (found := frames.next()) is not None:
+            kind, flags, number, payload = found
+            if kind == HEADERS:
+                stream = self._receive_headers(flags, number, payload)
+            elif kind == DATA:
+                stream = self._receive_data(flags, number, payload)
+            else:
+                self._receive_control(kind, flags, number, payload)
+                continue
+            if stream is not None:
+                return stream
+        return None
+
+    def reset(self, number: int, code: int) -> None:
+        """Reset a stream; frames that are on their way are ignored."""
+        self._output.control(reset(number, code))
+        self._resets[number] = None
+        if len(self._resets) > _MAX_RESETS:
+            del self._resets[next(iter(self._resets))]
+
+    def forget(self, stream: Stream) -> None:
+        """The response of a stream has been queued whole, or the stream was reset."""
+        if self.streams.pop(stream.number, None) is not None:
+            self._release_body(stream)
+
+    def end_stream(self, stream: Stream, code: int) -> None:
+        """Reset a stream and stop the work behind it."""
+        self.reset(stream.number, code)
+        self.drop(stream)
+
+    def drop(self, stream: Stream) -> None:
+        self.forget(stream)
+        stream.close()
+        self._owner.stream_reset(stream)
+
+    def _release_body(self, stream: Stream) -> None:
+        if stream.parts is not None:
+            self._bodies -= stream.received
+            stream.parts = None
+
+    # Requests.
+
+    def _receive_headers(self, flags: int, number: int, block: bytes) -> Stream | None:
+        if number <= self.highest:
+            return self._receive_trailers(flags, number, block)
+        self._skipped = self._skipped or number > self.highest + 2
+        self.highest = number
+        try:
+            head = self._heads.request(block)
+        except Malformed:
+            self._spend(FRAME)
+            self.reset(number, PROTOCOL_ERROR)
+            return None
+        except CompressionError as error:
+            raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
+        if self._owner.refuses_streams():
+            self._spend(FRAME)
+            self.reset(number, REFUSED_STREAM)
+            return None
+        request = Request(
+            head.method, head.path, head.query, head.headers.copy(), b"", self._peer, head.repeated
+        )
+        stream = Stream(self._owner, number, self._initial_window, _STREAM_WINDOW, request)
+        stream.began = self._server.now
+        if head.fault is not None:
+            stream.fault = head.fault
+            stream.request_ended = bool(flags & END_STREAM)
+            return stream
+        if not flags & END_STREAM:
+            self._await_body(stream, head)
+            return None
+        if head.content_length > 0:
+            self._spend(FRAME)
+            self.reset(number, PROTOCOL_ERROR)
+            return None
+        stream.request_ended = True
+        return stream
+
+    def _await_body(self, stream: Stream, head: RequestHead) -> None:
+        self.streams[stream.number] = stream
+        stream.expected = head.content_length
+        stream.parts = []
+        stream.deadline = self._server.limits.transfer_deadline(stream.began, 0)
+        if head.expects_continue:
+            self._output.control(header_frames(CONTINUE, stream.number, end=False))
+
+    def _receive_trailers(self, flags: int, number: int, block: bytes) -> Stream | None:
+        stream = self.streams.get(number)
+        try:
+            self._heads.trailers(block)
+        except Malformed:
+            if stream is not None and not stream.request_ended:
+                self.end_stream(stream, PROTOCOL_ERROR)
+                return None
+        except CompressionError as error:
+            raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
+        if stream is None:
+            if number in self._resets:
+                self._spend(FRAME)
+                return None
+            raise ConnectionFault(
+                PROTOCOL_ERROR if self._skipped else STREAM_CLOSED, f"stream {number} is closed"
+            )
+        if stream.request_ended:
+            self.end_stream(stream, STREAM_CLOSED)
+            return None
+        if not flags & END_STREAM:
+            self.end_stream(stream, PROTOCOL_ERROR)
+            return None
+        return self._complete(stream)
+
+    def _receive_data(self, flags: int, number: int, part: bytes) -> Stream | None:
+        size = self._frames.flow_size
+        self._count_received(size)
+        stream = self.streams.get(number)
+        if stream is None:
+            self._receive_stray_data(number)
+            return None
+        if stream.request_ended:
+            self.end_stream(stream, STREAM_CLOSED)
+            return None
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            self.end_stream(stream, FLOW_CONTROL_ERROR)
+            return None
+        if not part and not flags & END_STREAM:
+            self._spend(FRAME)
+        if stream.parts is None:  # it is refused, and its response is being sent
+            stream.request_ended = bool(flags & END_STREAM)
+            return None
+        stream.parts.append(part)
+        stream.received += len(part)
+        self._bodies += len(part)
+        if 0 <= stream.expected < stream.received:
+            self.end_stream(stream, PROTOCOL_ERROR)
+            return None
+        fault = self._too_large(stream)
+        if fault is not None:
+            return self._refuse(stream, fault, ended=bool(flags & END_STREAM))
+        if flags & END_STREAM:
+            return self._complete(stream)
+        if stream.receive_window < _STREAM_WINDOW // 2:
+            self._output.control(window_update(number, _STREAM_WINDOW - stream.receive_window))
+            stream.receive_window = _STREAM_WINDOW
+        return None
+
+    def _count_received(self, size: int) -> None:
+        self._window -= size
+        if self._window < 0:
+            raise ConnectionFault(FLOW_CONTROL_ERROR, "more data than the window of the connection")
+        self._unacknowledged += size
+        if self._unacknowledged >= _CONNECTION_WINDOW // 2:
+            self._output.control(window_update(0, self._unacknowledged))
+            self._window += self._unacknowledged
+            self._unacknowledged = 0
+
+    def _receive_stray_data(self, number: int) -> None:
+        if number > self.highest:
+            raise ConnectionFault(PROTOCOL_ERROR, f"data on stream {number}, which is not open")
+        self._spend(FRAME)
+        if number not in self._resets:
+            self.reset(number, STREAM_CLOSED)
+
+    def _too_large(self, stream: Stream) -> Fault | None:
+        limits = self._server.limits
+        if stream.received > limits.body:
+            return Fault(413, f"Request entity too large: limit is {limits.body}")
+        if self._bodies > _MAX_BODIES:
+            return Fault(
+                429, "too many large requests on one connection: send this one again, after the others"
+            )
+        return None
+
+    def _refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream:
+        self._release_body(stream)
+        stream.request_ended = ended
+        stream.fault = fault
+        return stream
+
+    def stop_reading(self, stream: Stream) -> None:
+        """Discard the body of a request that is refused."""
+        self._release_body(stream)
+
+    def _complete(self, stream: Stream) -> Stream | None:
+        """The last part of a request with a body has arrived."""
+        if stream.parts is None:
+            stream.request_ended = True
+            return None
+        if stream.expected >= 0 and stream.received != stream.expected:
+            self.end_stream(stream, PROTOCOL_ERROR)
+            return None
+        stream.request_ended = True
+        request, parts = stream.request, stream.parts
+        assert request is not None
+        request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._release_body(stream)
+        return stream
+
+    # Other frames.
+
+    def _receive_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == WINDOW_UPDATE:
+            self._open_window(number, int.from_bytes(payload, "big") & MAX_WINDOW)
+            return
+        self._spend(FRAME)
+        if kind == RST_STREAM:
+            self._receive_reset(number)
+        elif kind == SETTINGS:
+            if not flags & ACK:
+                self._apply_settings(payload)
+        elif kind == PING and not flags & ACK:
+            self._output.control(frame(PING, ACK, 0, payload))
+        # GOAWAY changes nothing for us; PRIORITY and frames of unknown types are ignored.
+
+    def _spend(self, cost: int) -> None:
+        self._budget.spend(cost, self._server.now)
+
+    def _open_window(self, number: int, increment: int) -> None:
+        output = self._output
+        if increment < _SMALL_INCREMENT:
+            self._spend(FRAME + len(output.waiting) // 8)
+        if not number:
+            output.window += increment
+            if not increment or output.window > MAX_WINDOW:
+                code = FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR
+                raise ConnectionFault(
+                    code, "the window of the connection grows by nothing or beyond its limit"
+                )
+            if output.window > 0:
+                output.wake_waiting()
+            return
+        stream = self.streams.get(number)
+        if stream is None:
+            if number > self.highest:
+                raise ConnectionFault(PROTOCOL_ERROR, f"a window of stream {number}, which is not open")
+        elif not increment or stream.window + increment > MAX_WINDOW:
+            self.end_stream(stream, FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR)
+        else:
+            stream.opened(increment)
+
+    def _receive_reset(self, number: int) -> None:
+        stream = self.streams.get(number)
+        if stream is not None:
+            if self._server.now - stream.began < 2:
+                self._spend(EARLY_RESET)
+            self.drop(stream)
+        elif number > self.highest:
+            raise ConnectionFault(PROTOCOL_ERROR, f"a reset of stream {number}, which is not open")
+
+    def _apply_settings(self, payload: bytes) -> None:
+        for name, value in parse_settings(payload):
+            if name == INITIAL_WINDOW_SIZE:
+                self._change_windows(value)
+            elif (name == ENABLE_PUSH and value > 1) or (
+                name == MAX_FRAME_SIZE and not FRAME_SIZE <= value <= MAX_FRAME_SIZE_VALUE
+            ):
+                raise ConnectionFault(PROTOCOL_ERROR, f"setting {name} has the value {value}")
+        self._output.control(SETTINGS_ACK)
+
+    def _change_windows(self, size: int) -> None:
+        if size > MAX_WINDOW:
+            raise ConnectionFault(FLOW_CONTROL_ERROR, f"an initial window of {size} bytes")
+        change = size - self._initial_window
+        self._initial_window = size
+        for stream in self.streams.values():
+            if stream.window + change > MAX_WINDOW:
+                raise ConnectionFault(
+                    FLOW_CONTROL_ERROR, f"the window of stream {stream.number} is too large"
+                )
+            stream.opened(change)

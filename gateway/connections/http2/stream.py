@@ -1,0 +1,226 @@
+"""One stream of an HTTP/2 connection: a request as it arrives, its response, and the `Pipe` of a watch.
+
+The connection creates it with the head of a request and forgets it when both sides have ended. A watch sends through
+`transmit` and `broadcast`, which queue DATA frames on the connection as far as the windows and the socket allow; a
+stream that takes no more leaves the sweep like a full socket, keeps its cursor, and waits in `flush` for its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Protocol
+
+import trio
+from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+from gateway.connections.http2.output import BURST, Output
+from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
+from gateway.connections.parser import Fault
+from gateway.requests.request import Request
+from gateway.watch.broadcast import Missed
+
+_pack = HEAD.pack
+
+
+class StreamOwner(Protocol):
+    """The part of the connection that a stream uses."""
+
+    output: Output
+
+    def expect_deadline(self, moment: float) -> None:
+        """A stream has to be looked at, at this moment or before."""
+
+    def body_queued(self, stream: Stream) -> None:
+        """The response of a stream has been queued whole."""
+
+    def transfer_deadline(self) -> float:
+        """Return when a response that the peer does not take now is too slow."""
+
+
+class Stream:
+    __slots__ = (
+        "_connection",
+        "_deadline",
+        "_receiver",
+        "_waiter",
+        "began",
+        "body",
+        "closed",
+        "expected",
+        "fault",
+        "head",
+        "number",
+        "output",
+        "parts",
+        "payload",
+        "receive_window",
+        "received",
+        "request",
+        "request_ended",
+        "responding",
+        "scope",
+        "watching",
+        "window",
+    )
+
+    def __init__(
+        self, connection: StreamOwner, number: int, window: int, receive_window: int, request: Request
+    ) -> None:
+        self._connection = connection
+        self.output = connection.output
+        self.number = number
+        self.window = window  # bytes that the peer takes
+        self.receive_window = receive_window  # bytes that the peer may send
+        self.request: Request | None = request
+        self.request_ended = False  # the peer has sent END_STREAM
+        self.expected = -1  # the request's Content-Length
+        self.received = 0  # bytes of its body
+        self.parts: list[bytes] | None = None
+        self.began = 0.0
+        self.fault: Fault | None = None  # why the request is refused
+        self.scope: trio.CancelScope | None = None  # of the task that handles the request
+        self.responding = False  # the head of the response has been queued
+        self.head = b""
+        self.body: memoryview | None = None
+        self.closed = False  # reset, or the connection has ended
+        self.watching = False
+        self.payload = 0  # bytes of a watch that the connection took
+        self._deadline = inf
+        self._receiver: Task | None = None  # waits for an interruption or the end of the stream
+        self._waiter: Task | None = None  # waits until the stream takes more
+
+    # The response.
+
+    def body_queued(self) -> None:
+        self._connection.body_queued(self)
+
+    def progressed(self) -> None:
+        self.deadline = self._connection.transfer_deadline()
+
+    def opened(self, increment: int) -> None:
+        """The peer has opened the window of the stream (or closed it, with a negative increment)."""
+        self.window += increment
+        if self.window > 0:
+            if self.body is not None:
+                self.output.resume(self)
+            elif self._waiter is not None:
+                self.wake()
+
+    def close(self) -> None:
+        """Nothing is sent or received any more: stop the work behind the stream."""
+        self.closed = True
+        self.window = -1  # `broadcast` sees it without looking at `closed`
+        self.body = None
+        self.parts = None
+        self.output.forget(self.number)
+        self.output.waiting.pop(self, None)
+        if self.watching:
+            self.interrupt()
+        elif self.scope is not None:
+            self.scope.cancel()
+
+    # The `Pipe` of a watch.
+
+    @property
+    def deadline(self) -> float:
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, moment: float) -> None:
+        self._deadline = moment
+        self._connection.expect_deadline(moment)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Never: what the stream took, the connection sends, also after the end of the watch."""
+        return False
+
+    def transmit(self, data: bytes | memoryview) -> int:
+        if self.closed or self.output.failed:
+            raise ConnectionResetError("the client disconnected")
+        taken = self.output.data(self, data)
+        self.payload += taken
+        return taken
+
+    @staticmethod
+    def broadcast(streams: Sequence[Stream], data: bytes) -> Missed:
+        """`transmit` to many. Frames are queued per connection and leave with the next flush."""
+        missed: Missed = []
+        size = len(data)
+        word = size << 8  # the length and type 0, DATA
+        for stream in streams:
+            output = stream.output
+            if (
+                size > FRAME_SIZE
+                or size > stream.window
+                or size > output.window
+                or output.blocked
+                or output.queued > BURST
+            ):
+                _transmit_slowly(stream, data, missed)
+                continue
+            stream.window -= size
+            output.window -= size
+            stream.payload += size
+            queue = output.queue
+            queue.append(_pack(word, 0, stream.number))
+            queue.append(data)
+            output.queued += size
+            if not output._registered:
+                output.flush_later()
+        return missed
+
+    async def flush(self) -> None:
+        output = self.output
+        output.flush()
+        if self.closed or output.failed:
+            raise ConnectionResetError("the client disconnected")
+        if self.window > 0 and output.window > 0 and not output.blocked:
+            await checkpoint()
+            return
+        if output.window <= 0 or output.blocked:
+            output.waiting[self] = None
+        self._waiter = current_task()
+        await wait_task_rescheduled(self._stop_waiting)
+        if self.closed or output.failed:
+            raise ConnectionResetError("the client disconnected")
+
+    async def receive(self) -> bytes:
+        """Return b"" when the stream has ended, as the client sends nothing. ClosedResourceError if interrupted."""
+        if not self.closed:
+            self._receiver = current_task()
+            await wait_task_rescheduled(self._stop_receiving)
+        if self.closed or self.output.failed:
+            return b""
+        raise trio.ClosedResourceError
+
+    def interrupt(self) -> None:
+        if self._receiver is not None:
+            reschedule(self._receiver)
+            self._receiver = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the task that waits until the stream takes more."""
+        if self._waiter is not None:
+            reschedule(self._waiter)
+            self._waiter = None
+
+    def _stop_waiting(self, _raise_cancel: object) -> Abort:
+        self._waiter = None
+        return Abort.SUCCEEDED
+
+    def _stop_receiving(self, _raise_cancel: object) -> Abort:
+        self._receiver = None
+        return Abort.SUCCEEDED
+
+
+def _transmit_slowly(stream: Stream, data: bytes, missed: Missed) -> None:
+    try:
+        taken = stream.transmit(data)
+    except Exception as error:
+        missed.append((stream, error))
+    else:
+        if taken != len(data):
+            missed.append((stream, taken))
