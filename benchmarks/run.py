@@ -38,7 +38,7 @@ from benchmarks.workloads.catalog import (
     chosen,
     titles,
 )
-from benchmarks.workloads.workload import Skipped, Workload
+from benchmarks.workloads.workload import AnyWorkload, Skipped
 
 Subject = TypeVar("Subject")
 
@@ -100,8 +100,9 @@ class Run:
         """With --url alone, the journal and ownership are measured only when --only names them."""
         return bool(self._options.url and not self._options.both and not self._options.only)
 
-    def _chosen(self, workloads: Iterable[Workload[Subject]]) -> list[Workload[Subject]]:
-        return [each for each in workloads if each.name in self._names]
+    def _chosen(self, workloads: Iterable[AnyWorkload[Subject]]) -> list[AnyWorkload[Subject]]:
+        sizes = self._options.sizes
+        return [each for each in workloads if self._names.intersection(each.titles_for(sizes))]
 
 
 class ResultsCollector:
@@ -112,16 +113,17 @@ class ResultsCollector:
         self._measurements: dict[str, Measurement] = {}
         self._skipped: dict[str, str] = {}
 
-    def run(self, workload: Workload[Subject], subject: Subject, baselines: Baselines) -> None:
-        title = self._titles[workload.name]
+    def run(self, workload: AnyWorkload[Subject], subject: Subject, baselines: Baselines) -> None:
         try:
-            measurement = baselines.with_ratio(workload.run(subject), tls=self._tls)
+            measured = workload.measure(subject)
         except (Skipped, LoadFailed, Refused, DidNotStart, TimeoutExpired, OSError) as why:
             self._skipped[workload.name] = str(why)
-            log(f"{self._name}: {title}: skipped: {why}")
-        else:
-            self._measurements[workload.name] = measurement
-            log(f"{self._name}: " + "  ".join(filter(None, row(measurement, title))))
+            log(f"{self._name}: {self._titles[workload.name]}: skipped: {why}")
+            return
+        for each in measured:
+            measurement = baselines.with_ratio(each, tls=self._tls)
+            self._measurements[each.work] = measurement
+            log(f"{self._name}: " + "  ".join(filter(None, row(measurement, self._titles[each.work]))))
 
     def results(self) -> SubjectResults:
         complete = with_growth(self._measurements)

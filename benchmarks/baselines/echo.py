@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.baselines.certificate import write_certificate
-from benchmarks.loads.job import Job, run_job
+from benchmarks.loads.job import Lane, run_lane
 from benchmarks.options import ROOT, Options
 from benchmarks.reports.measurement import Measurement, from_load
 from benchmarks.servers.endpoint import Endpoint
@@ -20,9 +22,20 @@ from benchmarks.servers.server_process import DidNotStart, free_port, fresh_fold
 from benchmarks.workloads.reads import READERS
 
 _TIMEOUT = 20.0
+GET = {"plan": "repeat", "paths": ["/api/v1/namespaces/bench/configmaps/o-000001"]}
 
 
 def measure_echo(options: Options, *, tls: bool) -> Measurement:
+    sizes = options.sizes
+    with echo_server(options, tls=tls) as endpoint:
+        lane = Lane(endpoint, GET, READERS)
+        result = run_lane(lane, sizes.seconds, rounds=sizes.rounds, warmup=sizes.warmup)
+    return from_load("echo-tls" if tls else "echo-plain", result, READERS)
+
+
+@contextmanager
+def echo_server(options: Options, *, tls: bool) -> Iterator[Endpoint]:
+    """A running echo; with TLS it speaks HTTP/2 with clients that offer it."""
     folder = fresh_folder(options.scratch, "echo")
     port = free_port()
     arguments = [sys.executable, "-m", "benchmarks.baselines.echo_server", "--port", str(port)]
@@ -34,18 +47,11 @@ def measure_echo(options: Options, *, tls: bool) -> Measurement:
         process = subprocess.Popen(arguments, cwd=ROOT, stdout=out, stderr=out)
     try:
         wait_listening(process, log)
-        return _measure(options, Endpoint("127.0.0.1", port, tls, "", (process.pid,)))
+        yield Endpoint("127.0.0.1", port, tls, "", (process.pid,))
     finally:
         process.terminate()
         process.wait(_TIMEOUT)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _measure(options: Options, endpoint: Endpoint) -> Measurement:
-    sizes = options.sizes
-    plan = {"plan": "repeat", "paths": ["/api/v1/namespaces/bench/configmaps/o-000001"]}
-    job = Job(endpoint, plan, READERS, seconds=sizes.seconds, rounds=sizes.rounds, warmup=sizes.warmup)
-    return from_load("echo-tls" if endpoint.tls else "echo-plain", run_job(job), READERS)
 
 
 def wait_listening(process: subprocess.Popen[bytes], log: Path) -> None:

@@ -1,9 +1,10 @@
-"""An HTTP server on httptools and trio without any handler: the baseline of the server's CPU per request.
+"""An HTTP server on trio without any handler: the baseline of the server's CPU per request.
 
     python -m benchmarks.baselines.echo_server --port 8001 [--tls-cert server.crt --tls-key server.key]
 
 It responds to every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler.
-The harness measures it in the same run as the server, plain and TLS, so that a slower machine slows both.
+The harness measures it in the same run as the server, plain and TLS, so that a slower machine slows both. It parses
+HTTP/1.1 with httptools; with TLS a client that offers HTTP/2 gets that (`http2_echo`).
 It prints `listening on PORT` once it accepts connections. TLS is an SSLObject on memory BIOs, the cheapest way that
 Python's ssl module offers.
 """
@@ -18,23 +19,27 @@ import httptools
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
+from benchmarks.baselines.http2_echo import Http2Echo
+
 BODY = b"x" * 1024
 RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 RECEIVE = 64 * 1024
 
 
-class Counter:
-    """Counts complete requests."""
+class Http1Echo:
+    """Takes what a client sends; returns what it gets: a response for each complete request."""
 
     def __init__(self) -> None:
-        self.complete = 0
+        self._complete = 0
+        self._parser = httptools.HttpRequestParser(self)
 
     def on_message_complete(self) -> None:
-        self.complete += 1
+        self._complete += 1
 
-    def take(self) -> int:
-        taken, self.complete = self.complete, 0
-        return taken
+    def feed(self, data: bytes) -> bytes:
+        self._parser.feed_data(data)
+        complete, self._complete = self._complete, 0
+        return RESPONSE * complete
 
 
 async def send_all(sock: socket.socket, data: bytes) -> None:
@@ -47,15 +52,13 @@ async def send_all(sock: socket.socket, data: bytes) -> None:
 
 
 async def echo_plain(sock: socket.socket) -> None:
-    counter = Counter()
-    parser = httptools.HttpRequestParser(counter)
+    protocol = Http1Echo()
     while True:
         await wait_readable(sock)
         data = sock.recv(RECEIVE)
         if not data:
             return
-        parser.feed_data(data)
-        await send_all(sock, RESPONSE * counter.take())
+        await send_all(sock, protocol.feed(data))
 
 
 async def handshake(
@@ -80,8 +83,7 @@ async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=True)
     await handshake(sock, tls, incoming, outgoing)
-    counter = Counter()
-    parser = httptools.HttpRequestParser(counter)
+    protocol = Http2Echo(BODY) if tls.selected_alpn_protocol() == "h2" else Http1Echo()
     while True:
         if not incoming.pending:
             await wait_readable(sock)
@@ -95,9 +97,9 @@ async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
             continue
         if not plain:
             return
-        parser.feed_data(plain)
-        tls.write(RESPONSE * counter.take())
-        await send_all(sock, outgoing.read())
+        if response := protocol.feed(plain):
+            tls.write(response)
+            await send_all(sock, outgoing.read())
 
 
 async def echo(sock: socket.socket, context: ssl.SSLContext | None) -> None:
@@ -132,6 +134,7 @@ def main() -> None:
     context = None
     if arguments.tls_cert:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["h2", "http/1.1"])
         context.load_cert_chain(arguments.tls_cert, arguments.tls_key)
     trio.run(serve, arguments.port, context)
 

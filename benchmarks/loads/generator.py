@@ -1,26 +1,26 @@
 """The load generator, `python -m benchmarks.loads.generator`: reads a job, writes its result.
 
-One thread drives all connections with epoll, one request in flight on each (a closed loop). Every round starts with
-idle connections and ends with the last response, and the generator reads the server's CPU clock at these two moments,
-so that CPU per operation counts exactly the operations of the round. Rejected: a thread per connection (they compete
-for the interpreter, which shows as latency of the server) and wrk (often not installed, and it cannot read, change
-and retry).
+One thread drives all connections with epoll, one request in flight on each or, over HTTP/2, several (a closed loop).
+Every round starts with idle connections and ends with the last response, and the generator reads the server's CPU clock
+at these two moments, so that CPU per operation counts exactly the operations of the round. Lanes take turns by rounds.
+Rejected: a thread per connection (they compete for the interpreter, which shows as latency of the server), and wrk and
+h2load (often not installed, and they cannot read, change and retry).
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import select
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 
-from benchmarks.loads.connection import Connection, client_context
-from benchmarks.loads.job import Job, LoadResult, Round, decode_job
+from benchmarks.loads.connection import Connection, Exchange, Http1Connection, client_context
+from benchmarks.loads.http2_connection import Http2Connection
+from benchmarks.loads.job import HTTP2, Job, Lane, LoadResult, Round, decode_job, encode_results
 from benchmarks.loads.latency import summary
 from benchmarks.loads.plans import Outcome, Plan, make_plan
+from benchmarks.loads.request import BadResponse, Request
 from benchmarks.servers.cpu import cpu_seconds
 
 STALL_TIMEOUT = 30.0  # seconds without a byte on any connection before the generator gives up
@@ -33,11 +33,11 @@ class LoadAborted(Exception):
 
 
 class Load:
-    """Runs the rounds of a job on all its connections."""
+    """Runs the rounds of one lane on all its connections."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._plan: Plan = make_plan(job.endpoint.token, job.plan)
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._plan: Plan = make_plan(lane.plan)
         self._poll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._buffer = bytearray(_BUFFER)
@@ -46,9 +46,8 @@ class Load:
         self.errors = self.bytes_received = 0
         self.first_error = ""
         self._counted_before: dict[str, int] = {}  # the plan's counts before the first round
-        context = client_context() if job.endpoint.tls else None
-        for index in range(job.connections):
-            self._register(Connection(index, job.endpoint, context, self._plan.keep_body))
+        for connection in open_connections(lane, keep_body=self._plan.keep_body):
+            self._register(connection)
 
     def _register(self, connection: Connection) -> None:
         self._connections[connection.fileno()] = connection
@@ -60,83 +59,97 @@ class Load:
         self.first_error = ""
         self._counted_before = self._plan.notes()
 
-    def round(self, seconds: float) -> Round:
-        before = len(self.latencies)
-        cpu, own, begin = cpu_seconds(self._job.endpoint.pids), time.process_time(), time.perf_counter()
-        self._drive(begin + seconds, self._job.count)
+    def round(self, seconds: float, count: int) -> Round:
+        before, pids = len(self.latencies), self._lane.endpoint.pids
+        cpu, own, begin = cpu_seconds(pids), time.process_time(), time.perf_counter()
+        self._drive(begin + seconds, count)
         end = time.perf_counter()
         return Round(
             operations=len(self.latencies) - before,
             seconds=end - begin,
-            server_cpu=cpu_seconds(self._job.endpoint.pids) - cpu,
+            server_cpu=cpu_seconds(pids) - cpu,
             generator_cpu=time.process_time() - own,
         )
 
     def _drive(self, deadline: float, count: int) -> None:
         in_flight = 0
         for connection in list(self._connections.values()):
-            if in_flight < count and self._start(connection):
-                in_flight += 1
+            for exchange in connection.exchanges:
+                if in_flight < count and self._start(connection, exchange):
+                    in_flight += 1
+            self._flush(connection)
         left = count - in_flight
         while in_flight:
-            for connection in self._readable():
-                if not self._finish(connection):
-                    continue
-                if left > 0 and time.perf_counter() < deadline and self._start(connection):
-                    left -= 1
-                else:
-                    in_flight -= 1
+            for connection, exchanges in self._readable():
+                for exchange in exchanges:
+                    if not self._finish(connection, exchange):
+                        continue
+                    if left > 0 and time.perf_counter() < deadline and self._start(connection, exchange):
+                        left -= 1
+                    else:
+                        in_flight -= 1
+                self._flush(connection)
 
-    def _readable(self) -> Iterator[Connection]:
+    def _readable(self) -> Iterator[tuple[Connection, Sequence[Exchange]]]:
+        """Connections with complete responses, and which exchanges these complete."""
         ready = self._poll.poll(STALL_TIMEOUT)
         if not ready:
             raise LoadAborted(f"no response for {STALL_TIMEOUT:.0f} seconds")
         for fd, _ in ready:
             connection = self._connections.get(fd)
-            if connection is not None and self._read(connection):
-                yield connection
+            if connection is not None and (complete := self._read(connection)):
+                yield connection, complete
 
-    def _read(self, connection: Connection) -> bool:
+    def _read(self, connection: Connection) -> Sequence[Exchange]:
         try:
             return connection.read(self._buffer, self._view)
         except OSError as problem:
             self._recover(connection, problem)
-            return False
+            return ()
 
     def _recover(self, connection: Connection, problem: OSError) -> None:
-        """The server closed the connection: reconnect, and repeat the request that has no response."""
-        waiting = connection.waiting
+        """The server closed the connection: reconnect, and repeat the requests that have no response."""
+        waiting = [(each, each.request) for each in connection.exchanges if each.waiting]
+        begun = [each.response.begun for each, _ in waiting]
         self._reopen(connection)
-        if waiting:
-            self._record_error(f"{type(problem).__name__}: {problem}", counts=connection.response.begun)
-            connection.send_again()
+        for (exchange, request), counts in zip(waiting, begun, strict=True):
+            self._record_error(f"{type(problem).__name__}: {problem}", counts=counts)
+            if request is not None:
+                connection.start(exchange, request)
+        connection.flush()
 
-    def _start(self, connection: Connection) -> bool:
-        data = self._plan.next(connection.index)
-        if data is None:
+    def _start(self, connection: Connection, exchange: Exchange) -> bool:
+        request = self._plan.next(exchange.slot)
+        if request is None:
             return False
-        connection.started = time.perf_counter()
-        self._send(connection, data)
+        exchange.started = time.perf_counter()
+        self._send(connection, exchange, request)
         return True
 
-    def _send(self, connection: Connection, data: bytes) -> None:
+    def _send(self, connection: Connection, exchange: Exchange, request: Request) -> None:
         try:
-            connection.send(data)
+            connection.start(exchange, request)
         except OSError as problem:
             self._recover(connection, problem)
 
-    def _finish(self, connection: Connection) -> bool:
+    def _flush(self, connection: Connection) -> None:
+        try:
+            connection.flush()
+        except OSError as problem:
+            self._recover(connection, problem)
+
+    def _finish(self, connection: Connection, exchange: Exchange) -> bool:
         """Checks a response; False when its operation continues with another request."""
-        response = connection.response
+        response = exchange.response
         self.bytes_received += response.size
-        outcome = self._plan.check(connection.index, response.status, response.body)
+        outcome = self._plan.check(exchange.slot, response.status, response.body)
         if response.closes:
             self._reopen(connection)
-        if outcome is Outcome.AGAIN and (data := self._plan.next(connection.index)) is not None:
-            self._send(connection, data)
+        if outcome is Outcome.AGAIN and (request := self._plan.next(exchange.slot)) is not None:
+            self._send(connection, exchange, request)
             return False
         if outcome is Outcome.DONE:
-            self.latencies.append(time.perf_counter() - connection.started)
+            self.latencies.append(time.perf_counter() - exchange.started)
         else:
             self._record_error(f"status {response.status}: {response.body[:300]!r}", counts=True)
         return True
@@ -171,26 +184,46 @@ class Load:
         self._poll.close()
 
 
-def perform(job: Job) -> LoadResult:
-    load = Load(job)
+def open_connections(lane: Lane, *, keep_body: bool) -> Iterator[Connection]:
+    endpoint = lane.endpoint
+    if lane.transport == HTTP2:
+        context = client_context("h2") if endpoint.tls else None
+        for index in range(lane.connections):
+            yield Http2Connection(index, endpoint, context, keep_body=keep_body, in_flight=lane.in_flight)
+        return
+    context = client_context() if endpoint.tls else None
+    for index in range(lane.connections):
+        yield Http1Connection(index, endpoint, context, keep_body=keep_body)
+
+
+def perform(job: Job) -> list[LoadResult]:
+    loads: list[Load] = []
     try:
+        for lane in job.lanes:
+            loads.append(Load(lane))
         if job.warmup:
-            load.round(job.warmup)
-            load.reset()
-        return load.result([load.round(job.seconds) for _ in range(job.rounds)])
+            for load in loads:
+                load.round(job.warmup, job.count)
+                load.reset()
+        rounds: list[list[Round]] = [[] for _ in loads]
+        for _ in range(job.rounds):
+            for load, own in zip(loads, rounds, strict=True):
+                own.append(load.round(job.seconds, job.count))
+        return [load.result(own) for load, own in zip(loads, rounds, strict=True)]
     finally:
-        load.close()
+        for load in loads:
+            load.close()
 
 
 def main() -> int:
     job = decode_job(sys.stdin.read())
     gc.disable()  # nothing here creates reference cycles, and a collection would show as latency of the server
     try:
-        result = perform(job)
-    except (OSError, LoadAborted) as problem:
+        results = perform(job)
+    except (OSError, LoadAborted, BadResponse) as problem:
         print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
         return 1
-    json.dump(asdict(result), sys.stdout)
+    print(encode_results(results))
     return 0
 
 

@@ -10,24 +10,43 @@ from __future__ import annotations
 
 import re
 
+from benchmarks.loads.request import BadResponse, Request
+
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked", re.IGNORECASE)
+_KEPT_HEADS = 1024  # more belong to requests that do not repeat
 _CLOSE = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
 
 
-class BadResponse(Exception):
-    pass
+class RequestEncoder:
+    """Encodes requests of one connection; the heads of repeated requests are encoded once."""
 
+    __slots__ = ("_heads", "_token")
 
-def request(
-    method: str, path: str, *, token: str = "", body: bytes | None = None, media: str = "application/json"
-) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "Host: bench", "Accept: application/json"]
-    if token:
-        lines.append(f"Authorization: Bearer {token}")
-    if body is not None:
-        lines += [f"Content-Type: {media}", f"Content-Length: {len(body)}"]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._heads: dict[tuple[str, str, str, bool], bytes] = {}
+
+    def encode(self, request: Request) -> bytes:
+        key = (request.method, request.path, request.media, request.body is None)
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= _KEPT_HEADS:
+                self._heads.clear()
+            head = self._heads[key] = self._head(request)
+        body = request.body
+        if body is None:
+            return head
+        return b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
+
+    def _head(self, request: Request) -> bytes:
+        """The whole request, or what precedes the length of its body."""
+        lines = [f"{request.method} {request.path} HTTP/1.1", "Host: bench", "Accept: application/json"]
+        if self._token:
+            lines.append(f"Authorization: Bearer {self._token}")
+        if request.body is None:
+            return "\r\n".join([*lines, "", ""]).encode()
+        return "\r\n".join([*lines, f"Content-Type: {request.media}", ""]).encode()
 
 
 class Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,11 +21,29 @@ class LoadFailed(Exception):
     pass
 
 
+HTTP1 = "http1"
+HTTP2 = "http2"
+
+
 @dataclass(frozen=True, slots=True)
-class Job:
+class Lane:
+    """One load of a job: what is sent where, over which transport."""
+
     endpoint: Endpoint
     plan: dict[str, Any]  # {"plan": its name in benchmarks.loads.plans, ...its arguments}
     connections: int
+    transport: str = HTTP1
+    in_flight: int = 1  # requests in flight per connection; HTTP/1.1 allows one
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Rounds of one or several lanes, in turn: the first round of each, the second of each, and so on.
+
+    Figures of lanes can be compared round by round, because whatever else the machine does lasts longer than a round.
+    """
+
+    lanes: tuple[Lane, ...]
     seconds: float  # length of one round
     rounds: int = 1
     warmup: float = 0.0  # seconds before the first round; the same work, not counted
@@ -33,7 +52,7 @@ class Job:
     @property
     def timeout(self) -> float:
         """Seconds until the harness kills the process: each round may wait long for its last responses."""
-        return self.warmup + self.rounds * self.seconds + 120
+        return len(self.lanes) * (self.warmup + self.rounds * self.seconds) + 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +84,27 @@ def encode_job(job: Job) -> str:
 
 def decode_job(text: str) -> Job:
     fields = json.loads(text)
+    return Job(lanes=tuple(_lane(lane) for lane in fields.pop("lanes")), **fields)
+
+
+def _lane(fields: dict[str, Any]) -> Lane:
     endpoint = fields.pop("endpoint")
-    return Job(endpoint=Endpoint(**{**endpoint, "pids": tuple(endpoint["pids"])}), **fields)
+    return Lane(endpoint=Endpoint(**{**endpoint, "pids": tuple(endpoint["pids"])}), **fields)
 
 
-def decode_result(text: str) -> LoadResult:
-    fields = json.loads(text)
-    return LoadResult(rounds=tuple(Round(**each) for each in fields.pop("rounds")), **fields)
+def encode_results(results: Iterable[LoadResult]) -> str:
+    return json.dumps([asdict(result) for result in results])
 
 
-def run_job(job: Job) -> LoadResult:
+def decode_results(text: str) -> list[LoadResult]:
+    return [
+        LoadResult(rounds=tuple(Round(**each) for each in fields.pop("rounds")), **fields)
+        for fields in json.loads(text)
+    ]
+
+
+def run_job(job: Job) -> list[LoadResult]:
+    """The result of each lane."""
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.loads.generator"],
         cwd=ROOT,
@@ -85,4 +115,12 @@ def run_job(job: Job) -> LoadResult:
     )
     if process.returncode:
         raise LoadFailed(process.stderr.strip() or f"the load process ended with {process.returncode}")
-    return decode_result(process.stdout)
+    return decode_results(process.stdout)
+
+
+def run_lane(
+    lane: Lane, seconds: float, *, rounds: int = 1, warmup: float = 0.0, count: int = 0
+) -> LoadResult:
+    """The result of a job with one lane; `count` (0: unlimited) limits the operations of a round."""
+    (result,) = run_job(Job((lane,), seconds, rounds, warmup, count or 1_000_000))
+    return result

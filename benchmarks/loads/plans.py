@@ -1,8 +1,9 @@
 """What the connections of a load send: one plan per kind of work; the job of a load process names its plan.
 
-A plan returns the next request of a connection and checks the response. An operation may take several requests (an
-update that lost a race reads again and retries): `AGAIN` means that the operation continues, `DONE` that it counts.
-Plans prepare requests outside the loop where they can, because their cost is the generator's cost.
+A plan returns the next request of an exchange, whatever the transport, and checks the response; `slot` is the number
+of the exchange in its load (with one request in flight, that of the connection). An operation may take several
+requests (an update that lost a race reads again and retries): `AGAIN` means that the operation continues, `DONE` that
+it counts. Plans prepare requests outside the loop where they can, because their cost is the generator's cost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from benchmarks.loads.http1 import request
+from benchmarks.loads.request import Request
 
 PAYLOAD = "x" * 900  # an object has about 1 kB with its metadata
 SHARDS = 16  # values of the label `shard`: a selector on one matches a sixteenth
@@ -28,10 +29,10 @@ class Outcome(Enum):
 class Plan(Protocol):
     keep_body: bool
 
-    def next(self, connection: int) -> bytes | None:
-        """The next request of this connection; None when nothing is left to do."""
+    def next(self, slot: int) -> Request | None:
+        """The next request of this exchange; None when nothing is left to do."""
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome: ...
+    def check(self, slot: int, status: int, body: bytes) -> Outcome: ...
 
     def notes(self) -> dict[str, int]:
         """What the plan counts besides operations, by name."""
@@ -48,15 +49,15 @@ class Repeat:
 
     keep_body = False
 
-    def __init__(self, token: str, paths: list[str]) -> None:
-        self._requests = [request("GET", path, token=token) for path in paths]
+    def __init__(self, paths: list[str]) -> None:
+        self._requests = [Request("GET", path) for path in paths]
         self._count = 0
 
-    def next(self, connection: int) -> bytes | None:
+    def next(self, slot: int) -> Request | None:
         self._count += 1
         return self._requests[self._count % len(self._requests)]
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome:
+    def check(self, slot: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status == 200 else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -68,19 +69,17 @@ class Create:
 
     keep_body = False
 
-    def __init__(self, token: str, path: str, prefix: str, total: int = 0) -> None:
-        self._head = request("POST", path, token=token, body=b"").split(b"Content-Length")[0]
-        self._prefix, self._total = prefix, total
+    def __init__(self, path: str, prefix: str, total: int = 0) -> None:
+        self._path, self._prefix, self._total = path, prefix, total
         self._numbers = itertools.count()
 
-    def next(self, connection: int) -> bytes | None:
+    def next(self, slot: int) -> Request | None:
         number = next(self._numbers)
         if self._total and number >= self._total:
             return None
-        body = config_map(f"{self._prefix}{number:06}", number)
-        return b"%sContent-Length: %d\r\n\r\n%s" % (self._head, len(body), body)
+        return Request("POST", self._path, config_map(f"{self._prefix}{number:06}", number))
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome:
+    def check(self, slot: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status == 201 else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -92,17 +91,17 @@ class Delete:
 
     keep_body = False
 
-    def __init__(self, token: str, path: str, prefix: str, total: int) -> None:
-        self._token, self._path, self._prefix, self._total = token, path, prefix, total
+    def __init__(self, path: str, prefix: str, total: int) -> None:
+        self._path, self._prefix, self._total = path, prefix, total
         self._numbers = itertools.count()
 
-    def next(self, connection: int) -> bytes | None:
+    def next(self, slot: int) -> Request | None:
         number = next(self._numbers)
         if number >= self._total:
             return None
-        return request("DELETE", f"{self._path}/{self._prefix}{number:06}", token=self._token)
+        return Request("DELETE", f"{self._path}/{self._prefix}{number:06}")
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome:
+    def check(self, slot: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status in (200, 202) else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -120,26 +119,26 @@ class Update:
 
     keep_body = True
 
-    def __init__(self, token: str, path: str, name: str) -> None:
-        self._token, self._path, self._name = token, f"{path}/{name}", name
-        self._get = request("GET", self._path, token=token)
-        self._version: dict[int, bytes] = {}  # by connection: the version that its next write expects
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self._name = f"{path}/{name}", name
+        self._get = Request("GET", self._path)
+        self._version: dict[int, bytes] = {}  # by slot: the version that its next write expects
         self._writing: set[int] = set()
         self._written = itertools.count()
         self._conflicts = self._reads = 0
 
-    def next(self, connection: int) -> bytes | None:
-        version = self._version.pop(connection, None)
+    def next(self, slot: int) -> Request | None:
+        version = self._version.pop(slot, None)
         if version is None:
             self._reads += 1
             return self._get
-        self._writing.add(connection)
+        self._writing.add(slot)
         extra = f',"resourceVersion":"{version.decode()}","annotations":{{"n":"{next(self._written)}"}}'
-        return request("PUT", self._path, token=self._token, body=config_map(self._name, 0, extra))
+        return Request("PUT", self._path, config_map(self._name, 0, extra))
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome:
-        writing = connection in self._writing
-        self._writing.discard(connection)
+    def check(self, slot: int, status: int, body: bytes) -> Outcome:
+        writing = slot in self._writing
+        self._writing.discard(slot)
         if writing and status == 409:
             self._conflicts += 1
             return Outcome.AGAIN
@@ -150,7 +149,7 @@ class Update:
         found = _VERSION.search(body)
         if found is None:
             return Outcome.FAILED
-        self._version[connection] = found[1]
+        self._version[slot] = found[1]
         return Outcome.AGAIN
 
     def notes(self) -> dict[str, int]:
@@ -158,21 +157,21 @@ class Update:
 
 
 class Patch:
-    """Each connection patches one of the paths; every request replaces `NUMBER` in the body with a new number."""
+    """Each exchange patches one of the paths; every request replaces `NUMBER` in the body with a new number."""
 
     keep_body = False
 
-    def __init__(self, token: str, paths: list[str], media: str, body: str) -> None:
-        self._token, self._paths, self._media = token, paths, media
+    def __init__(self, paths: list[str], media: str, body: str) -> None:
+        self._paths, self._media = paths, media
         self._before, self._after = (part.encode() for part in body.split("NUMBER"))
         self._numbers = itertools.count(1)
 
-    def next(self, connection: int) -> bytes | None:
+    def next(self, slot: int) -> Request | None:
         body = b"%s%d%s" % (self._before, next(self._numbers), self._after)
-        path = self._paths[connection % len(self._paths)]
-        return request("PATCH", path, token=self._token, body=body, media=self._media)
+        path = self._paths[slot % len(self._paths)]
+        return Request("PATCH", path, body, self._media)
 
-    def check(self, connection: int, status: int, body: bytes) -> Outcome:
+    def check(self, slot: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status in (200, 201) else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -188,6 +187,6 @@ PLANS: dict[str, Callable[..., Plan]] = {
 }
 
 
-def make_plan(token: str, plan: dict[str, Any]) -> Plan:
+def make_plan(plan: dict[str, Any]) -> Plan:
     arguments = dict(plan)
-    return PLANS[arguments.pop("plan")](token, **arguments)
+    return PLANS[arguments.pop("plan")](**arguments)

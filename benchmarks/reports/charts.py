@@ -1,4 +1,4 @@
-"""The charts of a run: against a reference, by page position, above the baselines, and (`watch_charts`) of watches.
+"""The charts of a run: against a reference, by page position, above the baselines, of watches and of transports.
 
 Each is a function from a report to SVG, or to an empty string when the run has not measured what it shows. Bars are
 linear from zero: a logarithmic axis would make every difference look small.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks.reports import transports
+from benchmarks.reports.figures import show
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.reference import Reference, recorded
+from benchmarks.reports.reference import Reference, reference_of
 from benchmarks.reports.report import Report, SubjectResults
 from benchmarks.reports.svg import WIDTH, Drawing
-from benchmarks.reports.table import show
 from benchmarks.reports.targets import TARGETS
 from benchmarks.reports.watch_charts import against_watchers
 
@@ -25,6 +26,7 @@ COMPARED = (
     *(("create", "cpu_us"), ("get", "cpu_us"), ("get-rv0", "cpu_us"), ("list", "cpu_us")),
     *(("list-rv0", "cpu_us"), ("list-selector", "cpu_us"), ("page-small-first", "cpu_us")),
     *(("fanout", "cpu_us"), ("idle", "kb")),
+    *(("get-h2", "cpu_us"), ("get-h2-10", "cpu_us"), ("fanout-h2", "cpu_us"), ("fanout-h2-10", "cpu_us")),
     *(("memory-idle", "mb"), ("memory-worked", "mb"), ("start", "seconds")),
 )
 PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "page-deep", "page-behind")
@@ -37,6 +39,7 @@ def charts(report: Report) -> dict[str, str]:
         "-pages": by_page(report),
         "-baselines": above_baselines(report),
         "-watchers": against_watchers(report),
+        "-transports": by_transport(report),
     }
     return {suffix: chart for suffix, chart in drawings.items() if chart}
 
@@ -57,7 +60,7 @@ def against_reference(report: Report) -> str:
     ours = report.ours
     if ours is None:
         return ""
-    reference = _measured_reference(report.other) or recorded()
+    reference = reference_of(report)
     pairs = _pairs(ours, reference, report.titles)
     if not pairs:
         return ""
@@ -70,13 +73,6 @@ def against_reference(report: Report) -> str:
     drawing.dashed(_LEFT + _SPAN * 0.2, _TOP - 4, bottom - 6)
     drawing.text(24, bottom + 18, _footnote(reference, report), "quiet small")
     return drawing.finish(bottom + 34)
-
-
-def _measured_reference(other: SubjectResults | None) -> Reference | None:
-    if other is None:
-        return None
-    figures = {work: each.figures for work, each in other.measurements.items()}
-    return Reference(f"{other.name} {other.version}".strip(), "", figures)
 
 
 def _pairs(ours: SubjectResults, reference: Reference, titles: dict[str, str]) -> list[_Pair]:
@@ -125,6 +121,13 @@ def by_page(report: Report) -> str:
         drawing.text(WIDTH - 24, top + 15, show("cpu_us", value), "ink", "end")
     drawing.dashed(at, _TOP - 4, _TOP + _ROW * len(found) - 6)
     return drawing.finish(_TOP + _ROW * len(found) + 12)
+
+
+def by_transport(report: Report) -> str:
+    ours = report.ours
+    return (
+        transports.chart(transports.rows(ours.figures, report.titles, reference_of(report))) if ours else ""
+    )
 
 
 def _figures(subject: SubjectResults, work: str) -> dict[str, float]:

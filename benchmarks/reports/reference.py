@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reports.report import Report
+
 RECORDED = Path(__file__).with_name("reference.json")
 
 
@@ -38,3 +40,11 @@ def _best(runs: list[dict[str, Any]]) -> dict[str, float]:
         if values:
             best[name] = max(values) if name == "rate" else min(values)
     return best
+
+
+def reference_of(report: Report) -> Reference:
+    """The other server of the run, or the recorded reference."""
+    other = report.other
+    if other is None:
+        return recorded()
+    return Reference(f"{other.name} {other.version}".strip(), "", dict(other.figures))

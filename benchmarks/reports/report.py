@@ -33,6 +33,11 @@ class SubjectResults:
     measurements: dict[str, Measurement]
     skipped: dict[str, str]
 
+    @property
+    def figures(self) -> dict[str, dict[str, float]]:
+        """By workload."""
+        return {work: each.figures for work, each in self.measurements.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

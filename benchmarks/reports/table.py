@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchmarks.options import Sizes
+from benchmarks.reports.figures import show
 from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.reference import reference_of
 from benchmarks.reports.report import Report, SubjectResults
 from benchmarks.reports.targets import Target, TargetResult
+from benchmarks.reports.transports import HEADINGS as TRANSPORT_HEADINGS
+from benchmarks.reports.transports import rows as transport_rows
 from benchmarks.workloads.catalog import WATCHES
 
 HEADINGS = ("workload", "rate", "CPU per op", "p50", "p95", "p99", "max", "baseline", "errors")
@@ -19,12 +23,14 @@ WATCH_HEADINGS = (
     *("workload", "rate", "time", "CPU", "no write", "p50", "p99", "last", "all", "others p99"),
     *("memory", "grown", "p99 ratio", "growth", "baseline"),
 )
-_WATCHES = frozenset(workload.name for workload in WATCHES)
+_WATCHES = frozenset(name for workload in WATCHES for name in workload.titles_for(Sizes()))
 
 
 def tables(report: Report) -> str:
     parts = [_baseline_table(report.baselines)] if report.baselines else []
     parts += [_subject_table(each, report.titles) for each in report.subjects]
+    if compared := _transports(report):
+        parts.append(compared)
     if target_results := report.target_results():
         parts.append(_target_title(report.options.sizes) + _target_table(target_results))
     return "\n\n".join(parts)
@@ -45,6 +51,18 @@ def _subject_table(subject: SubjectResults, titles: Mapping[str, str]) -> str:
     lines += [without_empty_columns(WATCH_HEADINGS, watched)] if watched else []
     lines += [f"  skipped: {titles[work]} ({why})" for work, why in subject.skipped.items()]
     return "\n".join(lines)
+
+
+def _transports(report: Report) -> str:
+    """HTTP/1.1 and HTTP/2 side by side; empty when the run did not measure both."""
+    ours = report.ours
+    found = transport_rows(ours.figures, report.titles, reference_of(report)) if ours else []
+    if not found:
+        return ""
+    table = without_empty_columns(TRANSPORT_HEADINGS, [each.cells() for each in found])
+    return (
+        "CPU per operation over HTTP/1.1 and HTTP/2 (one and ten requests or watches a connection)\n" + table
+    )
 
 
 def _target_title(sizes: Sizes) -> str:
@@ -87,31 +105,6 @@ def row(each: Measurement, title: str) -> tuple[str, ...]:
 
 def watch_row(each: Measurement, title: str) -> tuple[str, ...]:
     return (title, *(show(name, each.figures.get(name)) for name in WATCHED))
-
-
-def show(figure: str, value: float | None) -> str:
-    """A figure with its unit, three digits or so."""
-    if value is None:
-        return ""
-    if figure.endswith("_us"):
-        return _microseconds(value)
-    if figure.endswith("_ms"):
-        return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
-    if figure == "rate":
-        return f"{value:,.0f}/s" if value >= 100 else f"{value:.1f}/s"
-    if figure == "seconds":
-        return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
-    if figure.endswith("mb"):
-        return f"{value:.0f} MB"
-    if figure == "kb":
-        return f"{value:.1f} kB"
-    return f"{value:.2f}x"
-
-
-def _microseconds(value: float) -> str:
-    if value >= 1000:
-        return f"{value / 1000:.2f} ms"
-    return f"{value:.0f} us" if value >= 20 else f"{value:.1f} us"
 
 
 def without_empty_columns(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

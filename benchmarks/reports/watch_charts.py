@@ -6,11 +6,11 @@ shrinks as watchers are added and would make a delivery look cheaper.
 
 from __future__ import annotations
 
+from benchmarks.reports.figures import show
 from benchmarks.reports.measurement import Measurement
 from benchmarks.reports.reference import recorded
 from benchmarks.reports.report import Report
 from benchmarks.reports.svg import WIDTH, Drawing
-from benchmarks.reports.table import show
 
 SHOWN = (
     *("fanout-plain-few", "fanout-plain", "fanout-plain-crowd"),

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from benchmarks.loads.client import Client, Refused
-from benchmarks.loads.job import Job, LoadFailed, run_job
+from benchmarks.loads.job import Lane, LoadFailed, run_lane
 from benchmarks.options import Options, Sizes
 from benchmarks.reports.measurement import Measurement, from_load
 from benchmarks.servers.endpoint import Endpoint
@@ -65,7 +65,7 @@ class MeasuredServer:
 
     def fill(self, path: str, prefix: str, size: int) -> None:
         plan = {"plan": "create", "path": path, "prefix": prefix, "total": size}
-        result = run_job(Job(self.endpoint, plan, FILL_CONNECTIONS, _FILL_TIMEOUT))
+        result = run_lane(Lane(self.endpoint, plan, FILL_CONNECTIONS), _FILL_TIMEOUT)
         if result.operations != size:
             raise LoadFailed(f"{result.operations} of {size} objects were created: {result.first_error}")
 
@@ -77,8 +77,9 @@ class MeasuredServer:
         bounds: dict[str, Any] = {"seconds": sizes.seconds}
         if per_round:
             bounds = {"seconds": _FILL_TIMEOUT, "count": per_round}
-        job = Job(self.endpoint, plan, connections, rounds=sizes.rounds, warmup=sizes.warmup, **bounds)
-        return from_load(work, run_job(job), connections, cpu_known=bool(self.endpoint.pids))
+        lane = Lane(self.endpoint, plan, connections)
+        result = run_lane(lane, rounds=sizes.rounds, warmup=sizes.warmup, **bounds)
+        return from_load(work, result, connections, cpu_known=bool(self.endpoint.pids))
 
     def get(self, path: str) -> Any:
         with Client(self.endpoint) as client:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import select
 import time
 
-from benchmarks.loads.connection import Connection, client_context
-from benchmarks.loads.http1 import request
+from benchmarks.loads.connection import Http1Connection, client_context
 from benchmarks.loads.latency import summary
+from benchmarks.loads.request import Request
 from benchmarks.servers.endpoint import Endpoint
 
 INTERVAL = 0.005  # seconds between two gets
@@ -21,8 +21,8 @@ TIMEOUT_MS = 30_000
 class BackgroundGets:
     def __init__(self, endpoint: Endpoint, path: str) -> None:
         context = client_context() if endpoint.tls else None
-        self._connection = Connection(0, endpoint, context, keep_body=False)
-        self._request = request("GET", path, token=endpoint.token)
+        self._connection = Http1Connection(0, endpoint, context, keep_body=False)
+        self._request = Request("GET", path)
         self._poll = select.poll()
         self._poll.register(self._connection.fileno(), select.POLLIN)
         self._buffer = bytearray(1 << 16)
@@ -31,7 +31,7 @@ class BackgroundGets:
 
     def __call__(self) -> None:
         begin = time.perf_counter()
-        self._connection.send(self._request)
+        self._connection.start(self._connection.exchanges[0], self._request)
         while not self._connection.read(self._buffer, self._view):
             if not self._poll.poll(TIMEOUT_MS):
                 raise OSError("a get during deliveries had no response")

@@ -37,9 +37,9 @@ class WatchedCollection:
         collection._server, collection._writer = server, server.endpoint
         return collection
 
-    def start_watchers(self, *, tls: bool, watchers: int) -> WatcherProcess:
-        """A process that can open this many watches; raises `Skipped` when this machine or server cannot."""
-        missing = shortage(watchers)
+    def start_watchers(self, *, tls: bool, sockets: int) -> WatcherProcess:
+        """A process that can open this many connections; raises `Skipped` when this machine or server cannot."""
+        missing = shortage(sockets)
         if missing:
             raise Skipped(missing)
         endpoint = self._server.endpoint_for(tls=tls)

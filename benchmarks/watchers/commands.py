@@ -10,8 +10,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.loads.job import HTTP1
 from benchmarks.servers.endpoint import Endpoint
 
+WEBSOCKET = "websocket"  # a transport of watches besides HTTP1 and HTTP2
 PAYLOAD = 640  # bytes; an event of such an object has about 1,280 bytes with metadata and framing
 
 
@@ -23,7 +25,9 @@ class Open:
     paths: tuple[str, ...]
     missed: int = 0  # events after the version that they ask for, which they get first
     stalled: bool = False  # these watchers do not read before a `Release`
-    websocket: bool = False
+    by_window: bool = False  # stalled ones read, but the windows of their streams are used up (HTTP/2)
+    transport: str = HTTP1
+    per_connection: int = 1  # watches of one connection (HTTP/2)
     window: int = 256  # maximum number of connections that are being opened at a time
 
 

@@ -2,20 +2,25 @@
 
 A round has three steps: the watched writes, the same writes to a collection that nobody watches, and the bare loop to
 as many sockets. Measuring them right after each other shows what a delivery costs without its share of the write, and
-how that compares with a bare send. Latency is the time from sending a write, its commit included, until the watcher
-has the event.
+how that compares with a bare send; with several watches on a connection, the loop sends as many events at once to as
+many sockets. `compare` lets fan-outs over several transports take turns by rounds. Latency is the time from sending a
+write, its commit included, until the watcher has the event.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from benchmarks.baselines.send_loop import bare_loop
+from benchmarks.loads.job import HTTP1
 from benchmarks.loads.latency import over_rounds
-from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.measurement import Measurement, with_h1_ratio
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.watchers.background_gets import BackgroundGets
 from benchmarks.watchers.collection import WatchedCollection
@@ -34,10 +39,15 @@ class Shape:
     watchers: int
     tls: bool
     groups: int = 1
-    websocket: bool = False
+    transport: str = HTTP1
+    per_connection: int = 1  # watches of one connection
     stalled: int = 0  # additional watchers that do not read
     burst: int = 1  # events written at once
     with_gets: bool = False  # also measure gets of another client during the deliveries
+
+    @property
+    def sockets(self) -> int:
+        return -(-(self.watchers + self.stalled) // self.per_connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Round:
     ours: CommandResult
     watchers: int
     write: float  # CPU seconds of a write to the collection that nobody watches
-    baseline: float  # microseconds of one bare send
+    baseline: float  # microseconds of a bare send, per event that it carries
 
     @property
     def delivery_us(self) -> float:
@@ -58,35 +68,50 @@ class FanOut:
         self._server, self._work, self._shape = server, work, shape
         self._collection = WatchedCollection(server, work)
         self._stack = ExitStack()
-        count = shape.watchers + shape.stalled
-        self._ours = self._stack.enter_context(self._collection.start_watchers(tls=shape.tls, watchers=count))
-        unwatched = WatchedCollection(server, f"{work}-quiet").start_watchers(tls=shape.tls, watchers=0)
+        ours = self._collection.start_watchers(tls=shape.tls, sockets=shape.sockets)
+        self._ours = self._stack.enter_context(ours)
+        unwatched = WatchedCollection(server, f"{work}-quiet").start_watchers(tls=shape.tls, sockets=0)
         self._unwatched = self._stack.enter_context(unwatched)
 
     def measure(self) -> Measurement:
-        with self._stack:
+        with self:
+            rounds = [self.round() for _ in range(self._server.sizes.rounds)]
+            return self.measurement(rounds)
+
+    def __enter__(self) -> FanOut:
+        """Open the watches and start the bare loop."""
+        with ExitStack() as opened:
+            opened.push(self._stack)
             self._unwatched.deliver(Deliver(WARMUP))
             self._open_watches()
-            send_loop = self._start_send_loop(self._event_size())
-            rounds = [self._round(send_loop) for _ in range(self._server.sizes.rounds)]
-            others = self._measure_gets() if self._shape.with_gets else {}
-            return self._measurement(rounds, others)
+            self._send_loop = self._start_send_loop(self._event_size())
+            opened.pop_all()
+        return self
 
-    def _round(self, send_loop: WatcherProcess) -> Round:
-        command = self._command()
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def round(self) -> Round:
+        command, shape = self._command(), self._shape
         ours, unwatched = self._ours.deliver(command), self._unwatched.deliver(command)
         # The bare loop sends one event at a time, however many the server combines in one send.
-        baseline = send_loop.deliver(
-            Deliver(max(MIN_EVENTS, self._server.sizes.deliveries // self._shape.watchers))
+        baseline = self._send_loop.deliver(
+            Deliver(max(MIN_EVENTS, self._server.sizes.deliveries // shape.watchers))
         )
-        return Round(ours, self._shape.watchers, unwatched.server_cpu / command.events, cpu_us(baseline))
+        bare_us = cpu_us(baseline) / shape.per_connection
+        return Round(ours, shape.watchers, unwatched.server_cpu / command.events, bare_us)
 
     def _open_watches(self) -> None:
         shape = self._shape
         watches = self._collection.watches(groups=shape.groups)
-        self._ours.open(Open(shape.watchers, watches, websocket=shape.websocket))
+        command = Open(
+            shape.watchers, watches, transport=shape.transport, per_connection=shape.per_connection
+        )
+        self._ours.open(command)
         if shape.stalled:
-            self._ours.open(Open(shape.stalled, watches, websocket=shape.websocket, stalled=True))
+            self._ours.open(dataclasses.replace(command, watchers=shape.stalled, stalled=True))
 
     def _event_size(self) -> int:
         done = self._ours.deliver(Deliver(WARMUP))
@@ -94,9 +119,10 @@ class FanOut:
 
     def _start_send_loop(self, size: int) -> WatcherProcess:
         shape = self._shape
-        endpoint = self._stack.enter_context(bare_loop(self._server.options, size, tls=shape.tls))
+        bare = bare_loop(self._server.options, size * shape.per_connection, tls=shape.tls)
+        endpoint = self._stack.enter_context(bare)
         process = self._stack.enter_context(WatcherProcess(Assignment(endpoint, endpoint, "/")))
-        process.open(Open(shape.watchers, ("/",)))
+        process.open(Open(max(1, shape.watchers // shape.per_connection), ("/",)))
         process.deliver(Deliver(WARMUP))
         return process
 
@@ -114,8 +140,9 @@ class FanOut:
             gets.close()
         return gets.summary()
 
-    def _measurement(self, rounds: list[Round], others: dict[str, float]) -> Measurement:
+    def measurement(self, rounds: Sequence[Round]) -> Measurement:
         ours = [each.ours for each in rounds]
+        others = self._measure_gets() if self._shape.with_gets else {}
         figures = {
             "rate": round(statistics.median(done.deliveries / done.seconds for done in ours), 1),
             "cpu_us": round(statistics.median(map(cpu_us, ours)), 2),
@@ -131,11 +158,13 @@ class FanOut:
             figures |= {"others_p99_ms": others["p99"]}
         return Measurement(self._work, figures, self._notes(rounds, others))
 
-    def _notes(self, rounds: list[Round], others: dict[str, float]) -> dict[str, Any]:
+    def _notes(self, rounds: Sequence[Round], others: dict[str, float]) -> dict[str, Any]:
         shape, ours = self._shape, [each.ours for each in rounds]
         seconds = sum(done.seconds for done in ours)
         return {
             "watchers": shape.watchers,
+            "transport": shape.transport,
+            "per_connection": shape.per_connection,
             "groups": shape.groups,
             "stalled": shape.stalled,
             "events_of_a_round": self._command().events,
@@ -150,6 +179,20 @@ class FanOut:
             "generator_busy": round(sum(done.generator_cpu for done in ours) / seconds, 2),
             "server_busy": round(sum(done.server_cpu for done in ours) / seconds, 2),
         }
+
+
+def compare(server: MeasuredServer, shapes: Mapping[str, Shape], rounds: int) -> list[Measurement]:
+    """Fan-outs by workload that take turns by rounds; the first is HTTP/1.1, with which the others are compared."""
+    with ExitStack() as stack:
+        fanouts = [stack.enter_context(FanOut(server, work, shape)) for work, shape in shapes.items()]
+        turns = [[fanout.round() for fanout in fanouts] for _ in range(rounds)]
+        by_fanout = list(zip(*turns, strict=True))
+        first, *others = [fanout.measurement(own) for fanout, own in zip(fanouts, by_fanout, strict=True)]
+        delivery = [[each.delivery_us for each in own] for own in by_fanout]
+        return [
+            first,
+            *(with_h1_ratio(each, own, delivery[0]) for each, own in zip(others, delivery[1:], strict=True)),
+        ]
 
 
 def cpu_us(done: CommandResult) -> float:

@@ -1,8 +1,9 @@
 """All watchers of a watcher process and the connections that write what they watch, on one epoll.
 
-One thread, one buffer, one `recv_into` and one count of bytes per readable socket: on two cores the server lacks
-whatever CPU the watchers use. The pool reads CPU clocks while nothing is in flight, so that they count exactly the
-counted events. Every watcher must get every event exactly once: too many fail the workload as too few do.
+One thread, one buffer, one `recv_into` and one count of bytes per readable socket (over HTTP/2 per frame): on two cores
+the server lacks whatever CPU the watchers use. Writers use HTTP/1.1 whatever the transport of the watchers, so that
+writes cost the same beside all of them. The pool reads CPU clocks while nothing is in flight, so that they count
+exactly the counted events. Every watcher must get every event exactly once: too many fail the workload as too few do.
 """
 
 from __future__ import annotations
@@ -10,14 +11,25 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import cycle, islice
 
-from benchmarks.loads.connection import Connection, client_context
-from benchmarks.loads.http1 import request
+from benchmarks.loads.connection import Http1Connection, client_context
+from benchmarks.loads.http1 import RequestEncoder
+from benchmarks.loads.job import HTTP2
 from benchmarks.loads.latency import summary
+from benchmarks.loads.request import Request
 from benchmarks.servers.cpu import cpu_seconds
-from benchmarks.watchers.commands import Assignment, Command, CommandResult, Deliver, Open, Release
-from benchmarks.watchers.watcher import MARK, NotServed, Watcher
+from benchmarks.watchers.commands import WEBSOCKET, Assignment, Command, CommandResult, Deliver, Open, Release
+from benchmarks.watchers.http2_watches import Http2Watches
+from benchmarks.watchers.watcher import (
+    MARK,
+    STREAM,
+    SWITCHED,
+    Http1Watch,
+    NotServed,
+    WatchConnection,
+    Watcher,
+)
 
 STALL_TIMEOUT = 30.0  # seconds without a byte on any connection before the pool gives up
 _BUFFER = 1 << 18
@@ -32,13 +44,13 @@ class NoProgress(Exception):
 class WatcherPool:
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._context = client_context() if assignment.endpoint.tls else None
         self._poll = select.epoll()
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._watchers: dict[int, Watcher] = {}  # by file descriptor; those whose response has begun
-        self._opening: dict[int, Watcher] = {}
-        self._writers: dict[int, Connection] = {}
+        self._watchers: list[Watcher] = []
+        self._connections: dict[int, WatchConnection] = {}  # by file descriptor; those whose watches are open
+        self._opening: dict[int, WatchConnection] = {}
+        self._writers: dict[int, Http1Connection] = {}
         self._writes = _writes(assignment)
         self._expected = 0  # events that every watcher should have
         self._behind = 0  # number of reading watchers that have fewer
@@ -76,49 +88,70 @@ class WatcherPool:
         """Open watches; latency counts from the beginning, as each of many clients that connect at once waits."""
         begin = time.perf_counter()
         self._completed_at = []
-        for watcher in self._new_watchers(command):
-            self._start_opening(watcher)
+        for connection in self._new_connections(command):
+            self._start_opening(connection)
             while len(self._opening) >= command.window:
                 self._poll_once()
         while self._opening or self._behind:
             self._poll_once()
         return {"latency_ms": [moment - begin for moment in self._completed_at]}
 
-    def _new_watchers(self, command: Open) -> Iterator[Watcher]:
-        endpoint = self._assignment.endpoint
-        paths = cycle([_watch_request(path, endpoint.token, command.websocket) for path in command.paths])
-        first = len(self._watchers)
-        for index, path in zip(range(first, first + command.watchers), paths, strict=False):
-            yield Watcher(
-                index,
+    def _new_connections(self, command: Open) -> Iterator[WatchConnection]:
+        endpoint, paths = self._assignment.endpoint, cycle(command.paths)
+        http2 = command.transport == HTTP2
+        context = client_context(*(["h2"] if http2 else [])) if endpoint.tls else None
+        encoder = RequestEncoder(endpoint.token)
+        left = command.watchers
+        while left:
+            count = min(left, command.per_connection)
+            watchers = [self._new_watcher(command) for _ in range(count)]
+            requests = tuple(Request("GET", path) for path in islice(paths, count))
+            left -= count
+            if http2:
+                yield Http2Watches(
+                    watchers,
+                    endpoint,
+                    requests,
+                    context,
+                    self._buffer,
+                    self._count,
+                    by_window=command.by_window,
+                )
+                continue
+            websocket = command.transport == WEBSOCKET
+            yield Http1Watch(
+                watchers[0],
                 endpoint,
-                path,
-                self._context,
-                got=self._expected - command.missed,
-                stalled=command.stalled,
-                websocket=command.websocket,
+                _with_upgrade(encoder.encode(requests[0])) if websocket else encoder.encode(requests[0]),
+                context,
+                self._buffer,
+                self._count,
+                expected=SWITCHED if websocket else STREAM,
             )
 
-    def _start_opening(self, watcher: Watcher) -> None:
-        mask = watcher.advance()
-        self._opening[watcher.fileno()] = watcher
-        self._poll.register(watcher.fileno(), mask)
+    def _new_watcher(self, command: Open) -> Watcher:
+        watcher = Watcher(len(self._watchers), self._expected - command.missed, stalled=command.stalled)
+        self._watchers.append(watcher)
+        self._behind += watcher.got < self._expected and not watcher.stalled
+        return watcher
 
-    def _continue_opening(self, watcher: Watcher) -> None:
-        """Continue to open a watch; once its response begins, the pool reads its events."""
-        mask = watcher.advance()
+    def _start_opening(self, connection: WatchConnection) -> None:
+        mask = connection.advance()
+        self._opening[connection.fileno()] = connection
+        self._poll.register(connection.fileno(), mask)
+
+    def _continue_opening(self, connection: WatchConnection) -> None:
+        """Continue to open a connection; once all its responses begin, the pool reads its events."""
+        had = [watcher.got for watcher in connection.watchers]
+        mask = connection.advance()
         if mask:
-            self._poll.modify(watcher.fileno(), mask)
+            self._poll.modify(connection.fileno(), mask)
             return
-        del self._opening[watcher.fileno()]
-        self._watchers[watcher.fileno()] = watcher
-        if watcher.got == self._expected:
-            self._completed_at.append(time.perf_counter())
-        elif not watcher.stalled:
-            self._behind += 1
-        self._read(watcher)
-        if watcher.stalled:
-            self._poll.unregister(watcher.fileno())
+        del self._opening[connection.fileno()]
+        self._connections[connection.fileno()] = connection
+        self._completed_at += [time.perf_counter() for got in had if got == self._expected]
+        if connection.unread:
+            self._poll.unregister(connection.fileno())
 
     def _deliver(self, command: Deliver) -> dict[str, list[float]]:
         latencies: list[float] = []
@@ -140,48 +173,44 @@ class WatcherPool:
         in_flight = 0
         for connection in self._writers.values():
             if writes:
-                connection.started = time.perf_counter()
-                connection.send(writes.pop())
+                _write(connection, writes.pop())
                 in_flight += 1
         while in_flight or self._behind:
             for connection in self._poll_once():
-                write_seconds.append(time.perf_counter() - connection.started)
+                write_seconds.append(time.perf_counter() - connection.exchanges[0].started)
                 in_flight -= 1
                 if writes:
-                    connection.started = time.perf_counter()
-                    connection.send(writes.pop())
+                    _write(connection, writes.pop())
                     in_flight += 1
         return begin
 
     def _expect(self, events: int) -> None:
         self._expected += events
         self._completed_at = []
-        self._behind = sum(not watcher.stalled for watcher in self._watchers.values())
+        self._behind = sum(not watcher.stalled for watcher in self._watchers)
 
     def _poll_until_complete(self) -> None:
         while self._behind:
             self._poll_once()
 
-    def _poll_once(self) -> list[Connection]:
+    def _poll_once(self) -> list[Http1Connection]:
         """Process all ready sockets; returns the writers whose response is complete."""
-        watchers = self._watchers
-        done: list[Connection] = []
+        connections = self._connections
+        done: list[Http1Connection] = []
         for fd, _ in self._ready():
-            if fd in watchers:
-                self._read(watchers[fd])
+            if fd in connections:
+                self._bytes += connections[fd].read()
             elif fd in self._opening:
                 self._continue_opening(self._opening[fd])
             else:
                 done += self._completed_write(self._writers[fd])
         return done
 
-    def _read(self, watcher: Watcher) -> None:
-        size, events = watcher.read(self._buffer)
-        self._bytes += size
-        if events:
-            self._events += events
-            if watcher.got >= self._expected:
-                self._record_complete(watcher, events)
+    def _count(self, watcher: Watcher, events: int) -> None:
+        self._events += events
+        watcher.got += events
+        if watcher.got >= self._expected and not watcher.stalled:
+            self._record_complete(watcher, events)
 
     def _record_complete(self, watcher: Watcher, events: int) -> None:
         if watcher.got > self._expected or watcher.got - events >= self._expected:
@@ -192,7 +221,7 @@ class WatcherPool:
     def _ready(self) -> list[tuple[int, int]]:
         ready = self._poll.poll(STALL_TIMEOUT, _MAX_READY)
         if not ready:
-            missing = [watcher.index for watcher in self._watchers.values() if watcher.got < self._expected]
+            missing = [watcher.index for watcher in self._watchers if watcher.got < self._expected]
             raise NoProgress(
                 f"no byte for {STALL_TIMEOUT:.0f} seconds; "
                 f"{len(missing)} watchers have fewer than {self._expected} events"
@@ -203,17 +232,16 @@ class WatcherPool:
         endpoint = self._assignment.writer
         context = client_context() if endpoint.tls else None
         for index in range(count):
-            connection = Connection(index, endpoint, context, keep_body=False)
+            connection = Http1Connection(index, endpoint, context, keep_body=False)
             self._writers[connection.fileno()] = connection
             self._poll.register(connection.fileno(), select.EPOLLIN)
 
-    def _completed_write(self, connection: Connection) -> list[Connection]:
+    def _completed_write(self, connection: Http1Connection) -> list[Http1Connection]:
         if not connection.read(self._buffer, self._view):
             return []
-        if connection.response.status >= 300:
-            raise NotServed(
-                f"the response to a write was {connection.response.status}: {connection.response.body[:300]!r}"
-            )
+        response = connection.exchanges[0].response
+        if response.status >= 300:
+            raise NotServed(f"the response to a write was {response.status}: {response.body[:300]!r}")
         return [connection]
 
     def _close_writers(self) -> None:
@@ -224,34 +252,40 @@ class WatcherPool:
 
     def _release(self) -> dict[str, list[float]]:
         begin = time.perf_counter()
-        stalled = [watcher for watcher in self._watchers.values() if watcher.stalled]
+        stalled = [each for each in self._connections.values() if each.watchers[0].stalled]
         self._completed_at = []
-        for watcher in stalled:
-            watcher.stalled = False
-            self._poll.register(watcher.fileno(), select.EPOLLIN)
-        self._behind = sum(watcher.got < self._expected for watcher in stalled)
+        self._behind = sum(
+            watcher.got < self._expected for connection in stalled for watcher in connection.watchers
+        )
+        for connection in stalled:
+            if connection.unread:
+                self._poll.register(connection.fileno(), select.EPOLLIN)
+            connection.release()
         self._poll_until_complete()
         return {"latency_ms": [moment - begin for moment in self._completed_at]}
 
 
-def _watch_request(path: str, token: str, websocket: bool) -> bytes:
-    plain_request = request("GET", path, token=token)
-    if not websocket:
-        return plain_request
+def _write(connection: Http1Connection, request: Request) -> None:
+    exchange = connection.exchanges[0]
+    exchange.started = time.perf_counter()
+    connection.start(exchange, request)
+
+
+def _with_upgrade(request: bytes) -> bytes:
+    """The request for a WebSocket."""
     upgrade = (
         b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         b"Sec-WebSocket-Key: YmVuY2htYXJrcyBrZXkhIQ==\r\n\r\n"
     )
-    return plain_request[:-2] + upgrade
+    return request[:-2] + upgrade
 
 
-def _writes(assignment: Assignment) -> Iterator[bytes]:
+def _writes(assignment: Assignment) -> Iterator[Request]:
     """An endless series of PUT requests; each changes its object, since an unchanged object causes no event."""
-    token, number = assignment.writer.token, 0
+    number = 0
     while True:
         name = f"w-{number % OBJECTS:02}"
-        body = watched_object(name, number, assignment.payload)
-        yield request("PUT", f"{assignment.objects}/{name}", token=token, body=body)
+        yield Request("PUT", f"{assignment.objects}/{name}", watched_object(name, number, assignment.payload))
         number += 1
 
 

@@ -11,6 +11,7 @@ import json
 import sys
 from dataclasses import asdict
 
+from benchmarks.loads.request import BadResponse
 from benchmarks.watchers.commands import decode_assignment, decode_command
 from benchmarks.watchers.pool import NoProgress, WatcherPool
 from benchmarks.watchers.watcher import NotServed
@@ -22,7 +23,7 @@ def main() -> int:
     try:
         for line in iter(sys.stdin.readline, ""):
             print(json.dumps(asdict(pool.perform(decode_command(line)))), flush=True)
-    except (OSError, NoProgress, NotServed) as problem:
+    except (OSError, NoProgress, NotServed, BadResponse) as problem:
         print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
         return 1
     return 0

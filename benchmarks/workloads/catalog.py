@@ -1,7 +1,8 @@
 """All workloads in the order in which they run: first those that need an idle server.
 
 Workloads of the large collection come later, and watches last: they write so much history that other workloads should
-not have to read past it.
+not have to read past it. `--only` takes the name of a workload, of one of the measurements of a comparison (which it
+measures with the others), or of a group.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from benchmarks.options import Options, Sizes
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
+from benchmarks.workloads.http2 import REQUESTS
+from benchmarks.workloads.http2_watches import HTTP2_WATCHES
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.ownership import OWNERSHIP
 from benchmarks.workloads.pages import PAGES
@@ -18,16 +21,19 @@ from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
 from benchmarks.workloads.slow_watchers import SLOW_WATCHERS
 from benchmarks.workloads.start_and_memory import AFTER_PAGES, AFTER_READS, ON_IDLE_SERVER
-from benchmarks.workloads.workload import Workload
+from benchmarks.workloads.workload import Comparison, Workload
 from benchmarks.workloads.writes import WRITES
 
-WATCHES: tuple[Workload[MeasuredServer], ...] = (*FANOUTS, *SLOW_WATCHERS, *CONNECTING)
-SERVER_WORKLOADS: tuple[Workload[MeasuredServer], ...] = (
+ServerWorkload = Workload[MeasuredServer] | Comparison[MeasuredServer]
+
+WATCHES: tuple[ServerWorkload, ...] = (*FANOUTS, *SLOW_WATCHERS, *CONNECTING, *HTTP2_WATCHES)
+SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *ON_IDLE_SERVER,
     *WRITES,
     *PATCHES,
     *READS,
     *AFTER_READS,
+    *REQUESTS,
     *PAGES,
     *AFTER_PAGES,
     *WATCHES,
@@ -40,17 +46,23 @@ class NoSuchWorkload(ValueError):
     pass
 
 
+GROUPS = {"http2": frozenset(each.name for each in (*REQUESTS, *HTTP2_WATCHES))}
+
+
 def titles(options: Options) -> dict[str, str]:
-    of_servers = {each.name: each.title_for(options.sizes) for each in SERVER_WORKLOADS}
-    of_components = {
-        each.name: each.title_for(options.sizes) for each in (*JOURNAL_WORKLOADS, *OWNERSHIP_WORKLOADS)
-    }
-    return of_servers | of_components
+    """Titles of all measurements."""
+    found: dict[str, str] = {}
+    for each in (*SERVER_WORKLOADS, *JOURNAL_WORKLOADS, *OWNERSHIP_WORKLOADS):
+        found |= each.titles_for(options.sizes)
+    return found
 
 
 def chosen(options: Options) -> frozenset[str]:
+    """Names of the measurements to make; of a comparison, one suffices."""
     known = frozenset(titles(options))
-    unknown = options.only - known
+    grouped = [GROUPS[name] for name in options.only if name in GROUPS]
+    names = (options.only - set(GROUPS)).union(*grouped)
+    unknown = names - known
     if unknown:
         raise NoSuchWorkload(f"no such workload: {', '.join(sorted(unknown))} (--list names them)")
-    return options.only or known
+    return names or known

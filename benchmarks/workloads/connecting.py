@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from benchmarks.loads.job import HTTP1
 from benchmarks.reports.measurement import Measurement
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.servers.memory import memory
@@ -25,24 +27,29 @@ WRITERS = 16
 HANDSHAKES = 256
 
 
-def idle(server: MeasuredServer, *, work: str, tls: bool) -> Measurement:
+def idle(
+    server: MeasuredServer, *, work: str, tls: bool, transport: str = HTTP1, per_connection: int = 1
+) -> Measurement:
     """Idle watchers of a new server: in a used one, they would reuse memory that earlier watchers freed."""
     if not server.endpoint.pids:
         raise Skipped("no process ids were given")
-    count = server.sizes.many
+    sizes = server.sizes
+    count = sizes.many if per_connection == 1 else sizes.watchers
     with _own_server(server) as own:
         collection = WatchedCollection(own, work)
-        with collection.start_watchers(tls=tls, watchers=count + FIRST) as process:
-            process.open(Open(FIRST, collection.watches()))
+        with collection.start_watchers(tls=tls, sockets=(count + FIRST) // per_connection) as process:
+            command = Open(FIRST, collection.watches(), transport=transport, per_connection=per_connection)
+            process.open(command)
             before = _memory_at_rest(own)
-            done = process.open(Open(count, collection.watches()))
+            done = process.open(dataclasses.replace(command, watchers=count))
             grown = _memory_at_rest(own) - before
     figures = {
         "rate": round(count / done.seconds, 1),
         "cpu_us": round(done.server_cpu / count * 1e6, 2),
         "kb": round(grown * 1024 / count, 2),
     }
-    return Measurement(work, figures, {"watchers": count})
+    notes = {"watchers": count, "transport": transport, "per_connection": per_connection}
+    return Measurement(work, figures, notes)
 
 
 def _memory_at_rest(server: MeasuredServer) -> float:
@@ -56,11 +63,11 @@ def reconnect(server: MeasuredServer, *, work: str, tls: bool) -> Measurement:
     with _own_server(server) as first:
         collection = WatchedCollection(first, work)
         version = collection.version()
-        with collection.start_watchers(tls=tls, watchers=count) as process:
+        with collection.start_watchers(tls=tls, sockets=count) as process:
             process.deliver(Deliver(MISSED, step=MISSED, writers=WRITERS))
         with _restarted(first) as restarted:
             collection = collection.on(restarted)
-            with collection.start_watchers(tls=tls, watchers=count) as process:
+            with collection.start_watchers(tls=tls, sockets=count) as process:
                 watches = collection.watches(version=version)
                 done = process.open(Open(count, watches, missed=MISSED, window=HANDSHAKES if tls else count))
     figures = {

@@ -13,6 +13,7 @@ from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.watchers.collection import GROUPS
+from benchmarks.watchers.commands import WEBSOCKET
 from benchmarks.watchers.fanout import FanOut, Shape
 from benchmarks.workloads.workload import Workload
 
@@ -43,7 +44,7 @@ def _groups(sizes: Sizes) -> Shape:
 
 
 def _websocket(sizes: Sizes) -> Shape:
-    return Shape(sizes.watchers, tls=True, websocket=True)
+    return Shape(sizes.watchers, tls=True, transport=WEBSOCKET)
 
 
 def _tenth(sizes: Sizes) -> Shape:

@@ -11,7 +11,7 @@ from functools import partial
 from urllib.parse import quote
 
 from benchmarks.loads.client import Client
-from benchmarks.loads.job import Job, run_job
+from benchmarks.loads.job import Lane, run_lane
 from benchmarks.reports.measurement import Measurement
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.workload import Skipped, Workload
@@ -58,7 +58,7 @@ def page_behind(server: MeasuredServer) -> Measurement:
     path = server.collection(size)
     tokens = _up_to(_at_least_one(_tokens(server, path, size)), 1.0)
     plan = {"plan": "update", "path": path, "name": "o-000001"}
-    run_job(Job(server.endpoint, plan, 1, seconds=600.0, count=server.sizes.behind))
+    run_lane(Lane(server.endpoint, plan, 1), 600.0, count=server.sizes.behind)
     return _measure(server, "page-behind", path, tokens)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from functools import partial
 
+from benchmarks.loads.job import HTTP1
 from benchmarks.reports.measurement import Measurement
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.servers.memory import memory
@@ -21,16 +23,30 @@ WRITERS = 32
 FILL_CONNECTIONS = 64
 
 
-def stalled(server: MeasuredServer, *, work: str, tls: bool) -> Measurement:
-    """As many stalled watchers as healthy ones: latency of the healthy, memory of the server, delivery to all."""
+def stalled(
+    server: MeasuredServer,
+    *,
+    work: str,
+    tls: bool,
+    transport: str = HTTP1,
+    per_connection: int = 1,
+    by_window: bool = False,
+) -> Measurement:
+    """As many stalled watchers as healthy ones: latency of the healthy, memory of the server, delivery to all.
+
+    Stalled ones do not read or, `by_window`, have used up the windows of their streams.
+    """
     if not server.endpoint.pids:
         raise Skipped("no process ids were given")
     count, collection = server.sizes.watchers, WatchedCollection(server, work)
-    with collection.start_watchers(tls=tls, watchers=2 * count) as process:
-        process.open(Open(count, collection.watches()))
+    with collection.start_watchers(tls=tls, sockets=2 * count) as process:
+        healthy = Open(count, collection.watches(), transport=transport, per_connection=per_connection)
+        process.open(healthy)
         process.deliver(Deliver(STEP))
         before = _latencies(server, process)
-        process.open(Open(count, collection.watches(), stalled=True))
+        process.open(
+            dataclasses.replace(healthy, paths=collection.watches(), stalled=True, by_window=by_window)
+        )
         base = memory(server.endpoint.pids)
         behind = _fall_behind(server, process)
         beside = _latencies(server, process)
@@ -44,6 +60,8 @@ def stalled(server: MeasuredServer, *, work: str, tls: bool) -> Measurement:
     figures |= {"grown_mb": round(grown.anonymous_mb - base.anonymous_mb, 1)}
     figures |= {"rate": round(released.deliveries / released.seconds, 1)}
     notes = {
+        "transport": transport,
+        "per_connection": per_connection,
         "stalled": count,
         "healthy": count,
         "events_missed": behind,
@@ -71,15 +89,15 @@ def _fall_behind(server: MeasuredServer, process: WatcherProcess) -> int:
     return events
 
 
-def catch_up(server: MeasuredServer, *, work: str, tls: bool) -> Measurement:
+def catch_up(server: MeasuredServer, *, work: str, tls: bool, transport: str = HTTP1) -> Measurement:
     """One watcher resumes from a version far back while another client sends gets."""
     missed, collection = server.sizes.missed, WatchedCollection(server, work)
     version = collection.version()
-    with collection.start_watchers(tls=tls, watchers=1) as process:
+    with collection.start_watchers(tls=tls, sockets=1) as process:
         process.deliver(Deliver(missed, step=missed, writers=FILL_CONNECTIONS))
         gets = BackgroundGets(*collection.object)
         try:
-            watch = Open(1, collection.watches(version=version), missed=missed)
+            watch = Open(1, collection.watches(version=version), missed=missed, transport=transport)
             done = process.perform(watch, meanwhile=gets)
         finally:
             gets.close()

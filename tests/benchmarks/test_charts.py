@@ -6,13 +6,14 @@ from xml.etree import ElementTree
 
 from benchmarks.options import parse
 from benchmarks.reports.charts import charts
-from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.measurement import Measurement, with_h1_ratio
 from benchmarks.reports.report import Report, SubjectResults
 from benchmarks.workloads.catalog import titles
 
 HERE = {"cores": 2, "architecture": "any"}
 BASELINES = {name: Measurement(name, {"cpu_us": 50.0}) for name in ("echo-plain", "echo-tls", "commit-16")}
 OURS = {"get": 120.0, "create": 300.0, "page-small-first": 500.0, "page-deep": 510.0, "fanout": 10.6}
+HTTP2 = {"get-h1": 100.0, "get-h2": 120.0}
 
 
 def _report(*subjects: SubjectResults) -> Report:
@@ -22,6 +23,8 @@ def _report(*subjects: SubjectResults) -> Report:
 
 def _subject(name: str, cpu: dict[str, float]) -> SubjectResults:
     measured = {work: Measurement(work, {"cpu_us": value}) for work, value in cpu.items()}
+    if "get-h2" in measured:
+        measured["get-h2"] = with_h1_ratio(measured["get-h2"], own=[120.0], http1=[100.0])
     if "get" in measured:
         figures = {**measured["get"].figures, "floor_ratio": 2.4}
         measured["get"] = Measurement("get", figures, {"floors": {"echo-tls": 50.0}})
@@ -36,8 +39,10 @@ def _text(chart: str) -> str:
 
 
 def test_all_charts_show_their_figures() -> None:
-    drawn = charts(_report(_subject("rewound", OURS)))
-    assert set(drawn) == {"", "-pages", "-baselines", "-watchers"}
+    drawn = charts(_report(_subject("rewound", OURS | HTTP2)))
+    assert set(drawn) == {"", "-pages", "-baselines", "-watchers", "-transports"}
+    assert "120 µs  (1.20x)" in _text(drawn["-transports"])
+    assert "120 µs / 554 µs  (22%)" in _text(drawn[""])
     assert "120 µs / 660 µs  (18%)" in _text(drawn[""])
     assert "510 µs" in _text(drawn["-pages"])
     assert "120 µs  (2.4x)" in _text(drawn["-baselines"])

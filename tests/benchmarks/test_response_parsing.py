@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.loads.http1 import BadResponse, Response, request
+from benchmarks.loads.http1 import RequestEncoder, Response
+from benchmarks.loads.request import BadResponse, Request
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: x\r\ncontent-length: 11\r\n\r\nhello world"
 CHUNKED = (
@@ -56,7 +57,9 @@ def test_response_without_length_is_refused() -> None:
 
 
 def test_request_has_token_and_content_length() -> None:
-    sent = request("POST", "/x", token="t", body=b"{}")
+    encoder = RequestEncoder("t")
+    assert encoder.encode(Request("GET", "/x")).endswith(b"\r\nAuthorization: Bearer t\r\n\r\n")
+    sent = encoder.encode(Request("POST", "/x", b"{}"))
     assert sent.startswith(b"POST /x HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer t\r\n" in sent
     assert sent.endswith(b"Content-Length: 2\r\n\r\n{}")

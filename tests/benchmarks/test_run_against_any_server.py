@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.options import parse
 from benchmarks.run import main
+from benchmarks.workloads.catalog import GROUPS, SERVER_WORKLOADS, chosen
 from tests.benchmarks.fake_server import TOKEN, FakeServer, fake_server
 
 
@@ -25,14 +27,17 @@ def _document(folder: Path) -> dict[str, Any]:
 
 
 def test_run_measures_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = {each.name for each in SERVER_WORKLOADS} - GROUPS["http2"] | {"get-h2", "stalled-plain-h2"}
     with fake_server() as server:
-        assert _run(server, tmp_path) == 0
+        assert _run(server, tmp_path, "--only", ",".join(every)) == 0
         assert not [path for path in server.store.objects if "/configmaps/" in path], "left behind"
     document = _document(tmp_path)
     (subject,) = document["subjects"]
     measured = subject["measurements"]
     assert subject["version"] == "v0.0-fake"
     assert {"start", "restart", "fanout", "fanout-plain-websocket"} <= set(subject["skipped"])
+    assert "not known to listen with TLS" in subject["skipped"]["get-h2"]
+    assert "does not speak HTTP/2" in subject["skipped"]["stalled-plain-h2"]
     assert {"get", "list", "page-deep", "page-behind", "create", "update", "delete"} <= set(measured)
     for work in ("get", "create", "update", "delete", "list-selector", "page-deep"):
         assert {"rate", "cpu_us", "p50_ms", "p95_ms", "p99_ms", "max_ms"} <= set(measured[work]["figures"])
@@ -55,6 +60,12 @@ def test_only_option_limits_workloads_and_baselines(tmp_path: Path) -> None:
     document = _document(tmp_path)
     assert list(document["subjects"][0]["measurements"]) == ["list"]
     assert document["floors"] == {}
+
+
+def test_only_option_takes_a_group() -> None:
+    options = parse(["--only", "http2,get"])
+    assert {"get-h2", "create-h2", "fanout-h2", "burst-plain-h2", "idle-h2-10", "get"} <= chosen(options)
+    assert not {"list", "fanout", "journal-open"} & chosen(options)
 
 
 def test_wrong_token_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from benchmarks.run import main
 
 FIGURES = {
-    "fanout": {"cpu_us", "delivery_us", "floor_ratio", "last_ms", "all_ms"},
     "fanout-plain-websocket": {"cpu_us", "delivery_us", "floor_ratio"},
     "fanout-groups": {"cpu_us", "delivery_us"},
     "burst-plain": {"rate", "cpu_us", "others_p99_ms"},
@@ -16,6 +15,10 @@ FIGURES = {
     "catch-up-plain": {"rate", "cpu_us", "seconds"},
     "idle-plain": {"rate", "cpu_us", "kb"},
     "reconnect": {"seconds", "cpu_us", "p99_ms"},
+    "fanout-h1": {"cpu_us", "delivery_us", "floor_ratio", "last_ms", "all_ms"},
+    "fanout-h2": {"cpu_us", "delivery_us", "floor_ratio", "h1_ratio"},
+    "fanout-h2-10": {"cpu_us", "delivery_us", "floor_ratio", "h1_ratio"},
+    "stalled-plain-h2-window": {"p99_ms", "p99_ratio", "grown_mb"},
 }
 
 
@@ -30,9 +33,10 @@ def test_run_measures_watches_of_our_server(tmp_path: Path) -> None:
     assert {work: FIGURES[work] - set(measured[work]["figures"]) for work in FIGURES} == {
         work: set() for work in FIGURES
     }
-    assert measured["stalled"]["notes"]["delivered_when_they_read_again"] > 0
+    for work in ("stalled", "stalled-plain-h2-window"):
+        assert measured[work]["notes"]["delivered_when_they_read_again"] > 0
     assert measured["reconnect"]["notes"]["deliveries"] == 30 * 100
-    assert {"fanout", "burst-plain", "stalled", "idle-plain"} <= {
+    assert {"fanout-h2", "burst-plain", "stalled", "idle-plain"} <= {
         target["work"] for target in document["bars"]
     }
     assert list(scratch.iterdir()) == [], "left behind"

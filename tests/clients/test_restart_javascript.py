@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.clients.installed import HERE, javascript_client, node
 from tests.clients.program import program
 from tests.clients.restartable import COLLECTION, event, restartable
 
 
-async def test_informer_resumes_after_a_restart(tmp_path: Path) -> None:
-    command = [node(), str(HERE / "javascript" / "informer.js"), str(javascript_client())]
+async def test_informer_resumes_after_a_restart(javascript_informer: list[str], tmp_path: Path) -> None:
     async with (
         restartable(tmp_path) as server,
-        program([*command, str(server.kubeconfig), COLLECTION]) as client,
+        program([*javascript_informer, str(server.kubeconfig), COLLECTION]) as client,
     ):
         await client.until(lambda lines: '{"Started":true}' in lines)
         await server.write("a", "b", "c")

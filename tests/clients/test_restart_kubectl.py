@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
-from tests.clients import installed
 from tests.clients.program import Program, program
 from tests.clients.restartable import COLLECTION, Event, RestartableServer, restartable
 
@@ -17,17 +16,16 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 FORMAT = r'{.object.metadata.resourceVersion} {.type} {.object.metadata.name} {.object.data.text}{"\n"}'
 WATCH = ("get", "configmaps", "--watch", "--output-watch-events", "-o", f"jsonpath={FORMAT}")
 
-Kubectl = Callable[..., AbstractAsyncContextManager[Program]]
+Run = Callable[..., AbstractAsyncContextManager[Program]]
 
 
-async def test_kubectl_through_a_restart(tmp_path: Path) -> None:
+async def test_kubectl_through_a_restart(kubectl: str, tmp_path: Path) -> None:
     """`get --watch` ends with the server; `rollout status`, which follows with an informer, goes on by itself."""
-    executable = installed.kubectl()
     async with restartable(tmp_path) as server:
-        kubectl = partial(run_kubectl, executable, server, tmp_path)
+        run = partial(run_kubectl, kubectl, server, tmp_path)
         await create_deployment(server)
         await report_available(server, 1)
-        async with kubectl(*WATCH) as watch, kubectl("rollout", "status", "deployment/web") as rollout:
+        async with run(*WATCH) as watch, run("rollout", "status", "deployment/web") as rollout:
             await server.create("listed")
             await watch.until(lambda lines: len(lines) == 1)
             await rollout.until(lambda lines: waiting_for(1) in lines)
@@ -35,7 +33,7 @@ async def test_kubectl_through_a_restart(tmp_path: Path) -> None:
             await watch.until(lambda lines: len(lines) > 1)
             await server.restart()
             await watch_ended(watch)
-            async with resumed(kubectl, watch) as other:
+            async with resumed(run, watch) as other:
                 await server.write("d", "e", "last")
                 await other.until(lambda lines: server.events[-1] in map(raw_event, lines))
             await rollout_ends(server, rollout)
@@ -44,11 +42,11 @@ async def test_kubectl_through_a_restart(tmp_path: Path) -> None:
 
 
 def run_kubectl(
-    executable: str, server: RestartableServer, home: Path, *arguments: str
+    kubectl: str, server: RestartableServer, home: Path, *arguments: str
 ) -> AbstractAsyncContextManager[Program]:
     """GODEBUG makes the Go library print the HTTP/2 frames that it sends and receives."""
     environment = {"KUBECONFIG": str(server.kubeconfig), "HOME": str(home), "GODEBUG": "http2debug=1"}
-    return program([executable, *arguments], environment)
+    return program([kubectl, *arguments], environment)
 
 
 def used_http2(client: Program) -> bool:
@@ -64,10 +62,10 @@ async def watch_ended(watch: Program) -> None:
     assert "Unable to decode" not in watch.errors
 
 
-def resumed(kubectl: Kubectl, watch: Program) -> AbstractAsyncContextManager[Program]:
+def resumed(run: Run, watch: Program) -> AbstractAsyncContextManager[Program]:
     """Watch from the last version that an ended watch has printed."""
     version = watch.lines[-1].split()[0]
-    return kubectl("get", "--raw", f"{COLLECTION}?watch=true&resourceVersion={version}")
+    return run("get", "--raw", f"{COLLECTION}?watch=true&resourceVersion={version}")
 
 
 def printed_event(line: str) -> Event:
