@@ -149,7 +149,9 @@ class FrameReader:
             payload = _without_padding(payload)
         if flags & HAS_PRIORITY:
             if len(payload) < 5:
-                raise ConnectionFault(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+                # Padding that leaves too little is a fault of the padding (RFC 9113, section 6.2).
+                code = PROTOCOL_ERROR if flags & PADDED else FRAME_SIZE_ERROR
+                raise ConnectionFault(code, "a HEADERS frame is too short for its priority")
             payload = payload[5:]
         if flags & END_HEADERS:
             return HEADERS, flags, stream, payload
