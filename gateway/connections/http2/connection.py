@@ -247,7 +247,7 @@ class Http2Connection:
         assert response.stream is not None
         if exchange is not None:
             add_audit_id(response, exchange)
-        head = self._shared.heads.block(response, None)
+        head = receiver.size_update + self._shared.heads.block(response, None)
         output.queue.append(header_frames(head, stream.number, end=False))
         output.flush_later()
         stream.request = None
@@ -297,7 +297,10 @@ class Http2Connection:
         if exchange is not None:
             add_audit_id(response, exchange)
             exchange.respond(response.status, len(body))
-        head = header_frames(self._shared.heads.block(response, length), stream.number, end=not body)
+        block = self._shared.heads.block(response, length)
+        if self._receiver.size_update:
+            block = self._receiver.size_update + block
+        head = header_frames(block, stream.number, end=not body)
         stream.responding = True
         if self.output.respond(stream, head, body):
             self.body_queued(stream)
@@ -384,7 +387,7 @@ class Http2Connection:
             if due > now and not self._leaving:
                 stream.deadline = due
             else:
-                self._receiver.stop_reading(stream)
+                self._receiver.release_body(stream)
                 self._refuse(stream, _TOO_SLOW)
                 self.output.flush()
         elif stream.body is None:

@@ -215,13 +215,13 @@ class Output:
                 stream.progressed()
             if self.window <= 0:
                 ready[number] = stream  # all streams wait for the connection's window
-                self._queue_heads()
+                self.queue_heads()
                 return
             if stream.window > 0:
                 ready[number] = stream
 
-    def _queue_heads(self) -> None:
-        """Queue the heads of responses whose bodies wait for the connection's window."""
+    def queue_heads(self) -> None:
+        """Queue the heads of responses whose bodies wait."""
         for stream in list(self._ready.values()):
             if stream.head:
                 self.queue.append(stream.head)

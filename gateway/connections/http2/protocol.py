@@ -38,6 +38,7 @@ COMPRESSION_ERROR: Final = 0x9
 ENHANCE_YOUR_CALM: Final = 0xB
 
 # Settings.
+HEADER_TABLE_SIZE: Final = 0x1
 ENABLE_PUSH: Final = 0x2
 MAX_CONCURRENT_STREAMS: Final = 0x3
 INITIAL_WINDOW_SIZE: Final = 0x4
@@ -48,9 +49,15 @@ DEFAULT_WINDOW: Final = 65_535
 MAX_WINDOW: Final = 0x7FFFFFFF
 # The largest payload that every peer accepts; we announce no other, so a frame never occupies more of our memory.
 FRAME_SIZE: Final = 16_384
-MAX_FRAME_SIZE_VALUE: Final = (1 << 24) - 1
 
 _SETTING: Final = struct.Struct(">HI")
+# The values that a setting may have, and the error code of others (RFC 9113, section 6.5.2).
+_ANY: Final = (0, (1 << 32) - 1, PROTOCOL_ERROR)
+_ALLOWED: Final = {
+    ENABLE_PUSH: (0, 1, PROTOCOL_ERROR),
+    INITIAL_WINDOW_SIZE: (0, MAX_WINDOW, FLOW_CONTROL_ERROR),
+    MAX_FRAME_SIZE: (FRAME_SIZE, (1 << 24) - 1, PROTOCOL_ERROR),
+}
 _pack = HEAD.pack
 
 
@@ -84,7 +91,13 @@ def settings(values: dict[int, int]) -> bytes:
 
 
 def parse_settings(payload: bytes) -> list[tuple[int, int]]:
-    return [(name, value) for name, value in _SETTING.iter_unpack(payload)]
+    """Return names and values of the peer's settings, in order. ConnectionFault for a value that is not allowed."""
+    values = [(name, value) for name, value in _SETTING.iter_unpack(payload)]
+    for name, value in values:
+        least, most, code = _ALLOWED.get(name, _ANY)
+        if not least <= value <= most:
+            raise ConnectionFault(code, f"setting {name} has the value {value}")
+    return values
 
 
 def window_update(stream: int, increment: int) -> bytes:
@@ -100,4 +113,6 @@ def goaway(last_stream: int, code: int, message: str = "") -> bytes:
 
 
 SETTINGS_ACK: Final = frame(SETTINGS, ACK, 0)
+HPACK_TABLE_SIZE: Final = 4096  # what the peer's table holds unless its settings say otherwise
+EMPTY_TABLE: Final = b"\x20"  # begins a header block: the table has no room for entries
 CONTINUE: Final = b"\x08\x03100"  # the header block of a response with status 100

@@ -19,15 +19,14 @@ from gateway.connections.http2.protocol import (
     CONTINUE,
     DATA,
     DEFAULT_WINDOW,
-    ENABLE_PUSH,
+    EMPTY_TABLE,
     END_STREAM,
     FLOW_CONTROL_ERROR,
-    FRAME_SIZE,
+    HEADER_TABLE_SIZE,
     HEADERS,
+    HPACK_TABLE_SIZE,
     INITIAL_WINDOW_SIZE,
     MAX_CONCURRENT_STREAMS,
-    MAX_FRAME_SIZE,
-    MAX_FRAME_SIZE_VALUE,
     MAX_HEADER_LIST_SIZE,
     MAX_WINDOW,
     PING,
@@ -87,6 +86,7 @@ class Receiver:
         "_unacknowledged",
         "_window",
         "highest",
+        "size_update",
         "streams",
     )
 
@@ -106,6 +106,7 @@ class Receiver:
         self._window = _CONNECTION_WINDOW  # bytes that the peer may send
         self._unacknowledged = 0
         self._bodies = 0  # bytes of incomplete bodies
+        self.size_update = b""  # begins the header blocks of responses
 
     def open(self) -> None:
         """Queue our settings."""
@@ -152,7 +153,7 @@ class Receiver:
     def forget(self, stream: Stream) -> None:
         """The response of a stream has been queued whole, or the stream was reset."""
         if self.streams.pop(stream.number, None) is not None:
-            self._release_body(stream)
+            self.release_body(stream)
 
     def end_stream(self, stream: Stream, code: int) -> None:
         """Reset a stream and stop the work behind it."""
@@ -164,7 +165,8 @@ class Receiver:
         stream.close()
         self._owner.stream_reset(stream)
 
-    def _release_body(self, stream: Stream) -> None:
+    def release_body(self, stream: Stream) -> None:
+        """Discard what has arrived of a body."""
         if stream.parts is not None:
             self._bodies -= stream.received
             stream.parts = None
@@ -213,7 +215,7 @@ class Receiver:
         stream.parts = []
         stream.deadline = self._server.limits.transfer_deadline(stream.began, 0)
         if head.expects_continue:
-            self._output.control(header_frames(CONTINUE, stream.number, end=False))
+            self._output.control(header_frames(self.size_update + CONTINUE, stream.number, end=False))
 
     def _receive_trailers(self, flags: int, number: int, block: bytes) -> Stream | None:
         stream = self.streams.get(number)
@@ -286,11 +288,15 @@ class Receiver:
             self._unacknowledged = 0
 
     def _receive_stray_data(self, number: int) -> None:
-        if number > self.highest:
+        if self._idle(number):
             raise ConnectionFault(PROTOCOL_ERROR, f"data on stream {number}, which is not open")
         self._spend(FRAME)
         if number not in self._resets:
             self.reset(number, STREAM_CLOSED)
+
+    def _idle(self, number: int) -> bool:
+        """Whether nobody has opened a stream yet; those with even numbers would be the server's."""
+        return number > self.highest or not number & 1
 
     def _too_large(self, stream: Stream) -> Fault | None:
         limits = self._server.limits
@@ -303,14 +309,10 @@ class Receiver:
         return None
 
     def _refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream:
-        self._release_body(stream)
+        self.release_body(stream)
         stream.request_ended = ended
         stream.fault = fault
         return stream
-
-    def stop_reading(self, stream: Stream) -> None:
-        """Discard the body of a request that is refused."""
-        self._release_body(stream)
 
     def _complete(self, stream: Stream) -> Stream | None:
         """The last part of a request with a body has arrived."""
@@ -324,7 +326,7 @@ class Receiver:
         request, parts = stream.request, stream.parts
         assert request is not None
         request.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._release_body(stream)
+        self.release_body(stream)
         return stream
 
     # Other frames.
@@ -354,15 +356,13 @@ class Receiver:
             output.window += increment
             if not increment or output.window > MAX_WINDOW:
                 code = FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR
-                raise ConnectionFault(
-                    code, "the window of the connection grows by nothing or beyond its limit"
-                )
+                raise ConnectionFault(code, "the connection's window grows by nothing or too far")
             if output.window > 0:
                 output.wake_waiting()
             return
         stream = self.streams.get(number)
         if stream is None:
-            if number > self.highest:
+            if self._idle(number):
                 raise ConnectionFault(PROTOCOL_ERROR, f"a window of stream {number}, which is not open")
         elif not increment or stream.window + increment > MAX_WINDOW:
             self.end_stream(stream, FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR)
@@ -375,27 +375,26 @@ class Receiver:
             if self._server.now - stream.began < 2:
                 self._spend(EARLY_RESET)
             self.drop(stream)
-        elif number > self.highest:
+        elif self._idle(number):
             raise ConnectionFault(PROTOCOL_ERROR, f"a reset of stream {number}, which is not open")
 
     def _apply_settings(self, payload: bytes) -> None:
         for name, value in parse_settings(payload):
             if name == INITIAL_WINDOW_SIZE:
                 self._change_windows(value)
-            elif (name == ENABLE_PUSH and value > 1) or (
-                name == MAX_FRAME_SIZE and not FRAME_SIZE <= value <= MAX_FRAME_SIZE_VALUE
-            ):
-                raise ConnectionFault(PROTOCOL_ERROR, f"setting {name} has the value {value}")
+            elif name == HEADER_TABLE_SIZE and value < HPACK_TABLE_SIZE:
+                self._shrink_table()
         self._output.control(SETTINGS_ACK)
 
+    def _shrink_table(self) -> None:
+        """Begin all further header blocks with an update of the table's size to 0: the next has to (RFC 7541, 4.2)."""
+        self._output.queue_heads()
+        self.size_update = EMPTY_TABLE
+
     def _change_windows(self, size: int) -> None:
-        if size > MAX_WINDOW:
-            raise ConnectionFault(FLOW_CONTROL_ERROR, f"an initial window of {size} bytes")
         change = size - self._initial_window
         self._initial_window = size
         for stream in self.streams.values():
             if stream.window + change > MAX_WINDOW:
-                raise ConnectionFault(
-                    FLOW_CONTROL_ERROR, f"the window of stream {stream.number} is too large"
-                )
+                raise ConnectionFault(FLOW_CONTROL_ERROR, f"stream {stream.number} has too large a window")
             stream.opened(change)
