@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import DRAIN_TICK, Limits
-from gateway.connections.listen import Listener
 from gateway.requests.request import Request, Response
+from tests.gateway.connections.conftest import BUFFER, limit_receive_buffer
 from tests.gateway.connections.http_server import Client, hello, served
 from tests.gateway.idle import advance, seconds_to_stop, until_idle
 
-LARGE = b"x" * 20_000_000  # more than the kernel buffers for a peer that does not read
-PART, PARTS = 256 * 1024, 12
+pytestmark = pytest.mark.usefixtures("small_send_buffers")
+
+PART, PARTS = 8 * BUFFER, 12
+LARGE = b"x" * PARTS * PART  # more than the kernel buffers for a peer that does not read
 GET = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n"
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost:"
 HALF_BODY = b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nhalf"
-
-
-@pytest.fixture
-def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel takes less than PART for a client, so that the server notices every PART that a client reads."""
-    accept = Listener.accept
-
-    def small(listener: Listener, limit: int) -> Iterator[socket.socket]:
-        for sock in accept(listener, limit):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PART // 8)
-            yield sock
-
-    monkeypatch.setattr(Listener, "accept", small)
 
 
 async def large(request: Request) -> Response:
@@ -99,6 +87,7 @@ async def test_silent_client_delays_the_stop_by_seconds(
         served(handle, grace=60) as host,
         host.connect_tls() if tls else host.connect() as client,
     ):
+        limit_receive_buffer(client.stream)
         await behave(client)
         assert await seconds_to_stop(host, mock_clock) <= 4
 
@@ -155,14 +144,10 @@ async def test_steady_upload_outlasts_the_limit_of_silent_clients(mock_clock: Mo
 
 
 async def test_steady_reader_outlasts_the_limit_of_silent_clients(
-    small_buffers: None, mock_clock: MockClock
+    mock_clock: MockClock,
 ) -> None:
-    async def handle(request: Request) -> Response:
-        return Response(200, b"x" * PARTS * PART)
-
-    async with served(handle, grace=60) as host, host.connect() as client:
-        assert isinstance(client.stream, trio.SocketStream)
-        client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PART // 8)
+    async with served(large, grace=60) as host, host.connect() as client:
+        limit_receive_buffer(client.stream)
         await client.send(GET)
         await until_idle()
         host.stop.set()
@@ -173,7 +158,7 @@ async def test_steady_reader_outlasts_the_limit_of_silent_clients(
                 received += len(await client.stream.receive_some(65536))
         while part := await client.stream.receive_some(65536):
             received += len(part)
-        assert received > PARTS * PART
+        assert received > len(LARGE)
         await host.stopped.wait()
 
 
