@@ -15,7 +15,7 @@ help:
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
-	@echo "make robustness   the long form of the kill -9 tests (200 runs)"
+	@echo "make robustness   the long form of tests: 200 runs with kill -9, and many random examples of every property"
 	@echo "make conformance  replay recorded conversations from ../shared/conformance"
 
 $(STAMP): pyproject.toml
@@ -53,7 +53,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.run
 
 robustness: setup
-	$(BIN)/python -m pytest -m slow tests/robustness
+	$(BIN)/python -m pytest -m slow tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
 
 conformance: setup
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance

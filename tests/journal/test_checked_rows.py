@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from journal import Journal, state
+from tests.examples import examples
 from tests.journal.model import Model, ram
 
 
@@ -47,7 +48,7 @@ def test_rows_of_long_scans_are_not_cached(journal: Journal, model: Model) -> No
     assert journal.statistics()["checked_rows"] == 0
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(st.sets(st.integers(0, 9)))
 def test_changed_rows_are_read_again(changed: set[int]) -> None:
     """Any of the rows of a cached chunk may be missing from the cache."""

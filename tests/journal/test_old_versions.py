@@ -6,12 +6,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from journal import Journal, replay, retention, snapshot_writer, verify
 from journal.errors import Compacted, FutureVersion
 from journal.view import View
+from tests.examples import examples
 from tests.journal.model import Model, ram
 
 NAMES = ["a", "a-b", "a.b", "b", "c"]
@@ -31,7 +32,7 @@ def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("near")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_every_version_equals_the_model(history: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory(dir=ram()) as folder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.built_in import built_in
@@ -15,9 +15,10 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import RandomDocuments
+from tests.examples import examples
 
 DEFINITIONS = built_in(CLUSTER).definitions
-FEW_EXAMPLES = settings(max_examples=150, deadline=None)
+FEW_EXAMPLES = examples(15)
 SEEDS = st.integers(0, 2**32)
 FORMATS = st.sampled_from(["compact", "spaced", "indented", "escaped"])
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.schema.json_tree import NotJson, parse_tree, parse_values, plain
@@ -22,7 +22,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(VALUES, st.sampled_from([None, (",", ":")]), st.booleans())
 def test_fast_parser_agrees_with_the_exact_parser(
     value: Any, separators: tuple[str, str] | None, plain_text: bool
@@ -33,7 +32,6 @@ def test_fast_parser_agrees_with_the_exact_parser(
     assert not has_duplicates
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=20) | st.text('{}[],:"0123456789.-eE truefalsn\\ud8', max_size=12).map(str.encode))
 def test_both_parsers_refuse_the_same_documents(raw: bytes) -> None:
     try:

@@ -6,13 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.core.pods.containers import ContainerRules, image_whitespace_rules
 from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.probes import container_probe_rules
 from actors.kinds.validation.field_errors import collect
+from tests.examples import examples
 
 VOLUMES: dict[str, Any] = {"v": {"name": "v", "emptyDir": {}}, "w": {"name": "w", "emptyDir": {}}}
 WORDS = ("", "a", "a-b", "A", ".", "..", "..a", "a--b", "x" * 64, "x" * 254, "1", "a b", "a.b", "ü", "-")
@@ -142,7 +143,7 @@ class RandomContainers:
         }
 
 
-@settings(max_examples=600, deadline=None)
+@examples(100)
 @given(st.integers(0, 2**32))
 def test_plain_containers_pass_the_full_rules(seed: int) -> None:
     container = RandomContainers(seed).container()

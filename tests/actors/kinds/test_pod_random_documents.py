@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.built_in import built_in
@@ -18,10 +18,11 @@ from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.documents import RandomDocuments
+from tests.examples import examples
 
 KINDS = {d.plural: d for d in built_in(CLUSTER).definitions if not d.group and not d.storage.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
-FEW_EXAMPLES = settings(max_examples=60, deadline=None)
+FEW_EXAMPLES = examples(20)
 SEEDS = st.integers(0, 2**32)
 SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
 

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.schema.fields import zero_struct
@@ -10,6 +10,7 @@ from actors.patch.managed_fields.applied_fields import applied_fields, extract
 from actors.patch.managed_fields.comparison import compare, fields_of_new
 from actors.patch.managed_fields.field_set import intersection
 from actors.patch.managed_fields.topology import Shapes
+from tests.examples import examples
 
 from .managed_object import THING, ManagedObject
 
@@ -55,7 +56,7 @@ SPECS = st.fixed_dictionaries(
     },
 )
 CONFIGS = SPECS.filter(bool).map(lambda spec: {"spec": spec})
-MODEST = settings(deadline=None, max_examples=60)
+MODEST = examples(20)
 SHAPE = Shapes().root(THING, {"metadata": None})
 
 

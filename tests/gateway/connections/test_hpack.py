@@ -7,11 +7,12 @@ import hpack
 import pytest
 from hpack.exceptions import HPACKError
 from hpack.huffman_table import decode_huffman
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.connections.http2 import huffman
 from gateway.connections.http2.hpack import TABLE_SIZE, CompressionError, Decoder
+from tests.examples import examples
 
 KIB = 1024
 LIMIT = 128 * KIB
@@ -117,7 +118,7 @@ def encode(encoder: hpack.Encoder, fields: TypedFields, huffman: bool) -> bytes:
     return encoder.encode([pair[secret](name, value) for name, value, secret in fields], huffman=huffman)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(BLOCKS)
 def test_decodes_what_the_hpack_package_encodes(blocks: list[tuple[TypedFields, bool, int | None]]) -> None:
     encoder, decoder = hpack.Encoder(), Decoder(LIMIT)
@@ -144,7 +145,7 @@ def outcomes(block: bytes) -> tuple[object, object]:
         return theirs, None
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     st.lists(st.one_of(st.binary(max_size=6), st.sampled_from([b"\x40\x01a\x01b", b"\x3f", b"\xbe"]))).map(
         b"".join
@@ -171,7 +172,7 @@ def test_truncated_blocks_decode_as_with_the_hpack_package(huffman_coded: bool) 
         assert end < len(block) or ours is not None
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.one_of(st.binary(max_size=12), st.binary(max_size=8).map(lambda text: text + b"\xff")))
 @example(b"\xff\xff\xff\xff")
 @example(b"\x1f\xff")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -17,6 +17,7 @@ from gateway.connections.limits import Limits
 from gateway.connections.websocket.connection import WebSocket
 from gateway.watch.framing import as_text_frame
 from gateway.watch.member import CLOSE_TIMEOUT
+from tests.examples import examples
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
 
@@ -64,7 +65,7 @@ def frames_in(data: bytes) -> list[Frame]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @given(
     room=st.integers(0, 300),
     slice=st.sampled_from([0, 5, 60]),

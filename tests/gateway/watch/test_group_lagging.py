@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.requests.request import EndReason
 from gateway.watch import changes, frames
 from gateway.watch.member import CLOSE_TIMEOUT
+from tests.examples import examples
 from tests.gateway.watch.memory_hub import FakePipe, MemoryHub, Watcher, memory_hub
 
 
@@ -41,7 +42,7 @@ async def test_frame_may_be_sent_in_part_at_any_byte(slice: int) -> None:
             base.leave(lagging)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @given(
     rooms=st.lists(st.integers(0, 400), min_size=1, max_size=4),
     reads=st.lists(st.integers(1, 300), max_size=12),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.actors.object_store import Document
+from tests.examples import examples
 from tests.gateway.api import Api, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import Watch, type_and_name, version, watching
@@ -150,7 +151,7 @@ async def settle(followers: list[Follower]) -> None:
         await follower.check()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(8, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=5, max_size=50))
 def test_every_copy_is_the_list(traffic: list[tuple[Any, ...]]) -> None:
     async def run() -> None:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from gateway.wire.yaml import Loaded, dump, load
+from tests.examples import examples
 
 # Characters with a meaning in YAML, which random text would rarely have.
 TRICKY = " \t\n\r-:#?|>&*!%@`'\"{}[],.~=<0123456789eExXoOyYnN_+aZ\x85\xa0\u2028\ufeff\x00\x7fé\U0001f600"
@@ -26,13 +27,13 @@ values = some.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(values)
 def test_values_survive_writing_and_reading(value: Any) -> None:
     assert load(dump(value)) == Loaded(value, ())
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(some.dictionaries(texts, some.text(TRICKY + "word ", max_size=300), max_size=3))
 def test_long_texts_survive_writing_and_reading(value: dict[str, str]) -> None:
     assert load(dump(value)) == Loaded(value, ())
