@@ -7,10 +7,7 @@ from pathlib import Path
 
 from benchmarks.run import main
 
-WORKS = (
-    *("memory-idle", "start", "create", "update", "delete", "patch", "apply", "patch-contended"),
-    *("get", "list-selector", "page-small-deep"),
-)
+WORKS = ("memory-idle", "start", "create", "patch", "apply", "patch-contended", "get", "page-small-deep")
 TRANSPORTS = {"get-h1", "get-h2", "get-h2-10", "create-h1", "create-h2", "create-h2-10"}
 
 
