@@ -37,7 +37,7 @@ def at_step(step: str, rng: random.Random) -> Termination:
     return Termination(f"killed at {failpoint}", failpoint)
 
 
-def under_load(rng: random.Random, longest: int = 500) -> Termination:
+def under_load(rng: random.Random, longest: int = 300) -> Termination:
     """SIGKILL at a checkpoint of the traffic."""
     checkpoint = rng.randrange(20, longest)
     return Termination(f"killed at checkpoint {checkpoint}", signals=((checkpoint, signal.SIGKILL),))
