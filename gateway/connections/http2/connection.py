@@ -71,6 +71,8 @@ class Http2Connection:
         "_deadline",
         "_leaving",
         "_nursery",
+        "_overdue",
+        "_partial_frame",
         "_partial_since",
         "_peer",
         "_receiver",
@@ -91,7 +93,9 @@ class Http2Connection:
         self._watches = 0
         self._leaving = False  # GOAWAY has been sent
         self._deadline = inf  # the first of all streams
+        self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
         self._partial_since: float | None = None  # when the peer began a frame that is incomplete
+        self._partial_frame = 0  # which one it is
 
     async def run(self, ahead: bytes) -> None:
         transport = self._transport
@@ -106,7 +110,8 @@ class Http2Connection:
             except BaseException:
                 self._drop_streams()
                 raise
-        if self.output.failed:
+        failed, self.output.failed = self.output.failed, True  # the flusher may still have it
+        if failed:
             transport.abort()
         elif not transport.closed:
             await transport.linger()
@@ -144,6 +149,10 @@ class Http2Connection:
         receiver, server, output = self._receiver, self._server, self.output
         handled = 0
         while (stream := receiver.next_request()) is not None:
+            handled += 1
+            if not handled % _TURN:
+                output.flush()
+                await trio.lowlevel.checkpoint()
             if stream.fault is not None:
                 self._refuse(stream, stream.fault)
                 continue
@@ -175,29 +184,29 @@ class Http2Connection:
                 self._nursery.start_soon(self._handle, stream, response)
                 continue
             self._respond(stream, response)
-            handled += 1
-            if not handled % _TURN:
-                output.flush()
-                await trio.lowlevel.checkpoint()
         output.flush()
         return None
 
     async def _receive(self) -> bytes:
         """Return the peer's next bytes; b"" when the connection ends."""
         transport, server, receiver = self._transport, self._server, self._receiver
-        while not (self._leaving and not receiver.streams and not self._running):
+        while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
             if server.draining and not self._leaving:
                 if data := transport.receive_nowait():
                     return data
                 self._leave()
                 continue
             self._set_deadline()
+            if self._overdue:
+                self._expire()
+                continue
             try:
                 return await transport.receive()
             except trio.ClosedResourceError:
                 if transport.closed or self.output.failed:
                     return b""
             # Interrupted; what has arrived in the same instant still counts.
+            self._overdue = True
             if data := transport.receive_nowait():
                 return data
             self._expire()
@@ -248,7 +257,7 @@ class Http2Connection:
         if exchange is not None:
             add_audit_id(response, exchange)
         head = receiver.size_update + self._shared.heads.block(response, None)
-        output.queue.append(header_frames(head, stream.number, end=False))
+        output.control(header_frames(head, stream.number, end=False))
         output.flush_later()
         stream.request = None
         stream.watching = True
@@ -349,12 +358,18 @@ class Http2Connection:
         limits = self._server.limits
         return self._server.now + (limits.drain_seconds if self._leaving else limits.transfer_seconds)
 
+    def progress_deadline(self, deadline: float, size: int) -> float:
+        """The responses of a connection share the rate that a peer has to reach."""
+        responses = len(self._receiver.streams) - self._watches
+        seconds = size * responses / self._server.limits.min_bytes_per_second
+        return min(deadline + seconds, self.transfer_deadline())
+
     def _set_deadline(self) -> None:
         transport, server = self._transport, self._server
         transport.idle = False
         if self._receiver.partial:
-            if self._partial_since is None:
-                self._partial_since = server.now
+            if self._partial_since is None or self._partial_frame != self._receiver.begun:
+                self._partial_since, self._partial_frame = server.now, self._receiver.begun
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
             return
         self._partial_since = None
@@ -367,10 +382,11 @@ class Http2Connection:
 
     def _expire(self) -> None:
         """The watchdog has interrupted the reading: end what is too slow, and an idle connection."""
+        self._overdue = False
         now, transport = trio.current_time(), self._transport
         if self._partial_since is not None and now >= self._partial_since + self._server.limits.head_seconds:
             raise ConnectionFault(NO_ERROR, "the rest of a frame did not arrive in time")
-        if transport.idle and transport.deadline <= now:
+        if transport.idle:  # too long, or the server needs its place
             self._leave()
         self._deadline = inf
         for stream in list(self._receiver.streams.values()):
@@ -387,7 +403,7 @@ class Http2Connection:
             if due > now and not self._leaving:
                 stream.deadline = due
             else:
-                self._receiver.release_body(stream)
+                self._receiver.bodies.release(stream)
                 self._refuse(stream, _TOO_SLOW)
                 self.output.flush()
         elif stream.body is None:

@@ -46,6 +46,7 @@ _ON_CONNECTION = frozenset((SETTINGS, PING, GOAWAY))
 
 class FrameReader:
     __slots__ = (
+        "_begun",
         "_block",
         "_block_flags",
         "_block_frames",
@@ -65,6 +66,7 @@ class FrameReader:
         self._opened = False  # the preface has been read
         self._block: list[bytes] | None = None  # of a header block that CONTINUATION frames continue
         self._block_flags = self._block_stream = self._block_size = self._block_frames = 0
+        self._begun = 0
         self.flow_size = 0  # of the last DATA frame, with its padding
 
     @property
@@ -72,10 +74,17 @@ class FrameReader:
         """Whether part of a frame, or of a header block, has been read."""
         return self._position < len(self._buffer) or self._block is not None or not self._opened
 
+    @property
+    def begun(self) -> int:
+        """A number that differs when the frame or header block in progress is another one than before."""
+        return self._begun + (self._position > 0 and self._block is None)
+
     def feed(self, data: bytes) -> None:
         if self._position == len(self._buffer):
             self._buffer = data
         else:
+            if self._position and self._block is None:
+                self._begun += 1
             self._buffer = self._buffer[self._position :] + data
         self._position = 0
         if not self._opened:
@@ -155,6 +164,7 @@ class FrameReader:
             payload = payload[5:]
         if flags & END_HEADERS:
             return HEADERS, flags, stream, payload
+        self._begun += 1
         self._block, self._block_flags, self._block_stream = [payload], flags, stream
         self._block_size, self._block_frames = len(payload), 1
         return None

@@ -25,6 +25,10 @@ _LAST_STATIC = len(_STATIC) - 1
 # Bytes of an integer after its prefix: the largest value, 2**35, is beyond anything that a block can refer to.
 _INTEGER_BYTES = 5
 
+# A list may exceed twice its block by this. No client needs more that refers to each entry once and sends the rest as
+# literals; one that repeats entries of 4 kB would occupy thousands of times the bytes it sends.
+_EXPANDED = 16 * 1024
+
 
 class CompressionError(Exception):
     """The block cannot be decoded: connection error COMPRESSION_ERROR."""
@@ -43,8 +47,8 @@ class Decoder:
     def decode(self, block: bytes) -> list[Field] | None:
         """Return the fields of a block, or None if the list is larger than the limit. CompressionError."""
         fields: list[Field] = []
-        room, table = self._list_limit, self._table
         at, end = 0, len(block)
+        room, table = min(self._list_limit, _EXPANDED + 2 * end), self._table
         try:
             if end and block[0] & 0xE0 == 0x20:
                 at = self._update_size(block)

@@ -8,6 +8,7 @@ full (`blocked`). A task waits for the socket only while it is full.
 
 from __future__ import annotations
 
+from itertools import islice
 from math import inf
 from typing import Protocol
 
@@ -30,6 +31,8 @@ BURST = 256 * 1024
 _STREAM_TURN = 64 * 1024
 # Bytes of control frames that may wait for a peer that does not read.
 _MAX_CONTROL = 64 * 1024
+# One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
+_WAKE_BYTES = 1024
 
 _pack = HEAD.pack
 
@@ -45,7 +48,7 @@ class Sender(Protocol):
     def body_queued(self) -> None:
         """The last byte has been queued."""
 
-    def progressed(self) -> None:
+    def progressed(self, size: int) -> None:
         """Part of the body has been queued."""
 
 
@@ -56,11 +59,13 @@ class Waiter(Protocol):
 class Output:
     __slots__ = (
         "_completing",
+        "_control",
         "_ends_at",
         "_nursery",
         "_ready",
         "_registered",
         "_waiting_for_socket",
+        "_waking",
         "blocked",
         "failed",
         "flusher",
@@ -86,14 +91,18 @@ class Output:
         self._ends_at = inf  # when the peer has to have taken everything
         self._registered = False  # with the flusher
         self._waiting_for_socket = False  # a task waits until it is writable
+        self._control = 0  # bytes of control frames queued since the socket is full
+        self._waking = False  # a task wakes watches in turns
 
     # Queueing.
 
     def control(self, frame: bytes) -> None:
         """Queue a frame that no window limits."""
-        if self.blocked and self.queued > _MAX_CONTROL:
-            self.fail()  # the peer causes replies and does not read them
-            return
+        if self.blocked:
+            self._control += len(frame)
+            if self._control > _MAX_CONTROL:
+                self.fail()  # the peer causes replies and does not read them
+                return
         self.queue.append(frame)
         self.queued += len(frame)
 
@@ -186,6 +195,7 @@ class Output:
             queue.append(rest)
             self.queued = len(rest)
         self.blocked = True
+        self._control = 0
         if not self._waiting_for_socket:
             self._waiting_for_socket = True
             self._nursery.start_soon(self._wait_for_socket)
@@ -212,7 +222,7 @@ class Output:
             if size > 0:
                 self._queue_data(stream, stream.body[:size], 0)
                 stream.body = stream.body[size:]
-                stream.progressed()
+                stream.progressed(size)
             if self.window <= 0:
                 ready[number] = stream  # all streams wait for the connection's window
                 self.queue_heads()
@@ -254,11 +264,27 @@ class Output:
 
     def wake_waiting(self) -> None:
         """The socket or the connection's window takes more."""
-        waiting, self.waiting = self.waiting, {}
-        for waiter in waiting:
-            waiter.wake()
+        if len(self.waiting) > 1 + self.window // _WAKE_BYTES and not self.failed:
+            if not self._waking:
+                self._waking = True
+                self._nursery.start_soon(self._wake_in_turns)
+        else:
+            self._wake(len(self.waiting))
         if self._ready:
             self.flush_later()
+
+    def _wake(self, count: int) -> None:
+        for waiter in list(islice(self.waiting, count)):
+            del self.waiting[waiter]
+            waiter.wake()
+
+    async def _wake_in_turns(self) -> None:
+        """Wake those that have waited longest, as many as the window serves, until it is used up."""
+        while self.window > 0 and self.waiting and not self.blocked and not self.failed:
+            self._wake(1 + self.window // _WAKE_BYTES)
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()  # by now they have taken what they need
+        self._waking = False
 
     def fail(self) -> None:
         """The connection is broken; the reading task notices it too and ends the streams."""

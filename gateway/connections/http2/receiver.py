@@ -2,14 +2,15 @@
 
 `next_request` processes frames up to the next request that is complete or has to be refused. It keeps the states of
 streams (RFC 9113, section 5.1) and the windows of both directions, and raises `ConnectionFault` when the peer breaks
-a rule so that the connection has to end. Bodies in progress are bounded per stream and per connection.
+a rule so that the connection has to end.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from gateway.connections.http2.budget import EARLY_RESET, FRAME, Budget
+from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
+from gateway.connections.http2.budget import EARLY_RESET, FRAME, NO_REQUEST, STREAMS_PER_FRAME, Budget
 from gateway.connections.http2.frame_reader import FrameReader
 from gateway.connections.http2.hpack import CompressionError
 from gateway.connections.http2.output import Output
@@ -51,13 +52,9 @@ from gateway.connections.parser import Fault
 from gateway.connections.server_state import ServerState
 from gateway.requests.request import Peer, Request
 
-# What a peer may send before we acknowledge: on one stream, and on the connection.
-_STREAM_WINDOW = 256 * 1024
-_CONNECTION_WINDOW = 1024 * 1024
-# Bytes of incomplete bodies on one connection.
-_MAX_BODIES = 16 * 1024 * 1024
-# An increment of a window below this is counted as a frame that asks for nothing.
+# Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.
 _SMALL_INCREMENT = 1024
+_SMALL_DATA = 64
 # Streams that we reset and on which the peer may not have noticed it yet.
 _MAX_RESETS = 64
 
@@ -72,7 +69,6 @@ class ReceiverOwner(StreamOwner, Protocol):
 
 class Receiver:
     __slots__ = (
-        "_bodies",
         "_budget",
         "_frames",
         "_heads",
@@ -83,8 +79,7 @@ class Receiver:
         "_resets",
         "_server",
         "_skipped",
-        "_unacknowledged",
-        "_window",
+        "bodies",
         "highest",
         "size_update",
         "streams",
@@ -103,9 +98,7 @@ class Receiver:
         self._skipped = False  # the peer has not used all numbers up to `highest`
         self._resets: dict[int, None] = {}
         self._initial_window = DEFAULT_WINDOW  # of a new stream, for what we send
-        self._window = _CONNECTION_WINDOW  # bytes that the peer may send
-        self._unacknowledged = 0
-        self._bodies = 0  # bytes of incomplete bodies
+        self.bodies = Bodies(server, output)
         self.size_update = b""  # begins the header blocks of responses
 
     def open(self) -> None:
@@ -113,16 +106,21 @@ class Receiver:
         limits = self._server.limits
         announced = {
             MAX_CONCURRENT_STREAMS: limits.streams,
-            INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
+            INITIAL_WINDOW_SIZE: STREAM_WINDOW,
             MAX_HEADER_LIST_SIZE: limits.head,
         }
         self._output.control(settings(announced))
-        self._output.control(window_update(0, _CONNECTION_WINDOW - DEFAULT_WINDOW))
+        self._output.control(window_update(0, CONNECTION_WINDOW - DEFAULT_WINDOW))
 
     @property
     def partial(self) -> bool:
         """Whether the peer is in the middle of a frame or a header block."""
         return self._frames.partial
+
+    @property
+    def begun(self) -> int:
+        """A number that differs when that frame or block is another one than before."""
+        return self._frames.begun
 
     def feed(self, data: bytes) -> None:
         self._frames.feed(data)
@@ -153,7 +151,7 @@ class Receiver:
     def forget(self, stream: Stream) -> None:
         """The response of a stream has been queued whole, or the stream was reset."""
         if self.streams.pop(stream.number, None) is not None:
-            self.release_body(stream)
+            self.bodies.release(stream)
 
     def end_stream(self, stream: Stream, code: int) -> None:
         """Reset a stream and stop the work behind it."""
@@ -165,12 +163,6 @@ class Receiver:
         stream.close()
         self._owner.stream_reset(stream)
 
-    def release_body(self, stream: Stream) -> None:
-        """Discard what has arrived of a body."""
-        if stream.parts is not None:
-            self._bodies -= stream.received
-            stream.parts = None
-
     # Requests.
 
     def _receive_headers(self, flags: int, number: int, block: bytes) -> Stream | None:
@@ -181,19 +173,19 @@ class Receiver:
         try:
             head = self._heads.request(block)
         except Malformed:
-            self._spend(FRAME)
+            self._spend(NO_REQUEST)
             self.reset(number, PROTOCOL_ERROR)
             return None
         except CompressionError as error:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
         if self._owner.refuses_streams():
-            self._spend(FRAME)
+            self._spend(NO_REQUEST)
             self.reset(number, REFUSED_STREAM)
             return None
         request = Request(
             head.method, head.path, head.query, head.headers.copy(), b"", self._peer, head.repeated
         )
-        stream = Stream(self._owner, number, self._initial_window, _STREAM_WINDOW, request)
+        stream = Stream(self._owner, number, self._initial_window, STREAM_WINDOW, request)
         stream.began = self._server.now
         if head.fault is not None:
             stream.fault = head.fault
@@ -203,7 +195,7 @@ class Receiver:
             self._await_body(stream, head)
             return None
         if head.content_length > 0:
-            self._spend(FRAME)
+            self._spend(NO_REQUEST)
             self.reset(number, PROTOCOL_ERROR)
             return None
         stream.request_ended = True
@@ -244,7 +236,7 @@ class Receiver:
 
     def _receive_data(self, flags: int, number: int, part: bytes) -> Stream | None:
         size = self._frames.flow_size
-        self._count_received(size)
+        self.bodies.count(size)
         stream = self.streams.get(number)
         if stream is None:
             self._receive_stray_data(number)
@@ -256,36 +248,21 @@ class Receiver:
         if stream.receive_window < 0:
             self.end_stream(stream, FLOW_CONTROL_ERROR)
             return None
-        if not part and not flags & END_STREAM:
+        if (size < _SMALL_DATA or not part) and not flags & END_STREAM:
             self._spend(FRAME)
         if stream.parts is None:  # it is refused, and its response is being sent
             stream.request_ended = bool(flags & END_STREAM)
             return None
-        stream.parts.append(part)
-        stream.received += len(part)
-        self._bodies += len(part)
+        fault = self.bodies.add(stream, part)
         if 0 <= stream.expected < stream.received:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
-        fault = self._too_large(stream)
         if fault is not None:
             return self._refuse(stream, fault, ended=bool(flags & END_STREAM))
         if flags & END_STREAM:
             return self._complete(stream)
-        if stream.receive_window < _STREAM_WINDOW // 2:
-            self._output.control(window_update(number, _STREAM_WINDOW - stream.receive_window))
-            stream.receive_window = _STREAM_WINDOW
+        self.bodies.open_stream(stream)
         return None
-
-    def _count_received(self, size: int) -> None:
-        self._window -= size
-        if self._window < 0:
-            raise ConnectionFault(FLOW_CONTROL_ERROR, "more data than the window of the connection")
-        self._unacknowledged += size
-        if self._unacknowledged >= _CONNECTION_WINDOW // 2:
-            self._output.control(window_update(0, self._unacknowledged))
-            self._window += self._unacknowledged
-            self._unacknowledged = 0
 
     def _receive_stray_data(self, number: int) -> None:
         if self._idle(number):
@@ -298,18 +275,8 @@ class Receiver:
         """Whether nobody has opened a stream yet; those with even numbers would be the server's."""
         return number > self.highest or not number & 1
 
-    def _too_large(self, stream: Stream) -> Fault | None:
-        limits = self._server.limits
-        if stream.received > limits.body:
-            return Fault(413, f"Request entity too large: limit is {limits.body}")
-        if self._bodies > _MAX_BODIES:
-            return Fault(
-                429, "too many large requests on one connection: send this one again, after the others"
-            )
-        return None
-
     def _refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream:
-        self.release_body(stream)
+        self.bodies.release(stream)
         stream.request_ended = ended
         stream.fault = fault
         return stream
@@ -323,10 +290,8 @@ class Receiver:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
         stream.request_ended = True
-        request, parts = stream.request, stream.parts
-        assert request is not None
-        request.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.release_body(stream)
+        assert stream.request is not None
+        stream.request.body = self.bodies.complete(stream)
         return stream
 
     # Other frames.
@@ -346,12 +311,13 @@ class Receiver:
         # GOAWAY changes nothing for us; PRIORITY and frames of unknown types are ignored.
 
     def _spend(self, cost: int) -> None:
-        self._budget.spend(cost, self._server.now)
+        # Numbers that the peer has skipped are no requests.
+        self._budget.spend(cost, self._server.now, 0 if self._skipped else self.highest // 2)
 
     def _open_window(self, number: int, increment: int) -> None:
         output = self._output
         if increment < _SMALL_INCREMENT:
-            self._spend(FRAME + len(output.waiting) // 8)
+            self._spend(FRAME)
         if not number:
             output.window += increment
             if not increment or output.window > MAX_WINDOW:
@@ -364,6 +330,7 @@ class Receiver:
         if stream is None:
             if self._idle(number):
                 raise ConnectionFault(PROTOCOL_ERROR, f"a window of stream {number}, which is not open")
+            self._spend(FRAME)
         elif not increment or stream.window + increment > MAX_WINDOW:
             self.end_stream(stream, FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR)
         else:
@@ -379,11 +346,17 @@ class Receiver:
             raise ConnectionFault(PROTOCOL_ERROR, f"a reset of stream {number}, which is not open")
 
     def _apply_settings(self, payload: bytes) -> None:
+        window = self._initial_window
+        smaller_table = False
         for name, value in parse_settings(payload):
             if name == INITIAL_WINDOW_SIZE:
-                self._change_windows(value)
-            elif name == HEADER_TABLE_SIZE and value < HPACK_TABLE_SIZE:
-                self._shrink_table()
+                window = value  # the last one: a frame may contain thousands, for hundreds of streams
+            elif name == HEADER_TABLE_SIZE:
+                smaller_table = smaller_table or value < HPACK_TABLE_SIZE
+        if smaller_table and not self.size_update:
+            self._shrink_table()
+        if window != self._initial_window:
+            self._change_windows(window)
         self._output.control(SETTINGS_ACK)
 
     def _shrink_table(self) -> None:
@@ -392,6 +365,7 @@ class Receiver:
         self.size_update = EMPTY_TABLE
 
     def _change_windows(self, size: int) -> None:
+        self._spend(len(self.streams) // STREAMS_PER_FRAME)
         change = size - self._initial_window
         self._initial_window = size
         for stream in self.streams.values():

@@ -37,6 +37,9 @@ class StreamOwner(Protocol):
     def transfer_deadline(self) -> float:
         """Return when a response that the peer does not take now is too slow."""
 
+    def progress_deadline(self, deadline: float, size: int) -> float:
+        """Return the deadline of a response after the peer has taken so many bytes more of it."""
+
 
 class Stream:
     __slots__ = (
@@ -50,6 +53,7 @@ class Stream:
         "expected",
         "fault",
         "head",
+        "held",
         "number",
         "output",
         "parts",
@@ -76,7 +80,8 @@ class Stream:
         self.request_ended = False  # the peer has sent END_STREAM
         self.expected = -1  # the request's Content-Length
         self.received = 0  # bytes of its body
-        self.parts: list[bytes] | None = None
+        self.held = 0  # the same, until the request ends
+        self.parts: list[bytes | bytearray] | None = None
         self.began = 0.0
         self.fault: Fault | None = None  # why the request is refused
         self.scope: trio.CancelScope | None = None  # of the task that handles the request
@@ -95,8 +100,8 @@ class Stream:
     def body_queued(self) -> None:
         self._connection.body_queued(self)
 
-    def progressed(self) -> None:
-        self.deadline = self._connection.transfer_deadline()
+    def progressed(self, size: int) -> None:
+        self.deadline = self._connection.progress_deadline(self._deadline, size)
 
     def opened(self, increment: int) -> None:
         """The peer has opened the window of the stream (or closed it, with a negative increment)."""
@@ -104,7 +109,7 @@ class Stream:
         if self.window > 0:
             if self.body is not None:
                 self.output.resume(self)
-            elif self._waiter is not None:
+            elif self._waiter is not None and self not in self.output.waiting:
                 self.wake()
 
     def close(self) -> None:
@@ -183,6 +188,7 @@ class Stream:
             output.waiting[self] = None
         self._waiter = current_task()
         await wait_task_rescheduled(self._stop_waiting)
+        output.waiting.pop(self, None)
         if self.closed or output.failed:
             raise ConnectionResetError("the client disconnected")
 

@@ -1,0 +1,83 @@
+"""What tests of attacks have in common: other clients, small sockets, and measures of work without a clock."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.connections.http2.output import Output
+from gateway.connections.listen import Listener
+from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, raw_client
+from tests.gateway.connections.http_server import Host
+
+BUFFER = 64 * 1024
+
+
+@asynccontextmanager
+async def attacked(host: Host, **options: Any) -> AsyncIterator[RawClient]:
+    """A client that attacks; afterwards other clients are served, one connected before and a new one."""
+    async with raw_client(host) as before:
+        async with raw_client(host, **options) as client:
+            yield client
+            await is_served(before)
+        async with raw_client(host) as after:
+            await is_served(after)
+
+
+async def is_served(client: RawClient) -> None:
+    stream = await client.request("/other", method="PUT", body=b"other")
+    assert (await client.response(stream)).status == 200
+
+
+async def expect_calm(client: RawClient) -> None:
+    """The server ends the connection because of a flood."""
+    assert await client.connection_error() is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def outputs() -> list[Output]:
+    """What the connections of this process have to send."""
+    return [found for found in gc.get_objects() if isinstance(found, Output) and not found.failed]
+
+
+def shrink(client: RawClient) -> None:
+    """Let the kernel buffer little for a client that does not read."""
+    assert isinstance(client.stream, trio.SocketStream)
+    client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+
+
+@pytest.fixture
+def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel buffers little of what the server sends."""
+    accept = Listener.accept
+
+    def small(listener: Listener, limit: int) -> Iterator[socket.socket]:
+        for sock in accept(listener, limit):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+            yield sock
+
+    monkeypatch.setattr(Listener, "accept", small)
+
+
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """Count the calls of the server's functions, by name: work, whatever else the machine does."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and "/gateway/connections/" in frame.f_code.co_filename:
+            calls[frame.f_code.co_name] += "/tests/" not in frame.f_code.co_filename
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
