@@ -1,6 +1,7 @@
 """Lets all servers and stores of a test process share their kinds: declared once, and compiled on first use.
 
-Catalogs and definitions never change, so a test sees no difference, except that it takes half the time.
+Catalogs and definitions never change, so a test sees no difference, except that it takes half the time. A test that
+adds a group gets catalogs of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from actors.kinds.enablement import DEFAULT, Enablement
 from actors.names import Names
 
 _declare = module.built_in
-_catalogs: dict[tuple[Names, frozenset[str], str], Catalog] = {}
+_catalogs: dict[tuple[object, ...], Catalog] = {}
 
 
 def _built_in(names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = DEFAULT) -> Catalog:
-    key = names, features, repr(enabled)
+    key = names, features, repr(enabled), module._GROUPS
     if key not in _catalogs:
         _catalogs[key] = _declare(names, features, enabled)
     return _catalogs[key]
