@@ -1,4 +1,7 @@
-"""A client of watches over HTTP/2: many streams on one connection, each read or stalled by a test."""
+"""A client of watches over HTTP/2: many streams on one connection, each read or stalled by a test.
+
+The library that it stands on raises if the server exceeds a window.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
+import h2.settings
 import trio
 
 from tests.gateway.api import ADMIN, Api
 from tests.gateway.goaway import GoAwayFilter
-from tests.gateway.watch.watching import FramingError, Watch, with_query
+from tests.gateway.watch.watch_stream import FramingError, Watch, with_query
+
+DEFAULT_WINDOW = 65_535
+WIDE = 1 << 30
 
 
 class StreamWatch(Watch):
@@ -25,30 +32,48 @@ class StreamWatch(Watch):
         self.number = number
         self.reading = reading
         self._buffer = b""
+        self.received = 0  # bytes
         self.unread = 0  # bytes to add to the window when it reads again
 
     def feed(self, data: bytes) -> None:
+        self.received += len(data)
+        if self.status != 200:
+            return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             self.add(line)
 
     def close(self, broken: Exception | None = None) -> None:
-        self.finish(broken=FramingError(f"cut: {self._buffer!r}") if self._buffer else broken)
+        self.finish(broken=FramingError(f"cut: {self._buffer[-200:]!r}") if self._buffer else broken)
 
 
 class Connection:
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    """`window` is what each stream may send at first, `shared` what all of them together may.
+
+    With `shared` None, one stalled stream cannot exhaust what all share.
+    """
+
+    def __init__(
+        self, stream: trio.abc.Stream, *, window: int = DEFAULT_WINDOW, shared: int | None = None
+    ) -> None:
         self._stream = stream
         config = h2.config.H2Configuration(header_encoding=None)
         self.h2 = h2.connection.H2Connection(config=config)
+        codes = h2.settings.SettingCodes
+        values = {codes.INITIAL_WINDOW_SIZE: window, codes.ENABLE_PUSH: 0}
+        self.h2.local_settings = h2.settings.Settings(client=True, initial_values=values)
+        self._shared = shared
+        self.reads = 0  # calls of the system that returned data
         self._watches: dict[int, StreamWatch] = {}
         self._goaway = GoAwayFilter()
         self._sending = trio.Lock()
 
     async def open(self) -> None:
         self.h2.initiate_connection()
-        # A large window for the connection: one stalled stream must not exhaust what all share.
-        self.h2.increment_flow_control_window((1 << 30) - 65535)
+        if self._shared is None:
+            self.h2.increment_flow_control_window(WIDE - DEFAULT_WINDOW)
+        elif self._shared > DEFAULT_WINDOW:
+            self.h2.increment_flow_control_window(self._shared - DEFAULT_WINDOW)
         await self.flush()
 
     async def flush(self) -> None:
@@ -57,28 +82,47 @@ class Connection:
                 await self._stream.send_all(data)
 
     async def watch(self, path: str, *, reading: bool = True, **query: Any) -> StreamWatch:
-        number = self.h2.get_next_available_stream_id()
-        watch = self._watches[number] = StreamWatch(number, reading=reading)
-        self.h2.send_headers(
-            number,
-            [
-                (b":method", b"GET"),
-                (b":scheme", b"http"),
-                (b":authority", b"t"),
-                (b":path", with_query(path, watch=1, **query).encode()),
-                (b"authorization", f"Bearer {ADMIN}".encode()),
-            ],
-            end_stream=True,
-        )
-        await self.flush()
+        watch = await self.request(with_query(path, watch=1, **query), reading=reading)
         while not watch.status:
             await trio.lowlevel.checkpoint()
         return watch
 
+    async def request(
+        self,
+        target: str,
+        *,
+        reading: bool = True,
+        token: str | None = ADMIN,
+        headers: dict[str, str] | None = None,
+    ) -> StreamWatch:
+        number = self.h2.get_next_available_stream_id()
+        watch = self._watches[number] = StreamWatch(number, reading=reading)
+        sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        pseudo = [
+            (b":method", b"GET"),
+            (b":scheme", b"http"),
+            (b":authority", b"t"),
+            (b":path", target.encode()),
+        ]
+        fields = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
+        self.h2.send_headers(number, [*pseudo, *fields], end_stream=True)
+        await self.flush()
+        return watch
+
     async def resume(self, watch: StreamWatch) -> None:
         watch.reading = True
-        self.h2.increment_flow_control_window(watch.unread, watch.number)
-        watch.unread = 0
+        unread, watch.unread = watch.unread, 0
+        await self.widen(unread, watch)
+
+    async def widen(self, increment: int, watch: StreamWatch | None = None) -> None:
+        """Open the window of a stream, or that of the connection, by so many bytes."""
+        with suppress(h2.exceptions.StreamClosedError):
+            if increment:
+                self.h2.increment_flow_control_window(increment, watch.number if watch is not None else None)
+        await self.flush()
+
+    async def change_initial_window(self, size: int) -> None:
+        self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: size})
         await self.flush()
 
     async def cancel(self, watch: StreamWatch) -> None:
@@ -88,21 +132,25 @@ class Connection:
     async def read(self) -> None:
         try:
             while data := await self._stream.receive_some(65536):
+                self.reads += 1
                 for event in self.h2.receive_data(self._goaway.without_goaway(bytes(data))):
                     self._handle(event)
                 await self.flush()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, h2.exceptions.ProtocolError):
-            pass
+            broken: Exception = FramingError("the connection ended first")
+        except (trio.BrokenResourceError, trio.ClosedResourceError, h2.exceptions.ProtocolError) as error:
+            broken = error
         for watch in self._watches.values():
             if not watch.over:
-                watch.close(FramingError("the connection ended first"))
+                watch.close(broken)
 
     def _handle(self, event: h2.events.Event) -> None:
         watch = self._watches.get(getattr(event, "stream_id", 0) or 0)
         if watch is None:
             return
         if isinstance(event, h2.events.ResponseReceived):
-            watch.status = int(dict(event.headers or ())[b":status"])
+            headers = dict(event.headers or ())
+            watch.status = int(headers.pop(b":status"))
+            watch.headers = headers
         elif isinstance(event, h2.events.DataReceived):
             watch.feed(event.data or b"")
             length = event.flow_controlled_length or 0
@@ -118,11 +166,13 @@ class Connection:
 
 
 @asynccontextmanager
-async def connection(api: Api) -> AsyncIterator[Connection]:
+async def connection(
+    api: Api, *, window: int = DEFAULT_WINDOW, shared: int | None = None
+) -> AsyncIterator[Connection]:
     assert api.addresses.insecure is not None
     stream = await trio.open_tcp_stream(*api.addresses.insecure)
     async with trio.open_nursery() as nursery:
-        opened = Connection(stream)
+        opened = Connection(stream, window=window, shared=shared)
         await opened.open()
         nursery.start_soon(opened.read)
         try:

@@ -10,7 +10,15 @@ import trio
 
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import connect, ports, request, transports, type_and_name, watching
+from tests.gateway.watch.watching import (
+    connect,
+    ports,
+    request,
+    stalling_transports,
+    transports,
+    type_and_name,
+    watching,
+)
 
 RESET = struct.pack("ii", 1, 0)
 
@@ -40,7 +48,7 @@ async def test_disconnect_of_idle_watch_frees_it(transport: str) -> None:
         await assert_no_watchers(api)
 
 
-@transports
+@stalling_transports
 async def test_disconnect_of_lagging_watch_frees_it(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()

@@ -8,12 +8,19 @@ from trio.testing import MockClock
 from gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import advance, until_idle
-from tests.gateway.watch.watching import ports, transports, type_and_name, versions, watching
+from tests.gateway.watch.watching import (
+    ports,
+    stalling_transports,
+    transports,
+    type_and_name,
+    versions,
+    watching,
+)
 
 BIG = "x" * 100_000
 
 
-@transports
+@stalling_transports
 async def test_lagging_watch_beyond_the_history_gets_410(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()

@@ -12,7 +12,15 @@ from tests.gateway.api import config_map, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
 from tests.gateway.watch.http2_watches import connection
-from tests.gateway.watch.watching import Watch, connect, ports, request, transports, watching
+from tests.gateway.watch.watching import (
+    Watch,
+    connect,
+    ports,
+    request,
+    stalling_transports,
+    transports,
+    watching,
+)
 from tests.gateway.watch.websocket_client import CLOSE, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/secrets"
@@ -90,7 +98,7 @@ async def test_watch_of_a_stopping_server_is_reported_complete(transport: str) -
         assert record.end == (status(transport), size(watch, transport), False)
 
 
-@transports
+@stalling_transports
 async def test_bytes_of_a_slow_reader_are_counted_exactly(transport: str, mock_clock: MockClock) -> None:
     """Its events are sent in parts, some by the sweep and some by its catch-up task."""
     observer = Observer()

@@ -10,7 +10,15 @@ from trio.testing import MockClock
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.idle import seconds_to_stop, until_idle
-from tests.gateway.watch.watching import connect, ports, request, transports, version, watching
+from tests.gateway.watch.watching import (
+    connect,
+    ports,
+    request,
+    stalling_transports,
+    transports,
+    version,
+    watching,
+)
 
 UPGRADE = {
     "Upgrade": "websocket",
@@ -102,7 +110,7 @@ async def write_until_refused(api: Api) -> None:
         await api.client.aclose()
 
 
-@transports
+@stalling_transports
 async def test_clients_that_never_read_are_disconnected_within_seconds(
     transport: str, mock_clock: MockClock
 ) -> None:

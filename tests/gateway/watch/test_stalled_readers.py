@@ -8,7 +8,14 @@ from contextlib import AsyncExitStack
 
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import Watch, assert_ascending, ports, transports, type_and_name, watching
+from tests.gateway.watch.watching import (
+    Watch,
+    assert_ascending,
+    ports,
+    stalling_transports,
+    type_and_name,
+    watching,
+)
 
 BIG = "x" * 50_000
 MANY = 120  # six megabytes of events: far more than sockets hold
@@ -20,7 +27,7 @@ async def burst(api: Api, count: int = MANY) -> list[tuple[str, str]]:
     return [("ADDED", f"c-{number:03}") for number in range(count)]
 
 
-@transports
+@stalling_transports
 async def test_stalled_client_gets_every_event_in_order_when_it_reads(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()

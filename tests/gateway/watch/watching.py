@@ -15,86 +15,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
-import orjson
 import pytest
 import trio
 import trio_websocket
 
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, Api
+from tests.gateway.watch.http2_watches import DEFAULT_WINDOW, WIDE, Connection
+from tests.gateway.watch.watch_stream import FramingError
+from tests.gateway.watch.watch_stream import Watch as Watch
+from tests.gateway.watch.watch_stream import type_and_name as type_and_name
+from tests.gateway.watch.watch_stream import with_query as with_query
 
 # A receive buffer so small that a stalled client is soon behind.
 SMALL_WINDOW = 4096
-SECURE = ("tls", "wss")
-
-
-class FramingError(Exception):
-    """The server sent something that is not a whole event in its transport's framing."""
-
-
-class Watch:
-    """One stream. `events` grows as it is read; `ended` is set when it ended in good order."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.events: list[Document] = []
-        self.ended = False
-        self.broken: Exception | None = None
-        self.close_code: int | None = None
-        self._progress = trio.lowlevel.ParkingLot()
-        self._taken = 0
-
-    def add(self, document: bytes) -> None:
-        event: Document = orjson.loads(document)
-        if set(event) != {"type", "object"}:
-            raise FramingError(f"no event: {document!r}")
-        self.events.append(event)
-        self._progress.unpark_all()
-
-    def finish(self, *, broken: Exception | None = None) -> None:
-        self.ended, self.broken = broken is None, broken
-        self._progress.unpark_all()
-
-    @property
-    def over(self) -> bool:
-        return self.ended or self.broken is not None
-
-    async def take(self, count: int) -> list[Document]:
-        """Return the next events."""
-        while len(self.events) < self._taken + count:
-            assert not self.over, f"over after {self.events[self._taken :]}: {self.broken}"
-            await self._progress.park()
-        taken = self.events[self._taken : self._taken + count]
-        self._taken += count
-        return taken
-
-    async def end(self) -> list[Document]:
-        """Wait until the stream has ended in good order; return the events not taken yet."""
-        while not self.over:
-            await self._progress.park()
-        if self.broken is not None:
-            raise self.broken
-        return await self.take(len(self.events) - self._taken)
-
-    async def wait_over(self) -> None:
-        """Wait until the stream has ended, in whatever way."""
-        while not self.over:
-            await self._progress.park()
-
-    async def types_and_names(self, count: int) -> list[tuple[str, str]]:
-        """Return the types and names of the next events."""
-        return [type_and_name(event) for event in await self.take(count)]
-
-    @property
-    def untaken(self) -> list[Document]:
-        return self.events[self._taken :]
-
-
-def type_and_name(event: Document) -> tuple[str, str]:
-    return event["type"], event["object"]["metadata"].get("name", "")
+SECURE = ("tls", "wss", "h2s")
+HTTP2 = ("h2", "h2s", "h2-window")
 
 
 def version(event: Document) -> int:
@@ -202,11 +139,6 @@ class Messages:
             watch.finish(broken=error)
 
 
-def with_query(path: str, **query: Any) -> str:
-    pairs = "&".join(f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
-    return f"{path}?{pairs}" if pairs else path
-
-
 def client_context(api: Api, *protocols: str) -> ssl.SSLContext:
     authority: Path = api.settings.pki / "ca.crt"
     context = ssl.create_default_context(cafile=str(authority))
@@ -215,7 +147,7 @@ def client_context(api: Api, *protocols: str) -> ssl.SSLContext:
     return context
 
 
-async def connect(api: Api, *, secure: bool = False, small: bool = False) -> trio.abc.Stream:
+async def connect(api: Api, *protocols: str, secure: bool = False, small: bool = False) -> trio.abc.Stream:
     address = api.addresses.secure if secure else api.addresses.insecure
     assert address is not None
     sock = trio.socket.socket()
@@ -225,7 +157,7 @@ async def connect(api: Api, *, secure: bool = False, small: bool = False) -> tri
     stream = trio.SocketStream(sock)
     if not secure:
         return stream
-    context = client_context(api)
+    context = client_context(api, *protocols)
     return trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
 
 
@@ -243,29 +175,34 @@ async def watching(
 ) -> AsyncIterator[Watch]:
     """Open a watch that a task reads until the end of the block; `stalled`: only after `resume`."""
     target = with_query(path, watch=1, **query) if "/watch/" not in path else with_query(path, **query)
-    watch = Watch()
+    alpn = ("h2",) if transport in HTTP2 else ()
     async with trio.open_nursery() as nursery:
-        stream = await connect(api, secure=transport in SECURE, small=stalled)
-        reader: Reader
-        if transport in ("ws", "wss"):
-            sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
-            connection = await trio_websocket.wrap_client_stream(
-                nursery,
-                stream,
-                "localhost",
-                target,
-                subprotocols=protocols,
-                extra_headers=[(name.encode(), value.encode()) for name, value in sent.items()],
-                message_queue_size=1,
-            )
-            reader = Messages(connection, watch)
+        stream = await connect(api, *alpn, secure=transport in SECURE, small=stalled)
+        if transport in HTTP2:
+            watch = await _open_http2(nursery, stream, target, token, headers, stalled and transport)
         else:
-            reader = Chunks(stream, watch)
-            await reader.open(target, token, headers or {})
-        watch.resume = lambda: nursery.start_soon(reader.read)  # type: ignore[attr-defined]
-        watch.reader = reader  # type: ignore[attr-defined]
+            watch = Watch()
+            reader: Reader
+            if transport in ("ws", "wss"):
+                sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+                connection = await trio_websocket.wrap_client_stream(
+                    nursery,
+                    stream,
+                    "localhost",
+                    target,
+                    subprotocols=protocols,
+                    extra_headers=[(name.encode(), value.encode()) for name, value in sent.items()],
+                    message_queue_size=1,
+                )
+                reader = Messages(connection, watch)
+            else:
+                reader = Chunks(stream, watch)
+                await reader.open(target, token, headers or {})
+            watch.resume = lambda: nursery.start_soon(reader.read)  # type: ignore[attr-defined]
+            watch.reader = reader  # type: ignore[attr-defined]
+            if not stalled:
+                nursery.start_soon(reader.read)
         if not stalled:
-            nursery.start_soon(reader.read)
             await wait_opened(watch)
         try:
             yield watch
@@ -273,6 +210,32 @@ async def watching(
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):  # a Cancelled here would replace a failed assertion
                 await trio.aclose_forcefully(stream)
+
+
+async def _open_http2(
+    nursery: trio.Nursery,
+    stream: trio.abc.Stream,
+    target: str,
+    token: str | None,
+    headers: dict[str, str] | None,
+    stalled: str | bool,
+) -> Watch:
+    """A watch alone on its connection. Stalled over "h2-window" it reads and opens no window, else it does not read."""
+    by_window = stalled == "h2-window"
+    connection = Connection(stream, window=WIDE if stalled and not by_window else DEFAULT_WINDOW)
+    await connection.open()
+    watch = await connection.request(target, reading=not by_window, token=token, headers=headers)
+
+    def resume() -> None:
+        if by_window:
+            nursery.start_soon(connection.resume, watch)
+        else:
+            nursery.start_soon(connection.read)
+
+    watch.resume = resume  # type: ignore[attr-defined]
+    if by_window or not stalled:
+        nursery.start_soon(connection.read)
+    return watch
 
 
 async def wait_opened(watch: Watch) -> None:
@@ -286,4 +249,9 @@ def ports(transport: str) -> dict[str, int]:
     return {"secure_port": 2} if transport in SECURE else {}
 
 
-transports = pytest.mark.parametrize("transport", ["plain", "tls", "ws", "wss"])
+transports = pytest.mark.parametrize("transport", ["plain", "tls", "ws", "wss", "h2"])
+# Over HTTP/2 a client stalls in two ways: it does not read, or it reads and opens no window.
+stalling_transports = pytest.mark.parametrize(
+    "transport", ["plain", "tls", "ws", "wss", "h2", "h2s", "h2-window"]
+)
+stalling_plain_transports = pytest.mark.parametrize("transport", ["plain", "h2", "h2-window"])
