@@ -115,7 +115,13 @@ class ServerState:
             if transport.deadline <= now:
                 self.timed_out += not transport.streaming
                 transport.interrupt()
-        ending = [(one.deadline, one) for one in near if one.streaming and one.deadline > now]
+        ending = [
+            (deadline, one)
+            for one in near
+            if one.streaming
+            for deadline in ((one.deadline,) if one.deadlines is None else one.deadlines())
+            if now < deadline <= now + self.period
+        ]
         return sorted(ending, key=itemgetter(0))
 
     def statistics(self) -> ServerStatistics:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 
 import trio
@@ -27,13 +27,24 @@ _RESET = struct.pack("ii", 1, 0)
 class Transport:
     """Plain TCP."""
 
-    __slots__ = ("closed", "deadline", "fd", "idle", "limits", "protocol", "socket", "streaming")
+    __slots__ = (
+        "closed",
+        "deadline",
+        "deadlines",
+        "fd",
+        "idle",
+        "limits",
+        "protocol",
+        "socket",
+        "streaming",
+    )
 
     def __init__(self, sock: socket.socket, limits: Limits) -> None:
         self.socket = sock
         self.fd = sock.fileno()
         self.limits = limits
         self.deadline = inf  # when the watchdog interrupts
+        self.deadlines: Callable[[], Collection[float]] | None = None  # of the streams of HTTP/2
         self.idle = True  # no request in progress: may be closed without loss
         self.streaming = False  # a stream is in progress and sets the deadline itself
         self.closed = False

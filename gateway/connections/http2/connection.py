@@ -100,6 +100,7 @@ class Http2Connection:
     async def run(self, ahead: bytes) -> None:
         transport = self._transport
         transport.protocol = "h2"
+        transport.deadlines = self._deadlines
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.output = Output(transport, self._shared.flusher, nursery)
@@ -280,12 +281,14 @@ class Http2Connection:
         except OSError:
             if not stream.closed:
                 receiver.end_stream(stream, CANCEL)
+                output.flush_later()
         except Exception as error:
             log.exception("a watch failed")
             if exchange is not None:
                 exchange.panic(error)
             if not stream.closed:
                 receiver.end_stream(stream, INTERNAL_ERROR)
+                output.flush_later()
         finally:
             self._watches -= 1
             self._transport.streaming = self._watches > 0
@@ -353,6 +356,9 @@ class Http2Connection:
         if moment < self._deadline:
             self._deadline = moment
             self._transport.deadline = min(self._transport.deadline, moment)
+
+    def _deadlines(self) -> set[float]:
+        return {stream.deadline for stream in self._receiver.streams.values()}
 
     def transfer_deadline(self) -> float:
         limits = self._server.limits
@@ -434,6 +440,7 @@ class Http2Connection:
     def _finish(self, fault: ConnectionFault | None) -> None:
         """The reading has ended: end the streams and send what is queued."""
         self._leaving = True
+        self._transport.deadlines = None
         self._drop_streams()
         output = self.output
         if fault is not None and not output.failed:

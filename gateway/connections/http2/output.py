@@ -4,6 +4,9 @@ Tasks queue frames; `flush` sends the queue in one call, from the reading task a
 server's `Flusher`. The queue never holds more than a burst: bodies wait in their streams and are cut into DATA frames
 when the socket and the windows take them, in turns of all streams; watches are not taken from while the socket is
 full (`blocked`). A task waits for the socket only while it is full.
+
+Bodies and watches that wait for the socket or the connection's window take turns, or a client that reads one large
+list after the other would get no event meanwhile.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from gateway.requests.exchange import Exchange
 # Bytes of bodies queued for one flush, and how many of them one stream may have.
 BURST = 256 * 1024
 _STREAM_TURN = 64 * 1024
+# Bytes of watches queued before they are sent: what a stalled connection holds for all of its watches.
+WATCH_BURST = 64 * 1024
 # Bytes of control frames that may wait for a peer that does not read.
 _MAX_CONTROL = 64 * 1024
 # One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
@@ -60,12 +65,14 @@ class Output:
     __slots__ = (
         "_completing",
         "_control",
+        "_deferring",
         "_ends_at",
         "_nursery",
         "_ready",
         "_registered",
         "_waiting_for_socket",
         "_waking",
+        "_watches_turn",
         "blocked",
         "failed",
         "flusher",
@@ -83,7 +90,8 @@ class Output:
         self.window = DEFAULT_WINDOW  # of the connection
         self.queue: list[bytes | memoryview] = []
         self.queued = 0  # bytes in the queue
-        self.blocked = False  # the socket takes no more
+        self._control = 0  # of these, control frames queued while the socket was full
+        self.blocked = False  # the socket takes no more, or the connection is broken
         self.failed = False  # the connection is broken: nothing is sent any more
         self.waiting: dict[Waiter, None] = {}  # watches that wait for the socket or the connection's window
         self._ready: dict[int, Sender] = {}  # streams with something to send and an open window
@@ -91,13 +99,16 @@ class Output:
         self._ends_at = inf  # when the peer has to have taken everything
         self._registered = False  # with the flusher
         self._waiting_for_socket = False  # a task waits until it is writable
-        self._control = 0  # bytes of control frames queued since the socket is full
         self._waking = False  # a task wakes watches in turns
+        self._watches_turn = False
+        self._deferring = False  # bodies wait until watches have had their turn
 
     # Queueing.
 
     def control(self, frame: bytes) -> None:
         """Queue a frame that no window limits."""
+        if self.failed:
+            return
         if self.blocked:
             self._control += len(frame)
             if self._control > _MAX_CONTROL:
@@ -135,16 +146,21 @@ class Output:
 
     def data(self, stream: Sender, data: bytes | memoryview) -> int:
         """Queue part of a stream without a known end; return how many bytes the windows and the socket take."""
-        if self.queued >= BURST:
-            self.flush()
-        if self.blocked or self.failed:
-            return 0
-        size = min(len(data), stream.window, self.window)
-        if size <= 0:
-            return 0
-        self._queue_data(stream, memoryview(data)[:size], 0)
-        self.flush_later()
-        return size
+        view, taken = memoryview(data), 0
+        while taken < len(view):
+            if self.queued >= WATCH_BURST:
+                self.flush()
+            if self.blocked:
+                break
+            # Again each time, as `flush` may have sent bodies.
+            size = min(len(view) - taken, stream.window, self.window, WATCH_BURST - self.queued)
+            if size <= 0:
+                break
+            self._queue_data(stream, view[taken : taken + size], 0)
+            taken += size
+        if taken:
+            self.flush_later()
+        return taken
 
     def _queue_data(self, stream: Sender, part: memoryview, flags: int) -> None:
         """Queue DATA frames; `flags` are those of the last one."""
@@ -166,16 +182,18 @@ class Output:
             self._registered = True
             self.flusher.add(self)
 
-    def flush(self) -> None:
-        """Send the queue and a burst of bodies, as far as the socket takes them."""
+    def flush(self) -> int:
+        """Send the queue and a burst of bodies, as far as the socket takes them; return how many bytes were queued."""
         self._registered = False
         if self.blocked or self.failed:
-            return
-        if self._ready:
+            return 0
+        if self._ready and not self._deferring:
             self._queue_bodies()
         queue = self.queue
         if not queue:
-            return
+            if self._completing:
+                self._complete()  # the socket has taken the last of them
+            return 0
         data = queue[0] if len(queue) == 1 else b"".join(queue)
         queue.clear()
         self.queued = 0
@@ -183,22 +201,24 @@ class Output:
             taken = self.transport.transmit(data)
         except (OSError, trio.ClosedResourceError):
             self.fail()
-            return
+            return 0
         if taken == len(data):
+            self._control = 0
             if self._completing:
                 self._complete()
             if self._ready and self.window > 0:
                 self.flush_later()
-            return
+            return taken
         rest = memoryview(data)[abs(taken) :]
         if rest:
             queue.append(rest)
             self.queued = len(rest)
+        self._control = min(self._control, self.queued)
         self.blocked = True
-        self._control = 0
         if not self._waiting_for_socket:
             self._waiting_for_socket = True
             self._nursery.start_soon(self._wait_for_socket)
+        return len(data)
 
     def _queue_bodies(self) -> None:
         """Queue bodies of the streams in turn, up to a burst."""
@@ -256,6 +276,7 @@ class Output:
                     self.fail()
                 elif not transport.has_unsent:
                     self.blocked = False
+                    self._take_turns()
                     self.flush()
         except (OSError, trio.ClosedResourceError):
             self.fail()
@@ -263,7 +284,10 @@ class Output:
         self.wake_waiting()
 
     def wake_waiting(self) -> None:
-        """The socket or the connection's window takes more."""
+        """The socket or the connection's window takes more, or the connection is broken."""
+        if self.blocked and not self.failed:
+            return  # until the socket takes more
+        self._take_turns()
         if len(self.waiting) > 1 + self.window // _WAKE_BYTES and not self.failed:
             if not self._waking:
                 self._waking = True
@@ -286,9 +310,23 @@ class Output:
             await trio.lowlevel.checkpoint()  # by now they have taken what they need
         self._waking = False
 
+    def _take_turns(self) -> None:
+        """Decide who is first to use what the socket or the window takes: the bodies, or the watches that wait."""
+        if self.waiting and self._ready and not self._deferring:
+            self._watches_turn = not self._watches_turn
+            if self._watches_turn:
+                self._deferring = True
+                self._nursery.start_soon(self._end_deferring)
+
+    async def _end_deferring(self) -> None:
+        for _ in range(3):  # until the watches that wait have been woken and have taken what they need
+            await trio.lowlevel.checkpoint()
+        self._deferring = False
+        self.flush()
+
     def fail(self) -> None:
         """The connection is broken; the reading task notices it too and ends the streams."""
-        self.failed = True
+        self.failed = self.blocked = True
         self.queue.clear()
         self.queued = 0
         self._ready.clear()

@@ -14,7 +14,7 @@ from typing import Protocol
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from gateway.connections.http2.output import BURST, Output
+from gateway.connections.http2.output import WATCH_BURST, Output
 from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
 from gateway.connections.parser import Fault
 from gateway.requests.request import Request
@@ -161,7 +161,7 @@ class Stream:
                 or size > stream.window
                 or size > output.window
                 or output.blocked
-                or output.queued > BURST
+                or output.queued > WATCH_BURST
             ):
                 _transmit_slowly(stream, data, missed)
                 continue
@@ -188,7 +188,7 @@ class Stream:
             output.waiting[self] = None
         self._waiter = current_task()
         await wait_task_rescheduled(self._stop_waiting)
-        output.waiting.pop(self, None)
+        output.waiting.pop(self, None)  # its window, or an interruption, may have ended the wait
         if self.closed or output.failed:
             raise ConnectionResetError("the client disconnected")
 
@@ -215,6 +215,7 @@ class Stream:
 
     def _stop_waiting(self, _raise_cancel: object) -> Abort:
         self._waiter = None
+        self.output.waiting.pop(self, None)
         return Abort.SUCCEEDED
 
     def _stop_receiving(self, _raise_cancel: object) -> Abort:
