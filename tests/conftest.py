@@ -11,9 +11,16 @@ import pytest
 from tests.examples import register_profiles
 from tests.shared_kinds import share_kinds
 
+LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
+
 register_profiles()
 share_kinds()
 gc.disable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take seconds, so that no worker is left with one of them at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
 
 
 @pytest.hookimpl(trylast=True)
