@@ -11,7 +11,6 @@ Starting one takes half a second, so only tests that need a process use one.
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,15 +21,10 @@ import httpx
 import trio
 
 from tests.gateway.api import ADMIN, TOKENS
+from tests.ports import reserve_port
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "gateway.cli.main"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:
@@ -78,7 +72,7 @@ def flags(folder: Path, port: int, *more: str) -> list[str]:
 @asynccontextmanager
 async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
     """Serve a folder until the end of the block, or until the test ends the server."""
-    port = free_port()
+    port = reserve_port()
     started = await trio.lowlevel.open_process(
         flags(folder, port, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
     )
@@ -112,6 +106,10 @@ async def refused(folder: Path, *more: str) -> tuple[int, str]:
     """Exit code and standard error of a server that cannot start."""
     with trio.fail_after(60):
         result = await trio.run_process(
-            flags(folder, free_port(), *more), capture_stdout=True, capture_stderr=True, check=False, cwd=ROOT
+            flags(folder, reserve_port(), *more),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            cwd=ROOT,
         )
     return result.returncode, result.stderr.decode()

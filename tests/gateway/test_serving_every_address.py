@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from actors.certificates.addresses import address_of, reachable_addresses
-from tests.gateway.processes import Server, free_port, process
+from tests.gateway.processes import Server, process
+from tests.ports import reserve_port
 
 
 async def endpoint(server: Server) -> tuple[str, int]:
@@ -35,7 +36,7 @@ def has_ipv6() -> bool:
 async def test_clients_reach_the_address_in_the_endpoints_with_tls(tmp_path: Path, bind: str) -> None:
     if bind == "::" and not has_ipv6():
         pytest.skip("this machine has no IPv6")
-    port = free_port()
+    port = reserve_port()
     async with process(tmp_path, "--bind-address", bind, "--secure-port", str(port)) as server:
         host, found_port = await endpoint(server)
         address = address_of(host)
@@ -56,14 +57,14 @@ async def test_clients_reach_the_address_in_the_endpoints_with_tls(tmp_path: Pat
 
 
 async def test_moving_to_every_address_renews_the_certificate_and_the_endpoints(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve_port()
     async with process(tmp_path, "--secure-port", str(port)) as server:
         assert await endpoint(server) == ("127.0.0.1", port)
         assert await version(tmp_path, "127.0.0.1", port) == 200
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
     authority = (tmp_path / "data" / "pki" / "ca.crt").read_bytes()
-    moved = free_port()
+    moved = reserve_port()
     async with process(tmp_path, "--bind-address", "0.0.0.0", "--secure-port", str(moved)) as server:
         host, found_port = await endpoint(server)
         assert (host, found_port) == (reachable_addresses("0.0.0.0")[0], moved)

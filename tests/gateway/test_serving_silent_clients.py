@@ -18,7 +18,8 @@ import trio
 
 from tests.gateway.api import ADMIN
 from tests.gateway.https import certificates
-from tests.gateway.processes import Server, free_port, process
+from tests.gateway.processes import Server, process
+from tests.ports import reserve_port
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WATCH = PATH + "?watch=1"
@@ -70,7 +71,7 @@ class Clients:
 async def serving(folder: Path) -> AsyncIterator[tuple[Server, Clients]]:
     shutil.copytree(certificates("cluster"), folder / "data" / "pki")
     context = ssl.create_default_context(cafile=str(folder / "data" / "pki" / "ca.crt"))
-    secure = free_port()
+    secure = reserve_port()
     async with process(folder, "--secure-port", str(secure)) as server, AsyncExitStack() as stack:
         for number in range(COUNT):
             body = {"metadata": {"name": f"c-{number}"}, "data": {"big": "x" * BIG}}

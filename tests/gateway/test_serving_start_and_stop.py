@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import httpx
@@ -15,12 +14,7 @@ from gateway import compose, store
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.gateway.idle import until_idle
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.ports import reserve_port
 
 
 class Gate:
@@ -45,7 +39,7 @@ async def statuses(client: httpx.AsyncClient) -> list[int]:
 async def test_first_list_has_a_resource_version_to_watch_from(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
     with memory_folder() as folder:
-        port = free_port()
+        port = reserve_port()
         async with trio.open_nursery() as nursery:
             stop = trio.Event()
             asked = settings(folder, insecure_port=port)
@@ -65,7 +59,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
 ) -> None:
     gate = Gate(monkeypatch)
     with memory_folder() as folder:
-        port = free_port()
+        port = reserve_port()
         asked = settings(folder, insecure_port=port, livez_grace_period=grace)
         async with trio.open_nursery() as nursery:
             announced: list[object] = []
@@ -156,7 +150,7 @@ async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.Mo
     """Unacknowledged writes may be lost, but must not keep the server from ending."""
     monkeypatch.setattr(store, "Committer", SlowDisk)
     with memory_folder() as folder:
-        asked = settings(folder, insecure_port=free_port())
+        asked = settings(folder, insecure_port=reserve_port())
         async with trio.open_nursery() as nursery:
             announced = trio.Event()
             nursery.start_soon(compose.run, asked, lambda _: announced.set(), trio.Event(), ManualClock())

@@ -1,8 +1,7 @@
 """The server as a separate process: started on a folder, killed, started again.
 
-A `Cluster` is one data folder with at most one server at a time. Each start takes a port that the kernel
-finds free, because another process may have taken the port of a killed server. It is a context manager that
-kills the process it started, by its pid, on exit.
+A `Cluster` is one data folder with at most one server at a time. Each start has a port of its own.
+It is a context manager that kills the process it started, by its pid, on exit.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,14 +17,13 @@ from pathlib import Path
 from types import TracebackType
 
 from journal import failpoints
+from tests.ports import reserve_port
 
 LOOPBACK = "127.0.0.1"
 TOKEN = "robustness"
 # Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a busy machine.
 TIMEOUT = 60.0
 _READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.005, 0.0005
-# A port that was free a moment ago may be taken when the server binds it.
-_STARTS = 5
 
 
 # Runs the command `rewound` after some statements, for what depends on the machine or would take long.
@@ -83,7 +80,7 @@ class Cluster:
     def spawn(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
         """Start a server without waiting for anything. At `failpoint` it kills itself."""
         assert self._process is None, "a server of this folder is still running"
-        self.port, self.secure_port = free_port(), free_port() if self.secure else 0
+        self.port, self.secure_port = reserve_port(), reserve_port() if self.secure else 0
         environment = {**os.environ, failpoints.VARIABLE: failpoint}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -109,15 +106,11 @@ class Cluster:
 
     def start(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
         """Start a server and wait until it is ready."""
-        for _ in range(_STARTS):
-            self.spawn(failpoint, flags)
-            code = self._until_ready()
-            if code is None:
-                return
+        self.spawn(failpoint, flags)
+        code = self._until_ready()
+        if code is not None:
             self._process = None
-            if "is in use" not in self._log_tail():
-                raise DidNotStart(f"the server ended with {code} before it was ready", self._log_tail(), code)
-        raise DidNotStart(f"no port was free in {_STARTS} attempts", self._log_tail())
+            raise DidNotStart(f"the server ended with {code} before it was ready", self._log_tail(), code)
 
     def _until_ready(self) -> int | None:
         """None when ready; the exit code of a server that ended first."""
@@ -200,10 +193,3 @@ class Cluster:
         output = self._log.read_text(errors="replace") if self._log.exists() else ""
         found = output.find("Traceback (most recent call last)")
         return "" if found < 0 else output[found : found + 4000]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port

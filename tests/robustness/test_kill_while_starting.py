@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.cluster import Cluster, free_port
+from tests.ports import reserve_port
+from tests.robustness.cluster import Cluster
 from tests.robustness.termination import under_load
 from tests.robustness.trial import trial
 
@@ -22,7 +23,7 @@ def test_killed_while_starting(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_while_making_certificates(tmp_path: Path) -> None:
-    secure = ("--secure-port", str(free_port()))
+    secure = ("--secure-port", str(reserve_port()))
     with Cluster(tmp_path) as cluster:
         for made in ("pki", "pki/ca.key", "pki/server.crt", "pki/index.json"):
             cluster.spawn(flags=secure)
