@@ -32,8 +32,9 @@ setup: $(STAMP)
 run: setup
 	$(BIN)/rewound serve
 
+# pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
 # All three at once, each of which may fail by itself: the tests of a client that is missing are skipped.
 clients: setup
