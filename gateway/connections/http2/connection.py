@@ -373,7 +373,7 @@ class Http2Connection:
     def _set_deadline(self) -> None:
         transport, server = self._transport, self._server
         transport.idle = False
-        if self._receiver.partial:
+        if self._receiver.partial and not self._leaving:  # after GOAWAY, each request has its own limits
             if self._partial_since is None or self._partial_frame != self._receiver.begun:
                 self._partial_since, self._partial_frame = server.now, self._receiver.begun
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
@@ -414,6 +414,8 @@ class Http2Connection:
                 self.output.flush()
         elif stream.body is None:
             stream.deadline = inf  # it is being handled
+        elif self._leaving and self.output.moved_at + self._server.limits.drain_seconds > now:
+            stream.deadline = self.output.moved_at + self._server.limits.drain_seconds
         elif self.output.blocked:
             self.output.fail()
         else:
@@ -445,7 +447,7 @@ class Http2Connection:
         output = self.output
         if fault is not None and not output.failed:
             output.queue.append(goaway(self._receiver.highest, fault.code, fault.message))
-        output.finish(trio.current_time() + self._server.limits.linger_seconds)
+        output.finish(self._server.limits.drain_seconds)
 
     def _drop_streams(self) -> None:
         for stream in list(self._receiver.streams.values()):

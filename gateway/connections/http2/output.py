@@ -66,8 +66,8 @@ class Output:
         "_completing",
         "_control",
         "_deferring",
-        "_ends_at",
         "_nursery",
+        "_patience",
         "_ready",
         "_registered",
         "_waiting_for_socket",
@@ -76,6 +76,7 @@ class Output:
         "blocked",
         "failed",
         "flusher",
+        "moved_at",
         "queue",
         "queued",
         "transport",
@@ -96,7 +97,8 @@ class Output:
         self.waiting: dict[Waiter, None] = {}  # watches that wait for the socket or the connection's window
         self._ready: dict[int, Sender] = {}  # streams with something to send and an open window
         self._completing: list[Exchange] = []  # observed responses whose last bytes are in the queue
-        self._ends_at = inf  # when the peer has to have taken everything
+        self.moved_at = 0.0  # when a full socket took something last
+        self._patience = inf  # seconds that the peer may take nothing, before the connection fails
         self._registered = False  # with the flusher
         self._waiting_for_socket = False  # a task waits until it is writable
         self._waking = False  # a task wakes watches in turns
@@ -209,6 +211,8 @@ class Output:
             if self._ready and self.window > 0:
                 self.flush_later()
             return taken
+        if taken or not self._waiting_for_socket:
+            self.moved_at = trio.current_time()
         rest = memoryview(data)[abs(taken) :]
         if rest:
             queue.append(rest)
@@ -271,8 +275,10 @@ class Output:
         transport = self.transport
         try:
             while self.blocked and not self.failed:
+                if self._patience < inf:
+                    transport.deadline = self.moved_at + self._patience
                 await transport.flush()
-                if trio.current_time() >= self._ends_at:
+                if trio.current_time() >= self.moved_at + self._patience:
                     self.fail()
                 elif not transport.has_unsent:
                     self.blocked = False
@@ -335,10 +341,11 @@ class Output:
         self._completing.clear()
         self.transport.interrupt()
 
-    def finish(self, ends_at: float) -> None:
-        """Send what is queued, to a peer that does not read until `ends_at` at most."""
+    def finish(self, patience: float) -> None:
+        """Send what is queued, unless the peer takes nothing of it for `patience` seconds."""
         self.flush()
-        self._ends_at = self.transport.deadline = ends_at
+        self._patience = patience
+        self.transport.deadline = self.moved_at + patience if self.blocked else inf
 
     def _complete(self) -> None:
         completing, self._completing = self._completing, []

@@ -254,6 +254,9 @@ class Receiver:
             stream.request_ended = bool(flags & END_STREAM)
             return None
         fault = self.bodies.add(stream, part)
+        server = self._server
+        if server.draining:
+            stream.deadline = server.limits.transfer_deadline(stream.began, stream.received, server.now)
         if 0 <= stream.expected < stream.received:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
