@@ -247,6 +247,17 @@ class TlsTransport(Transport):
                 return -taken
         return taken
 
+    def transmit_burst(self, data: bytes | memoryview) -> int:
+        """Encrypt up to _BURST bytes and send them in one system call; what the socket does not take waits."""
+        if self._unsent is not None:
+            return 0
+        part = memoryview(data)[:_BURST]
+        self._unsent = self._send_burst([], part)
+        if self._unsent is None:
+            return len(part)
+        self._sending = True
+        return -len(part)
+
     def _behind(self) -> bool:
         """Whether the socket still holds many bytes that the peer has not acknowledged."""
         try:
@@ -273,6 +284,43 @@ class TlsTransport(Transport):
                 if sent != len(cipher):
                     transport._unsent, transport._sending = memoryview(cipher)[sent:], True
                     missed.append((transport, -len(data)))
+        return missed
+
+    @staticmethod
+    def send_each(
+        parcels: Sequence[tuple[TlsTransport, bytes | memoryview]],
+    ) -> list[tuple[int, int | Exception]]:
+        """`transmit` different bytes to each transport, in batches: first encrypt for each, then send to each."""
+        missed: list[tuple[int, int | Exception]] = []
+        for first in range(0, len(parcels), _BROADCAST_BATCH):
+            encrypted: list[tuple[int, TlsTransport, bytes]] = []
+            for index, (transport, data) in enumerate(parcels[first : first + _BROADCAST_BATCH], first):
+                try:
+                    if len(data) > _SMALL_SLICE or transport._unsent is not None:
+                        taken = transport.transmit(data)
+                        if taken != len(data):
+                            missed.append((index, taken))
+                        continue
+                    transport._tls.write(data)
+                    cipher = transport._bios.outgoing.read()
+                except OSError as error:
+                    transport._empty_bios()
+                    missed.append((index, error))
+                    continue
+                if transport._tls_output:
+                    cipher, transport._tls_output = transport._tls_output + cipher, b""
+                encrypted.append((index, transport, cipher))
+            for index, transport, cipher in encrypted:
+                try:
+                    sent = transport.socket.send(cipher)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as error:
+                    missed.append((index, error))
+                    continue
+                if sent != len(cipher):
+                    transport._unsent, transport._sending = memoryview(cipher)[sent:], True
+                    missed.append((index, -len(parcels[index][1])))
         return missed
 
     async def flush(self) -> None:

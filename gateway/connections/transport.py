@@ -12,6 +12,7 @@ import socket
 import struct
 from collections.abc import Callable, Collection, Sequence
 from math import inf
+from typing import Any
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
@@ -130,6 +131,10 @@ class Transport:
         except BlockingIOError:
             return 0
 
+    def transmit_burst(self, data: bytes | memoryview) -> int:
+        """`transmit` as much of a large body as one system call takes."""
+        return self.transmit(data)
+
     @staticmethod
     def broadcast(transports: Sequence[Transport], data: bytes) -> Missed:
         """`transmit` to many; return those that did not send all."""
@@ -145,6 +150,22 @@ class Transport:
                 continue
             if sent != size:
                 missed.append((transport, sent))
+        return missed
+
+    @staticmethod
+    def send_each(parcels: Sequence[tuple[Any, bytes | memoryview]]) -> list[tuple[int, int | Exception]]:
+        """`transmit` different bytes to each; return the indexes of those that did not send all, with the results."""
+        missed: list[tuple[int, int | Exception]] = []
+        for index, (transport, data) in enumerate(parcels):
+            try:
+                sent = transport.socket.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                missed.append((index, error))
+                continue
+            if sent != len(data):
+                missed.append((index, sent))
         return missed
 
     async def flush(self) -> None:

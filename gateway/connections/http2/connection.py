@@ -20,7 +20,7 @@ import trio
 
 from gateway.connections.heads import has_body
 from gateway.connections.http2.flusher import Flusher
-from gateway.connections.http2.output import Output
+from gateway.connections.http2.output import Output, flush_some
 from gateway.connections.http2.protocol import (
     CANCEL,
     DATA,
@@ -59,7 +59,7 @@ class Http2:
     def __init__(self, server: ServerState) -> None:
         self.server = server
         self.heads = ResponseHeads(lambda: server.now)
-        self.flusher = Flusher()
+        self.flusher = Flusher(flush_some)
 
     async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:
         """Serve one connection; `ahead` was received already."""
@@ -80,7 +80,6 @@ class Http2Connection:
         "_server",
         "_shared",
         "_transport",
-        "_watches",
         "output",
     )
 
@@ -90,7 +89,6 @@ class Http2Connection:
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
-        self._watches = 0
         self._leaving = False  # GOAWAY has been sent
         self._deadline = inf  # the first of all streams
         self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
@@ -262,7 +260,7 @@ class Http2Connection:
         output.flush_later()
         stream.request = None
         stream.watching = True
-        self._watches += 1
+        output.watches += 1
         self._transport.streaming = True
         if exchange is not None:
             exchange.start(response.status, stream)
@@ -290,8 +288,8 @@ class Http2Connection:
                 receiver.end_stream(stream, INTERNAL_ERROR)
                 output.flush_later()
         finally:
-            self._watches -= 1
-            self._transport.streaming = self._watches > 0
+            output.watches -= 1
+            self._transport.streaming = output.watches > 0
             _cut_off(exchange)
 
     # Responses.
@@ -366,7 +364,7 @@ class Http2Connection:
 
     def progress_deadline(self, deadline: float, size: int) -> float:
         """The responses of a connection share the rate that a peer has to reach."""
-        responses = len(self._receiver.streams) - self._watches
+        responses = len(self._receiver.streams) - self.output.watches
         seconds = size * responses / self._server.limits.min_bytes_per_second
         return min(deadline + seconds, self.transfer_deadline())
 

@@ -7,30 +7,26 @@ one record. The server runs one `Flusher`; connections that were written to regi
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import trio
 
-
-class Flushable(Protocol):
-    def flush(self) -> int:
-        """Send what is queued and return its size."""
+T = TypeVar("T")
 
 
-# Connections flushed between two checkpoints, and about how many bytes: a few milliseconds, with encryption.
-_TURN = 256
-_TURN_BYTES = 2 << 20
+class Flusher(Generic[T]):
+    """`flush_some(pending)` takes outputs from the left and sends what is queued on them, for a few milliseconds."""
 
+    __slots__ = ("_flush_some", "_pending", "_task")
 
-class Flusher:
-    __slots__ = ("_pending", "_task")
-
-    def __init__(self) -> None:
-        self._pending: deque[Flushable] = deque()
+    def __init__(self, flush_some: Callable[[deque[T]], None]) -> None:
+        self._flush_some = flush_some
+        self._pending: deque[T] = deque()
         self._task: trio.lowlevel.Task | None = None  # while it waits
 
-    def add(self, output: Flushable) -> None:
-        self._pending.append(output)
+    def add(self, outputs: list[T]) -> None:
+        self._pending.extend(outputs)
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)
             self._task = None
@@ -42,14 +38,7 @@ class Flusher:
             else:
                 self._task = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
-            self._flush_some()
-
-    def _flush_some(self) -> None:
-        pending, size = self._pending, 0
-        for _ in range(min(len(pending), _TURN)):
-            size += pending.popleft().flush()
-            if size > _TURN_BYTES:
-                return
+            self._flush_some(self._pending)
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         self._task = None

@@ -11,6 +11,7 @@ list after the other would get no event meanwhile.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -31,13 +32,23 @@ from gateway.requests.exchange import Exchange
 
 # Bytes of bodies queued for one flush, and how many of them one stream may have.
 BURST = 256 * 1024
-_STREAM_TURN = 64 * 1024
+# A frame of this much data fills one TLS record.
+_FULL_FRAME = FRAME_SIZE - HEAD_SIZE
+_STREAM_TURN = 4 * _FULL_FRAME
 # Bytes of watches queued before they are sent: what a stalled connection holds for all of its watches.
 WATCH_BURST = 64 * 1024
 # Bytes of control frames that may wait for a peer that does not read.
 _MAX_CONTROL = 64 * 1024
 # One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
 _WAKE_BYTES = 1024
+
+# What `flush_some` sends in one call: a slice that TLS encrypts at once.
+_SMALL = 8 * 1024
+# Connections that it flushes, and about how many bytes.
+_TURN = 256
+_TURN_BYTES = 2 << 20
+
+Parcel = tuple[Transport, bytes | memoryview]
 
 _pack = HEAD.pack
 
@@ -69,7 +80,6 @@ class Output:
         "_nursery",
         "_patience",
         "_ready",
-        "_registered",
         "_waiting_for_socket",
         "_waking",
         "_watches_turn",
@@ -79,12 +89,14 @@ class Output:
         "moved_at",
         "queue",
         "queued",
+        "registered",
         "transport",
         "waiting",
+        "watches",
         "window",
     )
 
-    def __init__(self, transport: Transport, flusher: Flusher, nursery: trio.Nursery) -> None:
+    def __init__(self, transport: Transport, flusher: Flusher[Output], nursery: trio.Nursery) -> None:
         self.transport = transport
         self.flusher = flusher
         self._nursery = nursery
@@ -94,12 +106,13 @@ class Output:
         self._control = 0  # of these, control frames queued while the socket was full
         self.blocked = False  # the socket takes no more, or the connection is broken
         self.failed = False  # the connection is broken: nothing is sent any more
+        self.watches = 0  # streams that are watches
         self.waiting: dict[Waiter, None] = {}  # watches that wait for the socket or the connection's window
         self._ready: dict[int, Sender] = {}  # streams with something to send and an open window
         self._completing: list[Exchange] = []  # observed responses whose last bytes are in the queue
         self.moved_at = 0.0  # when a full socket took something last
         self._patience = inf  # seconds that the peer may take nothing, before the connection fails
-        self._registered = False  # with the flusher
+        self.registered = False  # with the flusher
         self._waiting_for_socket = False  # a task waits until it is writable
         self._waking = False  # a task wakes watches in turns
         self._watches_turn = False
@@ -167,9 +180,9 @@ class Output:
     def _queue_data(self, stream: Sender, part: memoryview, flags: int) -> None:
         """Queue DATA frames; `flags` are those of the last one."""
         queue, number, size = self.queue, stream.number, len(part)
-        for start in range(0, max(size, 1), FRAME_SIZE):
-            piece = part[start : start + FRAME_SIZE]
-            last = start + FRAME_SIZE >= size
+        for start in range(0, size, _FULL_FRAME):
+            piece = part[start : start + _FULL_FRAME]
+            last = start + _FULL_FRAME >= size
             queue.append(_pack(len(piece) << 8 | DATA, flags if last else 0, number))
             queue.append(piece)
             self.queued += HEAD_SIZE
@@ -180,17 +193,19 @@ class Output:
     # Sending.
 
     def flush_later(self) -> None:
-        if not self._registered:
-            self._registered = True
-            self.flusher.add(self)
+        if not self.registered:
+            self.registered = True
+            self.flusher.add([self])
 
     def flush(self) -> int:
         """Send the queue and a burst of bodies, as far as the socket takes them; return how many bytes were queued."""
-        self._registered = False
+        self.registered = False
         if self.blocked or self.failed:
             return 0
+        transmit = self.transport.transmit
         if self._ready and not self._deferring:
             self._queue_bodies()
+            transmit = self.transport.transmit_burst
         queue = self.queue
         if not queue:
             if self._completing:
@@ -200,7 +215,7 @@ class Output:
         queue.clear()
         self.queued = 0
         try:
-            taken = self.transport.transmit(data)
+            taken = transmit(data)
         except (OSError, trio.ClosedResourceError):
             self.fail()
             return 0
@@ -210,19 +225,23 @@ class Output:
                 self._complete()
             if self._ready and self.window > 0:
                 self.flush_later()
-            return taken
+        else:
+            self.block(data, taken)
+        return len(data)
+
+    def block(self, data: bytes | memoryview, taken: int) -> None:
+        """The transport took only part of some data: keep the rest, and wait for the socket."""
         if taken or not self._waiting_for_socket:
             self.moved_at = trio.current_time()
         rest = memoryview(data)[abs(taken) :]
         if rest:
-            queue.append(rest)
-            self.queued = len(rest)
+            self.queue.insert(0, rest)
+            self.queued += len(rest)
         self._control = min(self._control, self.queued)
         self.blocked = True
         if not self._waiting_for_socket:
             self._waiting_for_socket = True
             self._nursery.start_soon(self._wait_for_socket)
-        return len(data)
 
     def _queue_bodies(self) -> None:
         """Queue bodies of the streams in turn, up to a burst."""
@@ -351,3 +370,41 @@ class Output:
         completing, self._completing = self._completing, []
         for exchange in completing:
             exchange.complete()
+
+
+def send_parcels(outputs: list[Output], parcels: list[Parcel]) -> None:
+    """Send a parcel on each output, in one loop per class of transport."""
+    kinds = {type(output.transport) for output in outputs}
+    if len(kinds) > 1:
+        for kind in kinds:
+            chosen = [index for index, output in enumerate(outputs) if type(output.transport) is kind]
+            send_parcels([outputs[index] for index in chosen], [parcels[index] for index in chosen])
+        return
+    for index, taken in kinds.pop().send_each(parcels):
+        if isinstance(taken, Exception):
+            outputs[index].fail()
+        else:
+            outputs[index].block(parcels[index][1], taken)
+
+
+def flush_some(pending: deque[Output]) -> None:
+    """`flush` some of many, those with little to send together."""
+    chosen: list[Output] = []
+    parcels: list[Parcel] = []
+    size = 0
+    for _ in range(min(len(pending), _TURN)):
+        output = pending.popleft()
+        queue = output.queue
+        if output.queued > _SMALL or output._ready or output._completing or output.blocked or not queue:
+            size += output.flush()
+        else:
+            size += output.queued
+            chosen.append(output)
+            parcels.append((output.transport, b"".join(queue) if len(queue) > 1 else queue[0]))
+            queue.clear()
+            output.queued = output._control = 0
+            output.registered = False
+        if size > _TURN_BYTES:
+            break
+    if parcels:
+        send_parcels(chosen, parcels)

@@ -14,11 +14,11 @@ from typing import Protocol
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from gateway.connections.http2.output import WATCH_BURST, Output
+from gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
 from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
 from gateway.connections.parser import Fault
 from gateway.requests.request import Request
-from gateway.watch.broadcast import Missed
+from gateway.watch.broadcast import Missed, one_by_one
 
 _pack = HEAD.pack
 
@@ -150,30 +150,40 @@ class Stream:
 
     @staticmethod
     def broadcast(streams: Sequence[Stream], data: bytes) -> Missed:
-        """`transmit` to many. Frames are queued per connection and leave with the next flush."""
-        missed: Missed = []
+        """`transmit` to many. Connections with one watch are sent to at once, others with the next flush."""
         size = len(data)
+        if size > FRAME_SIZE:
+            return one_by_one(streams, data)
+        missed: Missed = []
+        outputs: list[Output] = []
+        parcels: list[Parcel] = []
+        written: list[Output] = []
+        number, frame = 0, b""
         word = size << 8  # the length and type 0, DATA
         for stream in streams:
             output = stream.output
-            if (
-                size > FRAME_SIZE
-                or size > stream.window
-                or size > output.window
-                or output.blocked
-                or output.queued > WATCH_BURST
-            ):
+            if size > stream.window or size > output.window or output.blocked or output.queued > WATCH_BURST:
                 _transmit_slowly(stream, data, missed)
                 continue
             stream.window -= size
             output.window -= size
             stream.payload += size
-            queue = output.queue
-            queue.append(_pack(word, 0, stream.number))
-            queue.append(data)
+            if stream.number != number:  # most watches are the first stream of their connection
+                number = stream.number
+                frame = _pack(word, 0, number) + data
+            if output.watches == 1 and not output.queue:
+                outputs.append(output)
+                parcels.append((output.transport, frame))
+                continue
+            output.queue.append(frame)
             output.queued += size
-            if not output._registered:
-                output.flush_later()
+            if not output.registered:
+                output.registered = True
+                written.append(output)
+        if parcels:
+            send_parcels(outputs, parcels)
+        if written:
+            written[0].flusher.add(written)
         return missed
 
     async def flush(self) -> None:
