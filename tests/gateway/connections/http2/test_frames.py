@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from trio.testing import MockClock
 
 from tests.gateway.connections.http2.handlers import Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
@@ -29,6 +30,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance
 
 RESERVED = 2**31
 MAX_FRAME = 16_384
@@ -70,6 +72,14 @@ async def test_undefined_flags_are_ignored() -> None:
         )
         assert (await client.response(1)).body == b"flags"
         await client.take(lambda frame: frame.ack and frame.payload == b"flagged!")
+
+
+@pytest.mark.parametrize("flags", [0x5, 0x25, 0x41])
+async def test_flags_of_other_frames_mean_nothing_on_data(flags: int) -> None:
+    async with served(echo) as host, raw_client(host) as client:
+        stream = await client.request(method="PUT", end=False)
+        await client.send(frame(DATA, client.block(), flags=flags, stream=stream))
+        assert (await client.response(stream)).status == 200
 
 
 async def test_data_frame_of_the_maximum_size_is_accepted() -> None:
@@ -210,6 +220,18 @@ async def test_continuation_without_open_header_block_is_an_error(stream: int) -
         await client.request(method="PUT", end=False)
         await client.send(continuation(stream, b"\x82"))
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
+
+
+@pytest.mark.parametrize(
+    "part", [b"\0", ping()[:8], ping()[:-1]], ids=["a byte", "its head", "all but a byte"]
+)
+async def test_frame_whose_rest_does_not_arrive_times_out(part: bytes, mock_clock: MockClock) -> None:
+    async with served() as host, raw_client(host) as client:
+        await client.send(part)
+        await advance(mock_clock, 31)
+        assert host.statistics.open == 1
+        await advance(mock_clock, 3)
+        await client.closed()
 
 
 async def test_frames_may_arrive_byte_by_byte() -> None:

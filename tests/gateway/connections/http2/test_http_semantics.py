@@ -213,6 +213,18 @@ async def test_endless_header_block_is_cut_off() -> None:
         assert await client.connection_error() is ErrorCode.ENHANCE_YOUR_CALM
 
 
+@pytest.mark.parametrize(
+    ("size", "code"), [(4000, ErrorCode.COMPRESSION_ERROR), (4001, ErrorCode.ENHANCE_YOUR_CALM)]
+)
+async def test_header_block_above_the_limit_is_not_decoded(size: int, code: ErrorCode) -> None:
+    async with served(limits=Limits(head=4000)) as host, raw_client(host) as client:
+        block = b"\x00\x01a\x7f\xff\x7f".ljust(
+            size, b"v"
+        )  # a value longer than the block: it does not decode
+        await client.send(headers(1, block[:3000], done=False), continuation(1, block[3000:]))
+        assert await client.connection_error() is code
+
+
 async def test_endless_empty_continuations_are_cut_off() -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(headers(1, client.block(), done=False))
