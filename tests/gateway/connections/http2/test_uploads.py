@@ -1,0 +1,39 @@
+"""Bodies on several streams of one connection: together they are bounded, one after the other they are not."""
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2.raw_client import ErrorCode, data, raw_client, rst_stream
+from tests.gateway.connections.http_server import served
+
+MIB = 1024 * 1024
+PART = bytes(3 * MIB)
+
+
+async def measure(request: Request) -> Response:
+    return Response(200, b"%d" % len(request.body))
+
+
+async def test_incomplete_bodies_of_a_connection_are_bounded_together() -> None:
+    async with served(measure) as host, raw_client(host) as client:
+        streams = [await client.request(method="PUT", body=PART, end=False) for _ in range(6)]
+        # 16 MiB are the limit: the sixth does not fit, and its client may send it again later.
+        assert (await client.response(streams[5])).status == 429
+        assert await client.reset_of(streams[5]) is ErrorCode.NO_ERROR
+        await client.send(*(data(stream, end=True) for stream in streams[:5]))
+        for stream in streams[:5]:
+            assert (await client.response(stream)).body == b"%d" % len(PART)
+        again = await client.request(method="PUT", body=PART)
+        assert (await client.response(again)).status == 200
+
+
+async def test_complete_and_abandoned_bodies_no_longer_count() -> None:
+    async with served(measure, Limits(body=2 * len(PART))) as host, raw_client(host) as client:
+        for _ in range(6):  # 18 MiB of each kind
+            complete = await client.request(method="PUT", body=PART)
+            assert (await client.response(complete)).status == 200
+            abandoned = await client.request(method="PUT", body=PART, end=False)
+            await client.send(rst_stream(abandoned))
+            malformed = await client.request(
+                method="PUT", fields=[("content-length", str(len(PART) + 1))], body=PART
+            )
+            assert await client.reset_of(malformed) is ErrorCode.PROTOCOL_ERROR
