@@ -50,7 +50,7 @@ class Limits:
     # What a stopping server waits for a silent peer: in a handshake, a request or a response. With the linger after a
     # refusal it is well below 5 s, and a peer on a bad network can still repeat a lost packet.
     drain_seconds: float = 2.0
-    drain_linger_seconds: float = 1.0
+    drain_linger_seconds: float = 0.5
 
     connections: int = field(default_factory=affordable_connections)
     streams: int = 250  # HTTP/2 requests handled at once on one connection

@@ -1,7 +1,7 @@
 """SIGTERM ends a process in good order whatever silent clients it has: each kind of them at once.
 
-tests/gateway/connections/test_silent_clients.py and tests/gateway/watch/test_shutdown.py prove the seconds in virtual
-time; the limit here is what a busy machine needs.
+test_silent_clients.py and test_*shutdown.py in tests/gateway/connections and tests/gateway/watch prove the seconds in
+virtual time; the limit here is what a busy machine needs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 import trio
 
 from tests.gateway.api import ADMIN
+from tests.gateway.connections.http2.raw_client import PREFACE, RawClient, Setting, rst_stream, settings
 from tests.gateway.https import certificates
 from tests.gateway.processes import Server, process
 from tests.ports import reserve_port
@@ -52,7 +53,8 @@ class Clients:
         await sock.connect(("127.0.0.1", self._ports[secure]))
         return await self._stack.enter_async_context(trio.SocketStream(sock))
 
-    async def connect_tls(self) -> trio.abc.Stream:
+    async def connect_tls(self, protocol: str) -> trio.abc.Stream:
+        self._context.set_alpn_protocols([protocol])
         stream = trio.SSLStream(
             await self.connect(secure=True), self._context, server_hostname="localhost", https_compatible=True
         )
@@ -61,10 +63,15 @@ class Clients:
 
     async def http1(self, sent: bytes, *, answered: bool = False) -> None:
         """Send these bytes over a plain connection and over TLS; `answered`: read the head of the response."""
-        for stream in (await self.connect(), await self.connect_tls()):
+        for stream in (await self.connect(), await self.connect_tls("http/1.1")):
             await stream.send_all(sent)
             if answered:
                 assert (await stream.receive_some(4096)).startswith(b"HTTP/1.1 ")
+
+    async def http2(self, *, secure: bool, window: int = 65535) -> RawClient:
+        client = RawClient(await self.connect_tls("h2") if secure else await self.connect())
+        await client.open({Setting.INITIAL_WINDOW_SIZE: window})
+        return client
 
 
 @asynccontextmanager
@@ -94,11 +101,34 @@ async def open_silent_http1(clients: Clients, head: str) -> None:
     await clients.http1(get(LATER.format(head=head), UPGRADE), answered=True)
 
 
+async def open_silent_http2(clients: Clients, head: str) -> None:
+    for secure in (False, True):
+        stream = await clients.connect_tls("h2") if secure else await clients.connect()
+        await stream.send_all(PREFACE + settings())
+        reset = await clients.http2(secure=secure)
+        watch = await request(reset, LATER.format(head=head))
+        await reset.head(watch)
+        await reset.send(rst_stream(watch))
+        for path in (PATH, WATCH, LATER.format(head=head)):
+            for window in (0, 65535):
+                client = await clients.http2(secure=secure, window=window)
+                await client.head(await request(client, path))
+        await request(await clients.http2(secure=secure), PATH)
+        upload = await clients.http2(secure=secure)
+        await request(upload, PATH, method="POST", end=False)
+
+
+async def request(client: RawClient, path: str, *, method: str = "GET", end: bool = True) -> int:
+    token = (("authorization", f"Bearer {ADMIN}"),)
+    return await client.request(path, method=method, fields=token, end=end)
+
+
 async def test_process_with_silent_clients_of_every_kind_ends_in_good_order(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, clients):
         head = (await server.client.get(PATH + "?limit=1")).json()["metadata"]["resourceVersion"]
         await server.client.aclose()
         await open_silent_http1(clients, head)
+        await open_silent_http2(clients, head)
         server.signal(signal.SIGTERM)
         with trio.fail_after(20):
             assert await server.process.wait() == 0
