@@ -71,9 +71,8 @@ async def test_errors_and_media_types_follow_the_dialect(dialect: str) -> None:
 
 
 async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path) -> None:
-    async with process(tmp_path, "--dialect", "kubernetes") as server:
-        server.signal(signal.SIGTERM)
-        assert await server.ended() == 0
+    async with served(tmp_path, dialect="kubernetes"):
+        pass
     async with process(tmp_path) as server:
         assert "(dialect kubernetes)" in server.banner
         listed = (await server.client.get("/api/v1/namespaces")).json()

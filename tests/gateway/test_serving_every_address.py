@@ -32,28 +32,28 @@ def has_ipv6() -> bool:
     return Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
 
 
-@pytest.mark.parametrize("bind", ["0.0.0.0", "::"])
-async def test_clients_reach_the_address_in_the_endpoints_with_tls(tmp_path: Path, bind: str) -> None:
-    if bind == "::" and not has_ipv6():
+async def clients_reach_the_address_in_the_endpoints(
+    server: Server, folder: Path, bind: str, port: int
+) -> None:
+    host, found_port = await endpoint(server)
+    assert (host, found_port) == (reachable_addresses(bind)[0], port)
+    address = address_of(host)
+    assert address is not None and not address.is_unspecified
+    for one in reachable_addresses(bind):
+        assert await version(folder, one, port) == 200
+    addresses = (await server.client.get("/api")).json()["serverAddressByClientCIDRs"]
+    named = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    assert addresses == [{"clientCIDR": "0.0.0.0/0", "serverAddress": named}]
+    if not address.is_loopback:
+        assert f":{port} (from other machines)" in server.banner and host in server.banner
+
+
+async def test_clients_reach_the_address_in_the_endpoints_over_ipv6(tmp_path: Path) -> None:
+    if not has_ipv6():
         pytest.skip("this machine has no IPv6")
     port = reserve_port()
-    async with process(tmp_path, "--bind-address", bind, "--secure-port", str(port)) as server:
-        host, found_port = await endpoint(server)
-        address = address_of(host)
-        assert address is not None and not address.is_unspecified
-        assert found_port == port
-        assert await version(tmp_path, host, port) == 200
-        for other in reachable_addresses(bind):
-            assert await version(tmp_path, other, port) == 200
-        addresses = (await server.client.get("/api")).json()["serverAddressByClientCIDRs"]
-        assert addresses == [
-            {
-                "clientCIDR": "0.0.0.0/0",
-                "serverAddress": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-            }
-        ]
-        if not address.is_loopback:
-            assert f":{port} (from other machines)" in server.banner and host in server.banner
+    async with process(tmp_path, "--bind-address", "::", "--secure-port", str(port)) as server:
+        await clients_reach_the_address_in_the_endpoints(server, tmp_path, "::", port)
 
 
 async def test_moving_to_every_address_renews_the_certificate_and_the_endpoints(tmp_path: Path) -> None:
@@ -66,9 +66,7 @@ async def test_moving_to_every_address_renews_the_certificate_and_the_endpoints(
     authority = (tmp_path / "data" / "pki" / "ca.crt").read_bytes()
     moved = reserve_port()
     async with process(tmp_path, "--bind-address", "0.0.0.0", "--secure-port", str(moved)) as server:
-        host, found_port = await endpoint(server)
-        assert (host, found_port) == (reachable_addresses("0.0.0.0")[0], moved)
-        assert await version(tmp_path, host, moved) == 200
+        await clients_reach_the_address_in_the_endpoints(server, tmp_path, "0.0.0.0", moved)
     assert (tmp_path / "data" / "pki" / "ca.crt").read_bytes() == authority
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import socket
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from gateway.extensions import NO_EXTENSIONS
 from gateway.store import open_store
 from journal.errors import WrongDialect
 from journal.log import Journal
-from tests.gateway.api import settings
+from tests.gateway.api import config_map, served, settings
 from tests.gateway.processes import process, refused
 
 # Hypercorn leaves a socket that it cannot bind to the garbage collector; the process of a failed start ends anyway.
@@ -68,12 +67,8 @@ def test_empty_folder_stays_and_stays_empty(tmp_path: Path, capsys: pytest.Captu
 
 
 async def test_folder_with_data_keeps_it(tmp_path: Path) -> None:
-    async with process(tmp_path) as server:
-        body = {"metadata": {"name": "kept"}}
-        made = await server.client.post("/api/v1/namespaces/default/configmaps", json=body)
-        assert made.status_code == 201
-        server.signal(signal.SIGTERM)
-        assert await server.ended() == 0
+    async with served(tmp_path) as api:
+        await api.create("configmaps", config_map("kept"))
     (tmp_path / "data" / "notes").write_text("mine")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -81,9 +76,8 @@ async def test_folder_with_data_keeps_it(tmp_path: Path) -> None:
         code, error = await refused(tmp_path, "--insecure-port", str(taken.getsockname()[1]))
     assert (code, "is in use" in error) == (1, True), error
     assert {path.name for path in (tmp_path / "data").iterdir()} == {"journal", "notes"}
-    async with process(tmp_path) as server:
-        found = await server.client.get("/api/v1/namespaces/default/configmaps/kept")
-        assert found.status_code == 200
+    async with served(tmp_path) as api:
+        await api.get("configmaps", "kept")
 
 
 async def test_folder_of_a_running_server_is_left_to_it(tmp_path: Path) -> None:
