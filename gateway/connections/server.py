@@ -16,7 +16,7 @@ import trio
 from trio.lowlevel import wait_readable
 
 from gateway.connections.http1 import Http1Connection
-from gateway.connections.http2.connection import Http2
+from gateway.connections.http2.server import Http2
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log

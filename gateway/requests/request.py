@@ -54,7 +54,11 @@ class Finished:
 
 
 class Stream(Protocol):
-    """A response body without a known end; the connection's task runs it, directly on the connection."""
+    """A response body without a known end, sent directly on the connection.
+
+    A connection that has its own task runs it with `run`. One that carries many streams calls `start`, which returns
+    None when others send from then on: the stream needs no task until it `should_end`.
+    """
 
     @property
     def binary(self) -> bool:
@@ -62,6 +66,18 @@ class Stream(Protocol):
 
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
         """Send until the end of the stream. OSError: the client disconnected."""
+
+    async def start(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished | None:
+        """Send the beginning. OSError: the client disconnected."""
+
+    def should_end(self) -> bool:
+        """Whether a started stream has to `end` now; ask after every interruption of the connection."""
+
+    async def end(self) -> Finished:
+        """Send the end of a started stream. OSError: the client disconnected."""
+
+    def leave(self) -> None:
+        """The client has disconnected: send nothing more."""
 
 
 @dataclass(slots=True)

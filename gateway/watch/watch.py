@@ -1,7 +1,8 @@
 """One watch from its first event to its last: the existing objects if requested, the events since, then the sweep.
 
-`WatchOpener` creates it; the task of the connection runs it, whatever the protocol. It ends when its timeout passes,
-the client disconnects, the server stops, or its cursor leaves the watch history (410 as an ERROR event); never in the
+`WatchOpener` creates it. Over HTTP/1.1 the task of the connection runs it; over HTTP/2 a task starts it and another
+ends it, because a watch that only waits for events needs none. It ends when its timeout passes, the client
+disconnects, the server stops, or its cursor leaves the watch history (410 as an ERROR event); never in the
 middle of an event.
 """
 
@@ -34,43 +35,82 @@ class GroupFailed(Exception):
 
 
 class Watch:
+    __slots__ = ("_early", "_ends_at", "_framing", "_group", "_hub", "_interest", "_member", "_start")
+
+    _member: Member
+    _framing: Framing
+
     def __init__(self, hub: Hub, interest: Interest, start: int | InitialEvents, ends_at: float) -> None:
         self._hub = hub
         self._interest = interest
         self._start: int | InitialEvents = start  # a version, or all existing objects first
         self._ends_at = ends_at
         self._early = b""
+        self._group: Group | None = None  # once it has joined the sweep
 
     @property
     def binary(self) -> bool:
         return self._interest.binary
 
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
-        member = Member(
+        finished = await self.start(connection, framing)
+        if finished is not None:
+            return finished
+        try:
+            await self._listen_until(self._member, lambda: False)
+        except BaseException:
+            self.leave()
+            raise
+        return await self.end()
+
+    async def start(self, connection: Pipe, framing: Framing) -> Finished | None:
+        """Send what precedes the sweep and join it; None: from then on the group sends."""
+        member = self._member = Member(
             connection, self._ends_at, self._hub, first_pending=self._interest.encode_first is not None
         )
+        self._framing = framing
         self._hub.enter(member, self._interest)
         try:
-            reason = await self._serve(member, framing)
-        finally:
-            self._hub.leave(self._interest, framing, member)
-        return Finished(reason, self._early)
-
-    async def _serve(self, member: Member, framing: Framing) -> EndReason:
-        try:
             await self._begin(member, framing)
-            group = self._hub.join(self._interest, framing, member)
-            await self._listen_until(member, lambda: False)
-            await self._finish(member, framing, group)
-        except WatchEnded:
-            pass
-        except (Expired, TooOld):
-            await send_all(member, framing(self._too_old(member)))
-            return EndReason.TOO_OLD
-        except GroupFailed:
+            self._group = self._hub.join(self._interest, framing, member)
+            return None
+        except (WatchEnded, Expired, TooOld) as ending:
+            return await self._conclude(ending)
+        finally:
+            if self._group is None:
+                self.leave()
+
+    def should_end(self) -> bool:
+        return self._member.should_end()
+
+    async def end(self) -> Finished:
+        try:
+            await self._finish(self._member, self._framing)
+        except (TooOld, GroupFailed) as ending:
+            return await self._conclude(ending)
+        else:
+            return self._finished(None)
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        self._hub.leave(self._interest, self._framing, self._member)
+
+    async def _conclude(self, ending: Exception) -> Finished:
+        """End the stream with the event that says why it cannot go on."""
+        member, framing = self._member, self._framing
+        if isinstance(ending, WatchEnded):
+            return self._finished(None)
+        if isinstance(ending, GroupFailed):
             await send_all(member, framing(self._error(plain_failure(500, GROUP_FAILED))))
-            return EndReason.FAILED
-        return EndReason.STOPPING if self._hub.closing else EndReason.TIME_UP
+            return self._finished(EndReason.FAILED)
+        await send_all(member, framing(self._too_old(member)))
+        return self._finished(EndReason.TOO_OLD)
+
+    def _finished(self, reason: EndReason | None) -> Finished:
+        if reason is None:
+            reason = EndReason.STOPPING if self._hub.closing else EndReason.TIME_UP
+        return Finished(reason, self._early)
 
     async def _listen_until(self, member: Member, enough: Callable[[], bool]) -> None:
         """Read from the client, to notice when it disconnects, until the watch should end or `enough()`."""
@@ -134,8 +174,10 @@ class Watch:
 
     # End.
 
-    async def _finish(self, member: Member, framing: Framing, group: Group) -> None:
+    async def _finish(self, member: Member, framing: Framing) -> None:
         """Complete the current event, then send a last bookmark if the client asked for bookmarks."""
+        group = self._group
+        assert group is not None
         if member in group.lagging:
             await self._finish_catching_up(member, group)
         reached = group.reached(member)

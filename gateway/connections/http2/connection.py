@@ -10,65 +10,41 @@ A stopping server sends GOAWAY, completes the requests up to its last stream, an
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
-from functools import partial
 from math import inf
-from types import coroutine
-from typing import Any
 
 import trio
 
 from gateway.connections.heads import has_body
-from gateway.connections.http2.flusher import Flusher
-from gateway.connections.http2.output import Output, flush_some
+from gateway.connections.http2.heads.response_heads import ResponseHeads
+from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import (
     CANCEL,
-    DATA,
-    END_STREAM,
-    INTERNAL_ERROR,
     NO_ERROR,
     ConnectionFault,
-    frame,
     goaway,
     header_frames,
 )
 from gateway.connections.http2.receiver import Receiver
-from gateway.connections.http2.response_heads import ResponseHeads
+from gateway.connections.http2.steps import Steps, ready, resume
 from gateway.connections.http2.stream import Stream
+from gateway.connections.http2.watches import Watches, cut_off
 from gateway.connections.parser import Fault
-from gateway.connections.server_state import ServerState, log
+from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Exchange
 from gateway.requests.observer import add_audit_id, observe
-from gateway.requests.request import EndReason, Peer, Response
-from gateway.watch.framing import as_it_is
+from gateway.requests.request import Peer, Response
 
 # Requests that the reading task handles between two checkpoints.
 _TURN = 32
 _READS = ("GET", "HEAD")
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 
-Steps = Coroutine[Any, Any, Response]
-
-
-class Http2:
-    """What all HTTP/2 connections of a server share."""
-
-    __slots__ = ("flusher", "heads", "server")
-
-    def __init__(self, server: ServerState) -> None:
-        self.server = server
-        self.heads = ResponseHeads(lambda: server.now)
-        self.flusher = Flusher(flush_some)
-
-    async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:
-        """Serve one connection; `ahead` was received already."""
-        await Http2Connection(self, transport, peer).run(ahead)
-
 
 class Http2Connection:
     __slots__ = (
         "_deadline",
+        "_flushes",
+        "_heads",
         "_leaving",
         "_nursery",
         "_overdue",
@@ -78,14 +54,17 @@ class Http2Connection:
         "_receiver",
         "_running",
         "_server",
-        "_shared",
         "_transport",
+        "_watches",
         "output",
     )
 
-    def __init__(self, shared: Http2, transport: Transport, peer: Peer) -> None:
-        self._shared = shared
-        self._server = shared.server
+    def __init__(
+        self, server: ServerState, heads: ResponseHeads, flushes: FlushQueue, transport: Transport, peer: Peer
+    ) -> None:
+        self._server = server
+        self._heads = heads
+        self._flushes = flushes
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
@@ -101,8 +80,9 @@ class Http2Connection:
         transport.deadlines = self._deadlines
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self.output = Output(transport, self._shared.flusher, nursery)
+            self.output = Output(transport, self._flushes, nursery)
             self._receiver = Receiver(self, self._server, self._peer, self.output)
+            self._watches = Watches(self.output, self._receiver, self._heads, nursery, self._wake_when_left)
             self._receiver.open()
             try:
                 await self._read(ahead)
@@ -176,7 +156,7 @@ class Http2Connection:
                 receiver.streams[stream.number] = stream
                 self._running += 1
                 output.flush()
-                return stream, _resume(steps, trap)
+                return stream, resume(steps, trap)
             if response.stream is not None and request.method != "HEAD":
                 receiver.streams[stream.number] = stream
                 self._running += 1
@@ -221,7 +201,7 @@ class Http2Connection:
             stream.scope = scope
             if stream.closed:
                 scope.cancel()  # reset before the task began
-            steps = self._server.handle(request) if response is None else _ready(response)
+            steps = self._server.handle(request) if response is None else ready(response)
             await self._complete(stream, steps)
 
     async def _complete(self, stream: Stream, steps: Steps) -> None:
@@ -234,9 +214,8 @@ class Http2Connection:
             except Exception as error:
                 response = self._server.failure(request, error)
             if response.stream is not None and request.method != "HEAD" and not stream.closed:
-                exchange = request.exchange
-                del request
-                await self._watch(stream, response, exchange)
+                stream.request = None
+                await self._watches.start(stream, response, request.exchange)
             else:
                 self._respond(stream, response)
                 if self._running == 1:
@@ -245,52 +224,10 @@ class Http2Connection:
                     self.output.flush_later()
         finally:
             self._running -= 1
+            stream.scope = None
             if stream.request is not None and not stream.responding:
-                _cut_off(stream.request.exchange)
+                cut_off(stream.request.exchange)
             self._wake_when_left()
-
-    async def _watch(self, stream: Stream, response: Response, exchange: Exchange | None) -> None:
-        """Send a response of unknown length."""
-        output, receiver = self.output, self._receiver
-        assert response.stream is not None
-        if exchange is not None:
-            add_audit_id(response, exchange)
-        head = receiver.size_update + self._shared.heads.block(response, None)
-        output.control(header_frames(head, stream.number, end=False))
-        output.flush_later()
-        stream.request = None
-        stream.watching = True
-        output.watches += 1
-        self._transport.streaming = True
-        if exchange is not None:
-            exchange.start(response.status, stream)
-        try:
-            finished = await response.stream.run(stream, as_it_is)
-            if stream.closed or output.failed:
-                return
-            if exchange is not None:
-                if finished.reason is EndReason.FAILED:
-                    exchange.panic()
-                output.complete_when_sent(exchange)
-                exchange = None
-            output.control(frame(DATA, END_STREAM, stream.number))
-            receiver.forget(stream)
-            output.flush_later()
-        except OSError:
-            if not stream.closed:
-                receiver.end_stream(stream, CANCEL)
-                output.flush_later()
-        except Exception as error:
-            log.exception("a watch failed")
-            if exchange is not None:
-                exchange.panic(error)
-            if not stream.closed:
-                receiver.end_stream(stream, INTERNAL_ERROR)
-                output.flush_later()
-        finally:
-            output.watches -= 1
-            self._transport.streaming = output.watches > 0
-            _cut_off(exchange)
 
     # Responses.
 
@@ -307,7 +244,7 @@ class Http2Connection:
         if exchange is not None:
             add_audit_id(response, exchange)
             exchange.respond(response.status, len(body))
-        block = self._shared.heads.block(response, length)
+        block = self._heads.block(response, length)
         if self._receiver.size_update:
             block = self._receiver.size_update + block
         head = header_frames(block, stream.number, end=not body)
@@ -339,9 +276,13 @@ class Http2Connection:
         request = stream.request
         if request is not None:
             if request.exchange is None and self._server.observer is not None:
-                _cut_off(observe(self._server.observer, request))
+                cut_off(observe(self._server.observer, request))
             elif stream.responding:
-                _cut_off(request.exchange)
+                cut_off(request.exchange)
+        self._wake_when_left()
+
+    def watch_interrupted(self, stream: Stream) -> None:
+        self._watches.interrupted(stream)
         self._wake_when_left()
 
     def refuses_streams(self) -> bool:
@@ -400,7 +341,7 @@ class Http2Connection:
                 self._deadline = min(self._deadline, stream.deadline)
 
     def _expire_stream(self, stream: Stream, now: float) -> None:
-        if stream.watching:
+        if stream.watch is not None:
             stream.interrupt()  # at every tick from its deadline on
         elif stream.parts is not None:
             due = self._server.limits.transfer_deadline(stream.began, stream.received)
@@ -429,7 +370,7 @@ class Http2Connection:
         self.output.flush()
         due = trio.current_time() + self._server.limits.drain_seconds
         for stream in self._receiver.streams.values():
-            if not stream.watching and stream.deadline > due and (stream.parts is not None or stream.body):
+            if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
                 stream.deadline = due
 
     def _wake_when_left(self) -> None:
@@ -450,28 +391,3 @@ class Http2Connection:
     def _drop_streams(self) -> None:
         for stream in list(self._receiver.streams.values()):
             self._receiver.drop(stream)
-
-
-@coroutine
-def _resume(steps: Steps, trap: Any) -> Generator[Any, Any, Response]:
-    """Go on with a coroutine that was run up to its first trap, which this task has to yield to trio."""
-    while True:
-        try:
-            value = yield trap
-        except BaseException as error:
-            advance = partial(steps.throw, error)
-        else:
-            advance = partial(steps.send, value)
-        try:
-            trap = advance()
-        except StopIteration as result:
-            return result.value  # type: ignore[no-any-return]
-
-
-async def _ready(response: Response) -> Response:
-    return response
-
-
-def _cut_off(exchange: Exchange | None) -> None:
-    if exchange is not None:
-        exchange.cut_off()

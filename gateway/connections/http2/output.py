@@ -11,14 +11,12 @@ list after the other would get no event meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice
 from math import inf
 from typing import Protocol
 
 import trio
 
-from gateway.connections.http2.flusher import Flusher
 from gateway.connections.http2.protocol import (
     DATA,
     DEFAULT_WINDOW,
@@ -42,14 +40,6 @@ _MAX_CONTROL = 64 * 1024
 # One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
 _WAKE_BYTES = 1024
 
-# What `flush_some` sends in one call: a slice that TLS encrypts at once.
-_SMALL = 8 * 1024
-# Connections that it flushes, and about how many bytes.
-_TURN = 256
-_TURN_BYTES = 2 << 20
-
-Parcel = tuple[Transport, bytes | memoryview]
-
 _pack = HEAD.pack
 
 
@@ -70,6 +60,11 @@ class Sender(Protocol):
 
 class Waiter(Protocol):
     def wake(self) -> None: ...
+
+
+class FlushQueue(Protocol):
+    def add(self, outputs: list[Output]) -> None:
+        """Flush these soon."""
 
 
 class Output:
@@ -96,7 +91,7 @@ class Output:
         "window",
     )
 
-    def __init__(self, transport: Transport, flusher: Flusher[Output], nursery: trio.Nursery) -> None:
+    def __init__(self, transport: Transport, flusher: FlushQueue, nursery: trio.Nursery) -> None:
         self.transport = transport
         self.flusher = flusher
         self._nursery = nursery
@@ -370,41 +365,3 @@ class Output:
         completing, self._completing = self._completing, []
         for exchange in completing:
             exchange.complete()
-
-
-def send_parcels(outputs: list[Output], parcels: list[Parcel]) -> None:
-    """Send a parcel on each output, in one loop per class of transport."""
-    kinds = {type(output.transport) for output in outputs}
-    if len(kinds) > 1:
-        for kind in kinds:
-            chosen = [index for index, output in enumerate(outputs) if type(output.transport) is kind]
-            send_parcels([outputs[index] for index in chosen], [parcels[index] for index in chosen])
-        return
-    for index, taken in kinds.pop().send_each(parcels):
-        if isinstance(taken, Exception):
-            outputs[index].fail()
-        else:
-            outputs[index].block(parcels[index][1], taken)
-
-
-def flush_some(pending: deque[Output]) -> None:
-    """`flush` some of many, those with little to send together."""
-    chosen: list[Output] = []
-    parcels: list[Parcel] = []
-    size = 0
-    for _ in range(min(len(pending), _TURN)):
-        output = pending.popleft()
-        queue = output.queue
-        if output.queued > _SMALL or output._ready or output._completing or output.blocked or not queue:
-            size += output.flush()
-        else:
-            size += output.queued
-            chosen.append(output)
-            parcels.append((output.transport, b"".join(queue) if len(queue) > 1 else queue[0]))
-            queue.clear()
-            output.queued = output._control = 0
-            output.registered = False
-        if size > _TURN_BYTES:
-            break
-    if parcels:
-        send_parcels(chosen, parcels)

@@ -12,7 +12,8 @@ from typing import Protocol
 from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from gateway.connections.http2.budget import EARLY_RESET, FRAME, NO_REQUEST, STREAMS_PER_FRAME, Budget
 from gateway.connections.http2.frame_reader import FrameReader
-from gateway.connections.http2.hpack import CompressionError
+from gateway.connections.http2.heads.hpack import CompressionError
+from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import (
     ACK,
@@ -46,7 +47,6 @@ from gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
-from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.http2.stream import Stream, StreamOwner
 from gateway.connections.parser import Fault
 from gateway.connections.server_state import ServerState

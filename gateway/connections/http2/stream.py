@@ -14,10 +14,13 @@ from typing import Protocol
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
+from gateway.connections.http2.flusher import Parcel, send_parcels
+from gateway.connections.http2.output import WATCH_BURST, Output
 from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
 from gateway.connections.parser import Fault
+from gateway.requests.exchange import Exchange
 from gateway.requests.request import Request
+from gateway.requests.request import Stream as Watch
 from gateway.watch.broadcast import Missed, one_by_one
 
 _pack = HEAD.pack
@@ -33,6 +36,9 @@ class StreamOwner(Protocol):
 
     def body_queued(self, stream: Stream) -> None:
         """The response of a stream has been queued whole."""
+
+    def watch_interrupted(self, stream: Stream) -> None:
+        """A watch that has no task has ended, or has to look whether it should end."""
 
     def transfer_deadline(self) -> float:
         """Return when a response that the peer does not take now is too slow."""
@@ -50,6 +56,7 @@ class Stream:
         "began",
         "body",
         "closed",
+        "exchange",
         "expected",
         "fault",
         "head",
@@ -64,7 +71,8 @@ class Stream:
         "request_ended",
         "responding",
         "scope",
-        "watching",
+        "sweeping",
+        "watch",
         "window",
     )
 
@@ -89,7 +97,9 @@ class Stream:
         self.head = b""
         self.body: memoryview | None = None
         self.closed = False  # reset, or the connection has ended
-        self.watching = False
+        self.watch: Watch | None = None
+        self.sweeping = False  # the watch has started and has no task: its group sends
+        self.exchange: Exchange | None = None  # of an observed watch
         self.payload = 0  # bytes of a watch that the connection took
         self._deadline = inf
         self._receiver: Task | None = None  # waits for an interruption or the end of the stream
@@ -120,7 +130,7 @@ class Stream:
         self.parts = None
         self.output.forget(self.number)
         self.output.waiting.pop(self, None)
-        if self.watching:
+        if self.watch is not None:
             self.interrupt()
         elif self.scope is not None:
             self.scope.cancel()
@@ -212,6 +222,8 @@ class Stream:
         raise trio.ClosedResourceError
 
     def interrupt(self) -> None:
+        if self.sweeping:
+            self._connection.watch_interrupted(self)
         if self._receiver is not None:
             reschedule(self._receiver)
             self._receiver = None

@@ -10,8 +10,8 @@ from hpack.huffman_table import decode_huffman
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.connections.http2 import huffman
-from gateway.connections.http2.hpack import TABLE_SIZE, CompressionError, Decoder
+from gateway.connections.http2.heads import huffman
+from gateway.connections.http2.heads.hpack import TABLE_SIZE, CompressionError, Decoder
 from tests.examples import examples
 
 KIB = 1024

@@ -3,8 +3,8 @@
 import hpack
 import pytest
 
-from gateway.connections.http2.hpack import CompressionError
-from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
+from gateway.connections.http2.heads.hpack import CompressionError
+from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.limits import Limits
 from gateway.connections.parser import Fault
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from hpack.table import HeaderTable
 
-from gateway.connections.http2 import huffman
-from gateway.connections.http2.fields import Field, checked
+from gateway.connections.http2.heads import huffman
+from gateway.connections.http2.heads.fields import Field, checked
 
 TABLE_SIZE = 4096  # SETTINGS_HEADER_TABLE_SIZE: its default
 

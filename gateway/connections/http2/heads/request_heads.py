@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gateway.connections.http2.fields import Field
-from gateway.connections.http2.hpack import Decoder
+from gateway.connections.http2.heads.fields import Field
+from gateway.connections.http2.heads.hpack import Decoder
 from gateway.connections.limits import Limits
 from gateway.connections.parser import Fault
 
