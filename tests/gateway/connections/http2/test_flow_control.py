@@ -97,6 +97,14 @@ async def test_window_of_the_connection_is_shared() -> None:
         assert await received(client, two) == (80_000 - DEFAULT, True)
 
 
+async def test_small_responses_wait_for_the_window_of_the_connection() -> None:
+    async with served(body_of(10_000)) as host, raw_client(host) as client:
+        streams = [await client.request() for _ in range(8)]
+        assert sum([(await received(client, stream))[0] for stream in streams]) == DEFAULT
+        await client.send(window_update(0, 80_000 - DEFAULT))
+        assert sum([(await received(client, stream))[0] for stream in streams]) == 80_000 - DEFAULT
+
+
 async def test_both_windows_must_permit() -> None:
     async with served(body_of(70_000)) as host, raw_client(host) as client:
         stream = await client.request()
