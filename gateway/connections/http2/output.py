@@ -192,13 +192,13 @@ class Output:
             self.registered = True
             self.flusher.add([self])
 
-    def flush(self) -> int:
+    def flush(self, *, bodies: bool = True) -> int:
         """Send the queue and a burst of bodies, as far as the socket takes them; return how many bytes were queued."""
         self.registered = False
         if self.blocked or self.failed:
             return 0
         transmit = self.transport.transmit
-        if self._ready and not self._deferring:
+        if self._ready and bodies and not self._deferring:
             self._queue_bodies()
             transmit = self.transport.transmit_burst
         queue = self.queue
@@ -296,8 +296,7 @@ class Output:
                     self.fail()
                 elif not transport.has_unsent:
                     self.blocked = False
-                    self._take_turns()
-                    self.flush()
+                    self._flush_in_turn()
         except (OSError, trio.ClosedResourceError):
             self.fail()
         self._waiting_for_socket = False
@@ -329,6 +328,14 @@ class Output:
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()  # by now they have taken what they need
         self._waking = False
+
+    def _flush_in_turn(self) -> None:
+        """The socket takes more. Unless watches wait, bodies fill up the queue again before it is sent whole."""
+        if self.waiting:
+            self.flush(bodies=False)
+        if not self.blocked:
+            self._take_turns()
+            self.flush()
 
     def _take_turns(self) -> None:
         """Decide who is first to use what the socket or the window takes: the bodies, or the watches that wait."""
