@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
@@ -24,6 +25,15 @@ async def advance(clock: MockClock, seconds: float) -> None:
     await until_idle()
     clock.jump(seconds)
     await until_idle()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds; fails when everything is idle and it still does not."""
+    for _ in range(100):
+        if holds():
+            return
+        await until_idle()
+    assert holds(), "it never held"
 
 
 class Stoppable(Protocol):

@@ -5,9 +5,11 @@ The library that it stands on raises if the server exceeds a window.
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import h2.config
 import h2.connection
@@ -19,6 +21,8 @@ import trio
 from tests.gateway.api import ADMIN, Api
 from tests.gateway.goaway import GoAwayFilter
 from tests.gateway.watch.watch_stream import FramingError, Watch, with_query
+
+T = TypeVar("T", bound="StreamWatch")
 
 DEFAULT_WINDOW = 65_535
 WIDE = 1 << 30
@@ -47,6 +51,16 @@ class StreamWatch(Watch):
         self.finish(broken=FramingError(f"cut: {self._buffer[-200:]!r}") if self._buffer else broken)
 
 
+class StreamBody(StreamWatch):
+    """A response that is no watch."""
+
+    body = b""
+
+    def feed(self, data: bytes) -> None:
+        self.received += len(data)
+        self.body += data
+
+
 class Connection:
     """`window` is what each stream may send at first, `shared` what all of them together may.
 
@@ -63,7 +77,6 @@ class Connection:
         values = {codes.INITIAL_WINDOW_SIZE: window, codes.ENABLE_PUSH: 0}
         self.h2.local_settings = h2.settings.Settings(client=True, initial_values=values)
         self._shared = shared
-        self.reads = 0  # calls of the system that returned data
         self._watches: dict[int, StreamWatch] = {}
         self._goaway = GoAwayFilter()
         self._sending = trio.Lock()
@@ -81,8 +94,11 @@ class Connection:
             if data := self.h2.data_to_send():
                 await self._stream.send_all(data)
 
-    async def watch(self, path: str, *, reading: bool = True, **query: Any) -> StreamWatch:
-        watch = await self.request(with_query(path, watch=1, **query), reading=reading)
+    async def watch(
+        self, path: str, *, reading: bool = True, headers: dict[str, str] | None = None, **query: Any
+    ) -> StreamWatch:
+        target = with_query(path, watch=1, **query)
+        watch: StreamWatch = await self.request(target, reading=reading, headers=headers)
         while not watch.status:
             await trio.lowlevel.checkpoint()
         return watch
@@ -94,9 +110,10 @@ class Connection:
         reading: bool = True,
         token: str | None = ADMIN,
         headers: dict[str, str] | None = None,
-    ) -> StreamWatch:
+        kind: type[T] = StreamWatch,  # type: ignore[assignment]
+    ) -> T:
         number = self.h2.get_next_available_stream_id()
-        watch = self._watches[number] = StreamWatch(number, reading=reading)
+        watch = self._watches[number] = kind(number, reading=reading)
         sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         pseudo = [
             (b":method", b"GET"),
@@ -129,19 +146,28 @@ class Connection:
         self.h2.reset_stream(watch.number)
         await self.flush()
 
+    def reset_on_close(self) -> None:
+        assert isinstance(self._stream, trio.SocketStream)
+        self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     async def read(self) -> None:
         try:
-            while data := await self._stream.receive_some(65536):
-                self.reads += 1
-                for event in self.h2.receive_data(self._goaway.without_goaway(bytes(data))):
-                    self._handle(event)
-                await self.flush()
+            while await self.read_once(65536):
+                pass
             broken: Exception = FramingError("the connection ended first")
         except (trio.BrokenResourceError, trio.ClosedResourceError, h2.exceptions.ProtocolError) as error:
             broken = error
         for watch in self._watches.values():
             if not watch.over:
                 watch.close(broken)
+
+    async def read_once(self, size: int) -> bool:
+        """Read up to so many bytes; False at the end."""
+        data = await self._stream.receive_some(size)
+        for event in self.h2.receive_data(self._goaway.without_goaway(bytes(data))):
+            self._handle(event)
+        await self.flush()
+        return bool(data)
 
     def _handle(self, event: h2.events.Event) -> None:
         watch = self._watches.get(getattr(event, "stream_id", 0) or 0)
@@ -167,14 +193,20 @@ class Connection:
 
 @asynccontextmanager
 async def connection(
-    api: Api, *, window: int = DEFAULT_WINDOW, shared: int | None = None
+    api: Api, *, window: int = DEFAULT_WINDOW, shared: int | None = None, reading: bool = True
 ) -> AsyncIterator[Connection]:
+    """Connect; unless `reading`, a test reads itself, from a small buffer."""
     assert api.addresses.insecure is not None
-    stream = await trio.open_tcp_stream(*api.addresses.insecure)
+    sock = trio.socket.socket()
+    if not reading:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await sock.connect(api.addresses.insecure)
+    stream = trio.SocketStream(sock)
     async with trio.open_nursery() as nursery:
         opened = Connection(stream, window=window, shared=shared)
         await opened.open()
-        nursery.start_soon(opened.read)
+        if reading:
+            nursery.start_soon(opened.read)
         try:
             yield opened
         finally:

@@ -20,19 +20,26 @@ from tests.gateway.watch.watching import (
 BIG = "x" * 100_000
 
 
+@pytest.fixture
+def no_recent_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
+    monkeypatch.setattr(changes, "KEPT_EVENTS", 1)
+
+
+@pytest.mark.usefixtures("no_recent_frames")
 @stalling_transports
 async def test_lagging_watch_beyond_the_history_gets_410(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
             await until_idle()
-            for number in range(120):
+            for number in range(30):
                 await api.create("configmaps", config_map(f"c-{number:03}", big=BIG))
             api.clock.advance(301)
             newest = int((await api.create("configmaps", config_map("late")))["metadata"]["resourceVersion"])
             watch.resume()  # type: ignore[attr-defined]
             *events, error = await watch.end()
-            assert 0 < len(events) < 120
+            assert 0 < len(events) < 30
             assert [type_and_name(event) for event in events] == [
                 ("ADDED", f"c-{number:03}") for number in range(len(events))
             ]
@@ -61,12 +68,6 @@ async def test_watch_that_keeps_up_never_expires(transport: str, mock_clock: Moc
             assert not watch.over
 
 
-@pytest.fixture
-def no_recent_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 1)
-
-
 @pytest.mark.usefixtures("no_recent_frames")
 async def test_watch_that_lags_after_a_long_idle_time_does_not_expire() -> None:
     """Its last event is older than the history, but no change followed it: it lags by moments only."""
@@ -83,11 +84,12 @@ async def test_watch_that_lags_after_a_long_idle_time_does_not_expire() -> None:
             assert await watch.types_and_names(60) == [("ADDED", f"c-{number:02}") for number in range(60)]
 
 
-async def test_initial_events_that_outlast_the_history_get_410() -> None:
+@pytest.mark.parametrize("transport", ["plain", "h2-window"])
+async def test_initial_events_that_outlast_the_history_get_410(transport: str) -> None:
     async with served() as api:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big=BIG))
-        async with watching(api, api.path("configmaps"), stalled=True) as watch:
+        async with watching(api, api.path("configmaps"), transport, stalled=True) as watch:
             await until_idle()
             api.clock.advance(400)
             await api.create("configmaps", config_map("late"))

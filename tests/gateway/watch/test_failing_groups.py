@@ -47,18 +47,19 @@ async def test_failed_sweep_ends_its_watches_with_an_error(
                 assert await again.types_and_names(2) == [("ADDED", "a"), ("ADDED", "b")]
 
 
-async def test_failed_catch_up_ends_only_its_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("transport", ["plain", "h2-window"])
+async def test_failed_catch_up_ends_only_its_watch(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with (
-            watching(api, path, labelSelector="app", stalled=True, resourceVersion=at) as lagging,
+            watching(api, path, transport, labelSelector="app", stalled=True, resourceVersion=at) as lagging,
             watching(api, path, labelSelector="app", resourceVersion=at) as healthy,
         ):
-            for number in range(80):
+            for number in range(30):
                 body = labelled(f"c-{number:02}", app="x")
                 await api.create("configmaps", {**body, "data": {"big": "x" * 100_000}})
-            await healthy.take(80)
+            await healthy.take(30)
             with monkeypatch.context() as patch:
                 patch.setattr(Selection, "select", fails_for_selections)
                 lagging.resume()  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
     ports,
+    stalling_plain_transports,
     transports,
     type_and_name,
     versions,
@@ -121,12 +122,13 @@ async def test_commits_in_a_thread_are_neither_lost_nor_repeated(monkeypatch: py
                 assert folded(watch) == expected
 
 
-async def test_client_that_stalls_during_initial_events_gets_all_of_them() -> None:
+@stalling_plain_transports
+async def test_client_that_stalls_during_initial_events_gets_all_of_them(transport: str) -> None:
     big = "x" * 20_000
     async with served() as api:
         for number in range(60):
             await api.create("configmaps", config_map(f"m-{number:02}", big=big))
-        async with watching(api, api.path("configmaps"), stalled=True) as watch:
+        async with watching(api, api.path("configmaps"), transport, stalled=True) as watch:
             await until_idle()
             await api.replace("configmaps", config_map("m-00", big="gone"))
             await api.delete("configmaps", "m-59")

@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import watching
+from tests.gateway.watch.watching import stalling_plain_transports, watching
 
 
 async def measured(api: Api, kind: str = "configmaps") -> dict[str, float]:
@@ -47,23 +47,24 @@ async def test_metrics_count_groups_and_deliveries() -> None:
         assert (now["watch_groups"], now["watchers_sweeping"], now["watch_deliveries_total"]) == (0, 0, 5)
 
 
-async def test_metrics_count_lagging_watches() -> None:
+@stalling_plain_transports
+async def test_metrics_count_lagging_watches(transport: str) -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
-        async with watching(api, path, stalled=True, resourceVersion=at) as watch:
+        async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
             await until_idle()
-            for number in range(60):
+            for number in range(25):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             now = await measured(api)
             assert (now["watchers_sweeping"], now["watchers_lagging"]) == (0, 1)
             assert now["watch_lagged_total"] >= 1
-            assert now["watch_deliveries_total"] < 60
+            assert now["watch_deliveries_total"] < 25
             watch.resume()  # type: ignore[attr-defined]
-            await watch.take(60)
+            await watch.take(25)
             await until_idle()
             now = await measured(api)
             assert (now["watchers_sweeping"], now["watchers_lagging"]) == (1, 0)
-            assert now["watch_deliveries_total"] == 60
+            assert now["watch_deliveries_total"] == 25
 
 
 async def test_selectors_add_no_series() -> None:

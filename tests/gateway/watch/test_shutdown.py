@@ -121,7 +121,7 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
             watching(api, path, transport, resourceVersion=at) as healthy,
         ):
             for number in range(20):
-                await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 300_000))
+                await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             await healthy.take(20)
             async with watching(api, path, transport, stalled=True):
                 await until_idle()
