@@ -55,11 +55,18 @@ class Limits:
     connections: int = field(default_factory=affordable_connections)
     streams: int = 250  # HTTP/2 requests handled at once on one connection
 
-    def transfer_deadline(self, started: float, done: int, now: float = inf) -> float:
-        """Return when a transfer that began at `started` and has moved `done` bytes, the last one now, is too slow."""
+    def transfer_deadline(self, started: float, done: int, moved_at: float = inf) -> float:
+        """Return when a transfer is too slow that began at `started` and moved `done` bytes, the last at `moved_at`."""
         return min(
-            started + self.transfer_seconds + done / self.min_bytes_per_second, now + self.stall_seconds
+            started + self.transfer_seconds + done / self.min_bytes_per_second, moved_at + self.stall_seconds
         )
+
+    def moved_at(self, before: float, size: int, now: float) -> float:
+        """Return when the peer counts as active last, after it took `size` bytes now.
+
+        A few bytes count little: the kernel takes some also for a peer that does not read.
+        """
+        return min(now, before + size / self.min_bytes_per_second)
 
     def draining(self) -> Limits:
         """Return the limits of a stopping server."""

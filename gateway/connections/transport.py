@@ -107,15 +107,17 @@ class Transport:
 
     async def send_rest(self, data: memoryview) -> None:
         started, before = trio.current_time(), self.deadline
-        sent = 0
+        moved_at, sent = started, 0
         try:
             while sent < len(data):
-                self.deadline = self.limits.transfer_deadline(started, sent, trio.current_time())
+                self.deadline = self.limits.transfer_deadline(started, sent, moved_at)
                 await wait_writable(self.fd)
                 try:
-                    sent += self.socket.send(data[sent:])
+                    taken = self.socket.send(data[sent:])
                 except BlockingIOError:
                     continue
+                sent += taken
+                moved_at = self.limits.moved_at(moved_at, taken, trio.current_time())
         finally:
             self.deadline = before
 

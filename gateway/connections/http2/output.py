@@ -226,8 +226,9 @@ class Output:
 
     def block(self, data: bytes | memoryview, taken: int) -> None:
         """The transport took only part of some data: keep the rest, and wait for the socket."""
-        if taken or not self._waiting_for_socket:
-            self.moved_at = trio.current_time()
+        now = trio.current_time()
+        before = self.moved_at if self._waiting_for_socket else now
+        self.moved_at = self.transport.limits.moved_at(before, abs(taken), now)
         rest = memoryview(data)[abs(taken) :]
         if rest:
             self.queue.insert(0, rest)

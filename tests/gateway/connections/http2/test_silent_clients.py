@@ -235,7 +235,7 @@ async def test_steady_reader_outlasts_the_limit_of_silent_clients(mock_clock: Mo
         await client.head(stream)
         host.stop.set()
         await client.send(window_update(0, MAX_WINDOW - 65535))
-        for _ in range(10):
+        for _ in range(5):
             await advance(mock_clock, 1)
             await client.send(window_update(stream, 100_000))
             received = 0
