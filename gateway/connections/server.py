@@ -26,7 +26,11 @@ from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Peer
 
 # Connections accepted at once before other tasks run.
-_ACCEPT_BATCH = 64
+_ACCEPT_BATCH = 16
+# TLS handshakes that may be in progress before more connections are accepted, and how long they may delay that: each
+# holds tens of kilobytes, and thousands that go on at the same time would all end late.
+_HANDSHAKES = 16
+_HANDSHAKE_DELAY = 0.05
 
 
 class Server:
@@ -99,6 +103,9 @@ class Server:
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
                 await self._make_room()
+            if self._bios.handshakes >= _HANDSHAKES:
+                with trio.move_on_after(_HANDSHAKE_DELAY):
+                    await self._bios.handshakes_below(_HANDSHAKES)
 
     def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
         state = self._state

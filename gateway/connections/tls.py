@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from fcntl import ioctl
 from termios import TIOCOUTQ
 
+import trio
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
@@ -56,11 +57,22 @@ class HandshakeFailed(Exception):
 class SharedBios:
     """The memory BIOs that all SSL objects of a server share; each user empties both before it awaits."""
 
-    __slots__ = ("incoming", "outgoing")
+    __slots__ = ("_finished", "handshakes", "incoming", "outgoing")
 
     def __init__(self) -> None:
         self.incoming = ssl.MemoryBIO()
         self.outgoing = ssl.MemoryBIO()
+        self.handshakes = 0  # that have begun and not ended
+        self._finished = trio.Event()
+
+    async def handshakes_below(self, limit: int) -> None:
+        while self.handshakes >= limit:
+            self._finished = trio.Event()
+            await self._finished.wait()
+
+    def handshake_ended(self) -> None:
+        self.handshakes -= 1
+        self._finished.set()
 
 
 class TlsTransport(Transport):
@@ -80,6 +92,13 @@ class TlsTransport(Transport):
 
     async def handshake(self) -> None:
         data = await self._first_bytes()
+        self._bios.handshakes += 1
+        try:
+            await self._handshake(data)
+        finally:
+            self._bios.handshake_ended()
+
+    async def _handshake(self, data: bytes) -> None:
         while True:
             self._bios.incoming.write(data)
             try:
