@@ -43,6 +43,12 @@ async def expect_calm(client: RawClient) -> None:
     assert await client.connection_error() is ErrorCode.ENHANCE_YOUR_CALM
 
 
+def block(path: str = "/", *, method: str = "GET") -> bytes:
+    """The header block of a request that leaves the table as it is, and so can be sent any number of times."""
+    fields = ((2, method), (1, "test"), (4, path))
+    return b"\x86" + b"".join(bytes([name, len(value)]) + value.encode() for name, value in fields)
+
+
 def outputs() -> list[Output]:
     """What the connections of this process have to send."""
     return [found for found in gc.get_objects() if isinstance(found, Output) and not found.failed]

@@ -8,7 +8,14 @@ from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
-from tests.gateway.connections.http2.attacks import attacked, expect_calm, outputs, shrink, small_buffers
+from tests.gateway.connections.http2.attacks import (
+    attacked,
+    block,
+    expect_calm,
+    outputs,
+    shrink,
+    small_buffers,
+)
 from tests.gateway.connections.http2.handlers import echo
 from tests.gateway.connections.http2.raw_client import (
     RawClient,
@@ -78,13 +85,15 @@ async def test_flood_ends_the_connection(
 
 
 @pytest.mark.parametrize(
-    "block",
+    "malformed",
     [b"", b"\x82", b"\x82\x84\x86\x00\x01X\x00", b"\x82\x84\x86\x41\x01t\x5c\x019"],
     ids=["empty", "no path", "upper case", "no body where one is announced"],
 )
-async def test_flood_of_malformed_requests_ends_the_connection(block: bytes, mock_clock: MockClock) -> None:
+async def test_flood_of_malformed_requests_ends_the_connection(
+    malformed: bytes, mock_clock: MockClock
+) -> None:
     async with served() as host, attacked(host) as client:
-        await client.send(*(headers(2 * number + 1, block) for number in range(BURST + 100)))
+        await client.send(*(headers(2 * number + 1, malformed) for number in range(BURST + 100)))
         await expect_calm(client)
         assert host.statistics.requests == 0
 
@@ -96,8 +105,7 @@ async def test_flood_of_refused_streams_ends_the_connection(mock_clock: MockCloc
         return Response(200, b"")
 
     async with served(wait, Limits(streams=2)) as host, attacked(host) as client:
-        block = client.block("/")
-        await client.send(*(headers(2 * number + 1, block) for number in range(BURST + 100)))
+        await client.send(*(headers(2 * number + 1, block()) for number in range(BURST + 100)))
         await expect_calm(client)
         assert host.statistics.requests == 2
 
@@ -121,10 +129,9 @@ async def test_frames_at_a_moderate_rate_are_no_flood(mock_clock: MockClock) -> 
 async def test_frames_that_come_with_requests_are_no_flood(mock_clock: MockClock) -> None:
     """A client that does not read to the end of small responses resets streams that are closed."""
     async with served() as host, raw_client(host) as client:
-        block = client.block("/")
         for first in range(1, 2 * BURST + 400, 200):
             numbers = range(first, first + 200, 2)
-            await client.send(*(headers(number, block) + rst_stream(number) for number in numbers))
+            await client.send(*(headers(number, block()) + rst_stream(number) for number in numbers))
             await client.alive()
             client.frames.clear()
 
