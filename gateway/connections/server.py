@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import suppress
+from math import inf
 
 import trio
 from trio.lowlevel import wait_readable
@@ -121,7 +122,9 @@ class Server:
         """Close the connection that has been idle longest, and wait until any has closed."""
         idle = [transport for transport in self._state.transports if transport.idle]
         if idle:
-            min(idle, key=lambda transport: transport.deadline).interrupt()
+            longest = min(idle, key=lambda transport: transport.deadline)
+            longest.deadline = -inf
+            longest.interrupt()
         self._closed = trio.Event()
         with trio.move_on_after(TICK):
             await self._closed.wait()

@@ -17,13 +17,7 @@ import trio
 from gateway.connections.heads import has_body
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
-from gateway.connections.http2.protocol import (
-    CANCEL,
-    NO_ERROR,
-    ConnectionFault,
-    goaway,
-    header_frames,
-)
+from gateway.connections.http2.protocol import CANCEL, NO_ERROR, ConnectionFault, goaway, header_frames
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.steps import Steps, ready, resume
 from gateway.connections.http2.stream import Stream
@@ -48,7 +42,6 @@ class Http2Connection:
         "_leaving",
         "_nursery",
         "_overdue",
-        "_partial_frame",
         "_partial_since",
         "_peer",
         "_receiver",
@@ -72,7 +65,6 @@ class Http2Connection:
         self._deadline = inf  # the first of all streams
         self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
         self._partial_since: float | None = None  # when the peer began a frame that is incomplete
-        self._partial_frame = 0  # which one it is
 
     async def run(self, ahead: bytes) -> None:
         transport = self._transport
@@ -82,7 +74,7 @@ class Http2Connection:
             self._nursery = nursery
             self.output = Output(transport, self._flushes, nursery)
             self._receiver = Receiver(self, self._server, self._peer, self.output)
-            self._watches = Watches(self.output, self._receiver, self._heads, nursery, self._wake_when_left)
+            self._watches = Watches(self.output, self._receiver, self._heads, nursery, self._request_ended)
             self._receiver.open()
             try:
                 await self._read(ahead)
@@ -227,7 +219,7 @@ class Http2Connection:
             stream.scope = None
             if stream.request is not None and not stream.responding:
                 cut_off(stream.request.exchange)
-            self._wake_when_left()
+            self._request_ended()
 
     # Responses.
 
@@ -270,7 +262,10 @@ class Http2Connection:
         if not stream.request_ended:
             self._receiver.reset(stream.number, NO_ERROR)
         self._receiver.forget(stream)
-        self._wake_when_left()
+
+    def rest_queued(self, stream: Stream) -> None:
+        self.body_queued(stream)
+        self._request_ended()
 
     def stream_reset(self, stream: Stream) -> None:
         request = stream.request
@@ -279,11 +274,11 @@ class Http2Connection:
                 cut_off(observe(self._server.observer, request))
             elif stream.responding:
                 cut_off(request.exchange)
-        self._wake_when_left()
+        self._request_ended()
 
     def watch_interrupted(self, stream: Stream) -> None:
         self._watches.interrupted(stream)
-        self._wake_when_left()
+        self._request_ended()
 
     def refuses_streams(self) -> bool:
         limit = self._server.limits.streams
@@ -312,27 +307,24 @@ class Http2Connection:
     def _set_deadline(self) -> None:
         transport, server = self._transport, self._server
         transport.idle = False
-        if self._receiver.partial and not self._leaving:  # after GOAWAY, each request has its own limits
-            if self._partial_since is None or self._partial_frame != self._receiver.begun:
-                self._partial_since, self._partial_frame = server.now, self._receiver.begun
+        self._partial_since = self._receiver.partial_since(server.now)
+        if self._partial_since is not None and not self._leaving:  # then each request has its own limits
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
             return
-        self._partial_since = None
         if self._receiver.streams or self._running:
             transport.deadline = self._deadline
         else:
-            transport.idle = True
-            self._deadline = inf
-            transport.deadline = server.now + server.limits.idle_seconds
+            self._become_idle()
 
     def _expire(self) -> None:
         """The watchdog has interrupted the reading: end what is too slow, and an idle connection."""
         self._overdue = False
-        now, transport = trio.current_time(), self._transport
-        if self._partial_since is not None and now >= self._partial_since + self._server.limits.head_seconds:
+        now = trio.current_time()
+        began = inf if self._partial_since is None or self._leaving else self._partial_since
+        if now >= began + self._server.limits.head_seconds:
             raise ConnectionFault(NO_ERROR, "the rest of a frame did not arrive in time")
-        if transport.idle:  # too long, or the server needs its place
-            self._leave()
+        if self._transport.idle and self._transport.deadline <= now:
+            self._end_idle()
         self._deadline = inf
         for stream in list(self._receiver.streams.values()):
             if stream.deadline <= now:
@@ -363,6 +355,12 @@ class Http2Connection:
 
     # The end.
 
+    def _end_idle(self) -> None:
+        """The connection has been idle for too long, or the server needs the place for a new client."""
+        self._leave()
+        if self._transport.deadline == -inf:
+            self._transport.close()  # the new client waits
+
     def _leave(self) -> None:
         """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
         self._leaving = True
@@ -373,10 +371,19 @@ class Http2Connection:
             if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
                 stream.deadline = due
 
-    def _wake_when_left(self) -> None:
-        """Wake the reading task when the last request after GOAWAY has ended."""
-        if self._leaving and not self._receiver.streams and not self._running:
+    def _request_ended(self) -> None:
+        """A request has ended while the reading task waits: after the last, the connection is idle, or has to end."""
+        if self._receiver.streams or self._running:
+            return
+        if self._leaving:
             self._transport.interrupt()
+        elif self._partial_since is None:
+            self._become_idle()
+
+    def _become_idle(self) -> None:
+        self._deadline = inf
+        self._transport.idle = True
+        self._transport.deadline = self._server.now + self._server.limits.idle_seconds
 
     def _finish(self, fault: ConnectionFault | None) -> None:
         """The reading has ended: end the streams and send what is queued."""

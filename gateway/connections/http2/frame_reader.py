@@ -56,6 +56,8 @@ class FrameReader:
         "_max_block",
         "_opened",
         "_position",
+        "_since",
+        "_since_begun",
         "flow_size",
     )
 
@@ -66,18 +68,23 @@ class FrameReader:
         self._opened = False  # the preface has been read
         self._block: list[bytes] | None = None  # of a header block that CONTINUATION frames continue
         self._block_flags = self._block_stream = self._block_size = self._block_frames = 0
-        self._begun = 0
+        self._begun = 0  # frames and blocks in progress after a read
+        self._since: float | None = None  # when the present one began
+        self._since_begun = 0
         self.flow_size = 0  # of the last DATA frame, with its padding
 
-    @property
-    def partial(self) -> bool:
-        """Whether part of a frame, or of a header block, has been read."""
-        return self._position < len(self._buffer) or self._block is not None or not self._opened
+    def partial_since(self, now: float) -> float | None:
+        """Return since when part of a frame, or of a header block, has been read; None if there is none.
 
-    @property
-    def begun(self) -> int:
-        """A number that differs when the frame or header block in progress is another one than before."""
-        return self._begun + (self._position > 0 and self._block is None)
+        Call it after each read: the start of another frame is the moment of the call that notices it.
+        """
+        if self._position == len(self._buffer) and self._block is None and self._opened:
+            self._since = None
+            return None
+        begun = self._begun + (self._position > 0 and self._block is None)
+        if self._since is None or begun != self._since_begun:
+            self._since, self._since_begun = now, begun
+        return self._since
 
     def feed(self, data: bytes) -> None:
         if self._position == len(self._buffer):

@@ -112,15 +112,9 @@ class Receiver:
         self._output.control(settings(announced))
         self._output.control(window_update(0, CONNECTION_WINDOW - DEFAULT_WINDOW))
 
-    @property
-    def partial(self) -> bool:
-        """Whether the peer is in the middle of a frame or a header block."""
-        return self._frames.partial
-
-    @property
-    def begun(self) -> int:
-        """A number that differs when that frame or block is another one than before."""
-        return self._frames.begun
+    def partial_since(self, now: float) -> float | None:
+        """Return since when the peer is in the middle of a frame or a header block; None if it is not."""
+        return self._frames.partial_since(now)
 
     def feed(self, data: bytes) -> None:
         self._frames.feed(data)

@@ -34,8 +34,8 @@ class StreamOwner(Protocol):
     def expect_deadline(self, moment: float) -> None:
         """A stream has to be looked at, at this moment or before."""
 
-    def body_queued(self, stream: Stream) -> None:
-        """The response of a stream has been queued whole."""
+    def rest_queued(self, stream: Stream) -> None:
+        """The response of a stream, which had to wait, has been queued whole."""
 
     def watch_interrupted(self, stream: Stream) -> None:
         """A watch that has no task has ended, or has to look whether it should end."""
@@ -108,7 +108,7 @@ class Stream:
     # The response.
 
     def body_queued(self) -> None:
-        self._connection.body_queued(self)
+        self._connection.rest_queued(self)
 
     def progressed(self, size: int) -> None:
         self.deadline = self._connection.progress_deadline(self._deadline, size)

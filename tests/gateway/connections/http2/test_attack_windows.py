@@ -130,7 +130,7 @@ async def test_swings_below_zero_lose_nothing() -> None:
 
 
 class Endless:
-    """A stream of a watch: sends until it has sent everything, and counts how often it was woken."""
+    """A watch: sends until it has sent everything, counts how often it was woken, and does not end."""
 
     binary = False
 
@@ -138,6 +138,11 @@ class Endless:
         self._handler = handler
 
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
+        await self.start(connection, framing)
+        await trio.sleep_forever()
+        return await self.end()
+
+    async def start(self, connection: Any, framing: Callable[[bytes], bytes]) -> None:
         left = memoryview(BODY[:2000])
         while left:
             left = left[connection.transmit(left) :]
@@ -145,8 +150,15 @@ class Endless:
                 await connection.flush()
                 self._handler.woken += 1
         self._handler.complete += 1
-        await trio.sleep_forever()
+
+    def should_end(self) -> bool:
+        return False
+
+    async def end(self) -> Finished:
         return Finished(EndReason.TIME_UP)
+
+    def leave(self) -> None:
+        pass
 
 
 class Watches:

@@ -1,0 +1,104 @@
+"""Clients that send requests and never read: a connection holds a bounded amount, then ends; others are served."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2.attacks import attacked, block, outputs, shrink, small_buffers
+from tests.gateway.connections.http2.raw_client import headers, rst_stream, settings, window_update
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance, until_idle
+
+__all__ = ["small_buffers"]
+
+BODY = b"x" * 100_000
+QUEUE = 300_000  # a burst of bodies, and what was cut off
+WINDOWS = settings({4: 1 << 30}) + window_update(0, 1 << 30)
+
+
+async def large(request: Request) -> Response:
+    return Response(200, b"" if request.path == "/other" else BODY)
+
+
+def gets(first: int, count: int, *, method: str = "GET") -> list[bytes]:
+    return [headers(2 * number + 1, block(method=method)) for number in range(first, first + count)]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_requests_without_reading_are_bounded(
+    method: str, small_buffers: None, mock_clock: MockClock
+) -> None:
+    async with served(large, Limits(streams=50)) as host, attacked(host) as client:
+        shrink(client)
+        await client.send(WINDOWS, *gets(0, 200, method=method))
+        await until_idle()
+        (blocked,) = [output for output in outputs() if output.blocked]
+        assert blocked.queued < QUEUE
+        await client.send(*gets(200, 200, method=method))
+        await until_idle()
+        # What the sockets took has ended, and fifty wait.
+        assert 50 <= host.statistics.requests < 100
+        await advance(mock_clock, Limits().transfer_seconds + 2)
+        assert host.statistics.open == 1
+
+
+async def test_peer_that_causes_refusals_and_does_not_read_is_cut_off(
+    small_buffers: None, mock_clock: MockClock
+) -> None:
+    async with served(large, Limits(streams=5)) as host, attacked(host) as client:
+        shrink(client)
+        await client.send(WINDOWS, *gets(0, 100))
+        await until_idle()
+        for first in range(100, 20_000, 900):
+            if host.statistics.open == 1:
+                break
+            assert max(output.queued for output in outputs()) < QUEUE + 100_000
+            await client.send(*gets(first, 900))
+            await advance(mock_clock, 1)
+        assert host.statistics.open == 1
+        assert host.statistics.requests < 100
+
+
+async def test_nothing_is_handled_after_the_connection_has_failed(
+    small_buffers: None, mock_clock: MockClock
+) -> None:
+    """The peer closes its side for reading and goes on with requests."""
+    async with served(large) as host, attacked(host) as client:
+        shrink(client)
+        await client.send(WINDOWS, *gets(0, 20))
+        await until_idle()
+        (output,) = [output for output in outputs() if output.blocked]
+        before = host.statistics.requests
+        output.fail()
+        await client.send(*gets(20, 100))
+        await until_idle()
+        assert host.statistics.requests == before
+        assert host.statistics.open == 1
+
+
+async def test_watches_opened_and_reset_without_reading_are_bounded(
+    small_buffers: None, mock_clock: MockClock
+) -> None:
+    """The head of every watch is queued, and there is no room for it."""
+
+    async def handle(request: Request) -> Response:
+        return Response(200, BODY * 20 if request.path == "/large" else b"")
+
+    async with served(handle, Limits(streams=100)) as host, attacked(host) as client:
+        shrink(client)
+        await client.send(WINDOWS, headers(1, block("/large")))
+        await until_idle()
+        streams = range(3, 40_000, 2)
+        for second in range(28):
+            if host.statistics.open == 1:
+                break
+            batch = streams[second * 90 : second * 90 + 90]
+            await client.send(*(headers(number, block("/", method="PUT")) for number in batch))
+            await advance(mock_clock, 3)
+            assert max(output.queued for output in outputs()) < QUEUE + 100_000
+            await client.send(*(rst_stream(number) for number in batch))
+        await advance(mock_clock, 40)
+        assert host.statistics.open == 1
