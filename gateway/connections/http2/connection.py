@@ -70,17 +70,18 @@ class Http2Connection:
         transport = self._transport
         transport.protocol = "h2"
         transport.deadlines = self._deadlines
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self.output = Output(transport, self._flushes, nursery)
-            self._receiver = Receiver(self, self._server, self._peer, self.output)
-            self._watches = Watches(self.output, self._receiver, self._heads, nursery, self._request_ended)
-            self._receiver.open()
-            try:
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self.output = Output(transport, self._flushes, nursery)
+                self._receiver = Receiver(self, self._server, self._peer, self.output)
+                self._watches = Watches(
+                    self.output, self._receiver, self._heads, nursery, self._request_ended
+                )
+                self._receiver.open()
                 await self._read(ahead)
-            except BaseException:
-                self._drop_streams()
-                raise
+        finally:
+            self._drop_streams()  # if it was cancelled or failed: watches have no task that would notice
         failed, self.output.failed = self.output.failed, True  # the flusher may still have it
         if failed:
             transport.abort()

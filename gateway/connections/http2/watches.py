@@ -125,6 +125,7 @@ class Watches:
         output.transport.streaming = output.watches > 0
         cut_off(stream.exchange)
         stream.exchange = None
+        stream.watch = None  # they refer to each other
         self._receiver.forget(stream)
 
 

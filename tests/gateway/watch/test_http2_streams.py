@@ -8,12 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.connections.http2.frame_reader import FrameReader
 from gateway.connections.http2.stream import Stream
 from gateway.connections.transport import Transport
 from gateway.watch import group
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import advance, eventually, until_idle
-from tests.gateway.watch.http2_watches import connection
+from tests.gateway.watch.http2_watches import StreamBody, connection
 from tests.gateway.watch.watching import assert_ascending, type_and_name, version
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -157,6 +158,21 @@ async def test_watches_that_end_while_they_wait_are_freed(mock_clock: MockClock)
             await eventually(lambda watches=watches: all(watch.over for watch in watches))  # type: ignore[misc]
         gc.collect()
         assert sum(isinstance(one, Stream) for one in gc.get_objects()) <= 5
+
+
+async def test_watches_of_a_connection_that_fails_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if another task than the first one reads, because a request had to wait."""
+    async with served() as api, connection(api) as client:
+        watch = await client.watch(PATH)
+        document = await client.request("/openapi/v2", kind=StreamBody)
+        await document.wait_over()
+        await until_idle()
+        assert 'rewound_watchers_sweeping{type="configmaps"} 1.0' in (await api.ask("GET", "/metrics")).text
+        monkeypatch.setattr(FrameReader, "next", lambda _: 1 / 0)
+        await client.widen(1, watch)
+        await watch.wait_over()
+        await until_idle()
+        assert 'rewound_watchers_sweeping{type="configmaps"} 0.0' in (await api.ask("GET", "/metrics")).text
 
 
 async def test_stalled_stream_does_not_delay_other_streams() -> None:
