@@ -14,7 +14,7 @@ from tests.robustness.cluster import LOOPBACK, TIMEOUT, TOKEN, Cluster
 from tests.robustness.interest import Interest
 from tests.robustness.objects import COLORS, FINALIZERS, KEYS, KINDS, Document
 from tests.robustness.observations import Observations
-from tests.robustness.watcher import listed
+from tests.robustness.watching_client import listed
 
 _RETRY_SECONDS = 0.03
 _LIST_EVERY = 0.02

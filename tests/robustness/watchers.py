@@ -1,4 +1,5 @@
-"""All background clients of a trial: watchers of every kind over every transport, one that patches, one that lists."""
+"""All background clients of a trial: watchers of every kind over every transport, some of them on one connection; one
+that patches, one that lists."""
 
 from __future__ import annotations
 
@@ -13,25 +14,38 @@ from tests.robustness.guarantees import WatchGuaranteeBroken
 from tests.robustness.interest import random_interest
 from tests.robustness.journal_follower import JournalFollower
 from tests.robustness.observations import Observations
+from tests.robustness.shared_connection import SharedConnection
 from tests.robustness.transports import TRANSPORTS
-from tests.robustness.watcher import SMALL_WINDOW, STARTS, Watcher, WatchSettings
+from tests.robustness.watcher import SMALL_WINDOW, Watcher
+from tests.robustness.watching_client import STARTS, WatchingClient, WatchSettings
 
 WATCHERS = 15  # three for each transport
+SHARING = 5  # further ones, on one connection
 _POLL_SECONDS = 0.01
 
 
 class Watchers:
     def __init__(self, cluster: Cluster, observations: Observations, cache: ClientCache, seed: str) -> None:
-        self._watchers = [
-            Watcher(settings, cluster, observations, cache, random.Random(f"{seed} {settings.name}"))
+        self._watching = [
+            WatchingClient(settings, cluster, observations, cache, random.Random(f"{seed} {settings.name}"))
             for settings in _random_settings(random.Random(f"{seed} settings"))
         ]
-        interests = [watcher.settings.interest for watcher in self._watchers]
+        alone, shared = self._watching[:WATCHERS], self._watching[WATCHERS:]
+        watchers = [
+            Watcher(one, cluster, random.Random(f"{seed} {one.settings.name} connects")) for one in alone
+        ]
+        connection = SharedConnection(shared, cluster, random.Random(f"{seed} shared connection"))
+        interests = [one.settings.interest for one in self._watching]
         self._patcher = BackgroundClient(patching(cluster, random.Random(f"{seed} patches")))
         self._lister = BackgroundClient(
             listing(cluster, interests, observations, random.Random(f"{seed} lists"))
         )
-        self._clients = [*self._watchers, self._patcher, self._lister]
+        self._clients: list[Watcher | SharedConnection | BackgroundClient] = [
+            *watchers,
+            connection,
+            self._patcher,
+            self._lister,
+        ]
         self._threads = [threading.Thread(target=one.run) for one in self._clients]
 
     def start(self) -> None:
@@ -42,17 +56,17 @@ class Watchers:
         """Stop the patches; from now on the watchers only read."""
         self._patcher.leaving.set()
         self._threads[self._clients.index(self._patcher)].join()
-        for watcher in self._watchers:
-            watcher.read_only.set()
+        for one in self._watching:
+            one.read_only.set()
 
     def await_all(self, follower: JournalFollower) -> None:
         """Wait until every watcher has received everything; fails after a timeout."""
         deadline = time.monotonic() + TIMEOUT
-        for watcher in self._watchers:
-            expected = follower.expected(watcher.settings.interest)
-            while not watcher.has_all(expected):
+        for one in self._watching:
+            expected = follower.expected(one.settings.interest)
+            while not one.has_all(expected) and not any(client.failure for client in self._clients):
                 if time.monotonic() > deadline:
-                    missing = f"{watcher.settings} did not receive everything up to {expected.last}"
+                    missing = f"{one.settings} did not receive everything up to {expected.last}"
                     raise WatchGuaranteeBroken("Reliable", missing)
                 time.sleep(_POLL_SECONDS)
 
@@ -84,5 +98,5 @@ def _random_settings(rng: random.Random) -> list[WatchSettings]:
             seconds=rng.choice((0, 0, 1)),
             window=rng.choice((0, SMALL_WINDOW)),
         )
-        for number in range(WATCHERS)
+        for number in range(WATCHERS + SHARING)
     ]
