@@ -38,28 +38,46 @@ class InitialEvents:
         self._definition = definition
         self._namespace = namespace
         self._options = options
+        self._limit = FIRST_PAGE  # of the next page
+        self._last: tuple[str, str] | None = None  # namespace and name of the last object that was sent
+        self._version = 0
+        self._complete = False  # the last page has been read
+        self._rest = b""  # of the frame sent in part
+
+    async def send_first(self, member: Member, frame: Frame) -> int | None:
+        """Send the first page; return its version, or None if there is more to send. Waits for no client."""
+        self._rest = await self._offer_page(member, frame)
+        return self._version if self._complete and not self._rest else None
 
     async def send(self, member: Member, frame: Frame) -> int:
-        """Send all objects and return their version. WatchEnded, Expired, or OSError when the client disconnected."""
-        token, limit = "", FIRST_PAGE
+        """Send the other objects and return their version. WatchEnded, Expired; OSError: the client disconnected."""
         while True:
-            listing = await self._page(token, limit)
-            version = listing.version
-            member.cursor = version  # for the error message if the version expires meanwhile
-            limit = _next_limit(listing)
-            rest, last = _offer(member, listing, frame)
-            if last is None and listing.token:
-                last = listing.bodies[-1]
-            last_sent = None if last is None else _identity(last)
-            del listing, last
-            await send_all(member, rest)
+            await send_all(member, self._rest)
             if member.should_end():
                 raise WatchEnded
-            if last_sent is None:
-                return version
-            # A client's continue token expires with time; this one lives as long as its version is in the journal.
-            token = self._reads.token_after(version, *last_sent)
+            if self._complete:
+                return self._version
             await trio.lowlevel.checkpoint()
+            self._rest = await self._offer_page(member, frame)
+
+    async def _offer_page(self, member: Member, frame: Frame) -> bytes:
+        """Read the next page and send what fits; return the rest of the frame sent in part."""
+        token = ""
+        if self._last is not None:
+            # A client's continue token expires with time; this one is new, and lives as long as its version.
+            token = self._reads.token_after(self._version, *self._last)
+        listing = await self._page(token, self._limit)
+        self._version = listing.version
+        member.cursor = listing.version  # for the error message if the version expires meanwhile
+        self._limit = _next_limit(listing)
+        rest, last = _offer(member, listing, frame)
+        if last is None and listing.token:
+            last = listing.bodies[-1]
+        if last is None:
+            self._complete = True
+        else:
+            self._last = _identity(last)
+        return rest
 
     async def _page(self, token: str, limit: int) -> Listing:
         options = replace(self._options, resource_version="", match="", limit=limit, token=token)

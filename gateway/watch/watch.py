@@ -138,11 +138,15 @@ class Watch:
     async def _send_initial_events(self, member: Member, framing: Framing, initial: InitialEvents) -> int:
         """Send the existing objects, and notice meanwhile when the client disconnects."""
         interest, disconnected = self._interest, False
-        sent: int | Exception = WatchEnded()
 
         def frame(body: bytes, first: bool) -> bytes:
             encode = interest.encode_first if first and interest.encode_first else interest.encode
             return framing(encode("ADDED", body))
+
+        version = await initial.send_first(member, frame)
+        if version is not None:
+            return version
+        sent: int | Exception = WatchEnded()
 
         async def listen() -> None:
             nonlocal disconnected

@@ -19,7 +19,7 @@ from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, ConnectionFault, goaway, header_frames
 from gateway.connections.http2.receiver import Receiver
-from gateway.connections.http2.steps import Steps, ready, resume
+from gateway.connections.http2.steps import Steps, resume
 from gateway.connections.http2.stream import Stream
 from gateway.connections.http2.watches import Watches, cut_off
 from gateway.connections.parser import Fault
@@ -28,8 +28,9 @@ from gateway.connections.transport import Transport
 from gateway.requests.observer import add_audit_id, observe
 from gateway.requests.request import Peer, Response
 
-# Requests that the reading task handles between two checkpoints.
+# Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
 _TURN = 32
+_WATCH_COST = 8
 _READS = ("GET", "HEAD")
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 
@@ -93,7 +94,7 @@ class Http2Connection:
     async def _read(self, data: bytes = b"") -> None:
         """Read until the connection ends, or until a request has to wait: then another task goes on reading."""
         fault: ConnectionFault | None = None
-        waiting: tuple[Stream, Steps] | None = None
+        waiting: tuple[Stream, Steps[None]] | None = None
         with trio.CancelScope() as scope:
             try:
                 while True:
@@ -112,17 +113,18 @@ class Http2Connection:
                 self._nursery.start_soon(self._read)
                 stream, steps = waiting
                 stream.scope = scope
-                await self._complete(stream, steps)
+                await steps
         if waiting is None:
             self._finish(fault)
 
-    async def _handle_received(self) -> tuple[Stream, Steps] | None:
+    async def _handle_received(self) -> tuple[Stream, Steps[None]] | None:
         """Handle the requests that have arrived; return one that has to wait, with the rest of its steps."""
         receiver, server, output = self._receiver, self._server, self.output
         handled = 0
         while (stream := receiver.next_request()) is not None:
             handled += 1
-            if not handled % _TURN:
+            if handled > _TURN:
+                handled = 0
                 output.flush()
                 await trio.lowlevel.checkpoint()
             if stream.fault is not None:
@@ -133,7 +135,7 @@ class Http2Connection:
             server.requests += 1
             if server.observer is not None:
                 observe(server.observer, request)
-            if request.method not in _READS or "watch" in request.query or request.body:
+            if request.method not in _READS or request.body:
                 receiver.streams[stream.number] = stream
                 self._running += 1
                 self._nursery.start_soon(self._handle, stream)
@@ -149,13 +151,21 @@ class Http2Connection:
                 receiver.streams[stream.number] = stream
                 self._running += 1
                 output.flush()
-                return stream, resume(steps, trap)
-            if response.stream is not None and request.method != "HEAD":
-                receiver.streams[stream.number] = stream
-                self._running += 1
-                self._nursery.start_soon(self._handle, stream, response)
+                return stream, self._complete(stream, resume(steps, trap))
+            if response.stream is None or request.method == "HEAD":
+                self._respond(stream, response)
+                handled += len(response.body) >> 12
                 continue
-            self._respond(stream, response)
+            handled += _WATCH_COST
+            receiver.streams[stream.number] = stream
+            start = self._watches.start(stream, response)
+            try:
+                trap = start.send(None)
+            except StopIteration:
+                continue
+            self._running += 1
+            output.flush()
+            return stream, self._complete_start(resume(start, trap))
         output.flush()
         return None
 
@@ -186,7 +196,7 @@ class Http2Connection:
 
     # Requests with a task.
 
-    async def _handle(self, stream: Stream, response: Response | None = None) -> None:
+    async def _handle(self, stream: Stream) -> None:
         """The task of a request."""
         request = stream.request
         assert request is not None
@@ -194,10 +204,17 @@ class Http2Connection:
             stream.scope = scope
             if stream.closed:
                 scope.cancel()  # reset before the task began
-            steps = self._server.handle(request) if response is None else ready(response)
-            await self._complete(stream, steps)
+            await self._complete(stream, self._server.handle(request))
 
-    async def _complete(self, stream: Stream, steps: Steps) -> None:
+    async def _complete_start(self, steps: Steps[None]) -> None:
+        """Take the remaining steps of the start of a watch in this task."""
+        try:
+            await steps
+        finally:
+            self._running -= 1
+            self._request_ended()
+
+    async def _complete(self, stream: Stream, steps: Steps[Response]) -> None:
         """Take the remaining steps of a request in this task, and respond."""
         request = stream.request
         assert request is not None
@@ -207,8 +224,7 @@ class Http2Connection:
             except Exception as error:
                 response = self._server.failure(request, error)
             if response.stream is not None and request.method != "HEAD" and not stream.closed:
-                stream.request = None
-                await self._watches.start(stream, response, request.exchange)
+                await self._watches.start(stream, response)
             else:
                 self._respond(stream, response)
                 if self._running == 1:

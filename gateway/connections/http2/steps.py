@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from functools import partial
 from types import coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-from gateway.requests.request import Response
+T = TypeVar("T")
 
-Steps = Coroutine[Any, Any, Response]
+Steps = Coroutine[Any, Any, T]
 
 
 @coroutine
-def resume(steps: Steps, trap: Any) -> Generator[Any, Any, Response]:
+def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
     """Go on after the first `steps.send(None)`, which returned `trap`; the caller must not have awaited since."""
     while True:
         try:
@@ -30,7 +30,3 @@ def resume(steps: Steps, trap: Any) -> Generator[Any, Any, Response]:
             trap = advance()
         except StopIteration as result:
             return result.value  # type: ignore[no-any-return]
-
-
-async def ready(response: Response) -> Response:
-    return response

@@ -41,10 +41,12 @@ class Watches:
         self._nursery = nursery
         self._ended = ended
 
-    async def start(self, stream: Stream, response: Response, exchange: Exchange | None) -> None:
+    async def start(self, stream: Stream, response: Response) -> None:
         """Start a watch, and end it if it is over before it joins its group."""
-        output, watch = self._output, response.stream
-        assert watch is not None
+        output, watch, request = self._output, response.stream, stream.request
+        assert watch is not None and request is not None
+        exchange = request.exchange
+        stream.request = None
         if exchange is not None:
             add_audit_id(response, exchange)
         block = self._receiver.size_update + self._heads.block(response, None)
