@@ -14,18 +14,18 @@ from math import inf
 
 import trio
 
-from gateway.connections.heads import has_body
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
-from gateway.connections.http2.protocol import CANCEL, NO_ERROR, ConnectionFault, goaway, header_frames
+from gateway.connections.http2.protocol import CANCEL, NO_ERROR, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
+from gateway.connections.http2.responses import Responses, cut_off
 from gateway.connections.http2.steps import Steps, resume
 from gateway.connections.http2.stream import Stream
-from gateway.connections.http2.watches import Watches, cut_off
+from gateway.connections.http2.watches import Watches
 from gateway.connections.parser import Fault
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.observer import observe
 from gateway.requests.request import Peer, Response
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
@@ -46,6 +46,7 @@ class Http2Connection:
         "_partial_since",
         "_peer",
         "_receiver",
+        "_responses",
         "_running",
         "_server",
         "_transport",
@@ -76,6 +77,7 @@ class Http2Connection:
                 self._nursery = nursery
                 self.output = Output(transport, self._flushes, nursery)
                 self._receiver = Receiver(self, self._server, self._peer, self.output)
+                self._responses = Responses(self._server, self._heads, self.output, self._receiver)
                 self._watches = Watches(
                     self.output, self._receiver, self._heads, nursery, self._request_ended
                 )
@@ -241,56 +243,20 @@ class Http2Connection:
     # Responses.
 
     def _respond(self, stream: Stream, response: Response) -> None:
-        request = stream.request
-        assert request is not None
-        if stream.closed:
-            return
-        body = response.body
-        length = len(body)
-        if request.method == "HEAD" or not has_body(response.status):
-            body = b""
-        exchange = request.exchange
-        if exchange is not None:
-            add_audit_id(response, exchange)
-            exchange.respond(response.status, len(body))
-        block = self._heads.block(response, length)
-        if self._receiver.size_update:
-            block = self._receiver.size_update + block
-        head = header_frames(block, stream.number, end=not body)
-        stream.responding = True
-        if self.output.respond(stream, head, body):
-            self.body_queued(stream)
-        else:
-            self._receiver.streams[stream.number] = stream
+        if not self._responses.send(stream, response):
             stream.deadline = self.transfer_deadline()
 
     def _refuse(self, stream: Stream, fault: Fault) -> None:
         """Respond to a request that cannot be handled."""
-        request, server = stream.request, self._server
-        assert request is not None
-        if server.observer is not None:
-            observe(server.observer, request)
-        self._respond(stream, server.refusal(fault.status, fault.message))
-
-    def body_queued(self, stream: Stream) -> None:
-        request = stream.request
-        if request is not None and request.exchange is not None:
-            self.output.complete_when_sent(request.exchange)
-        if not stream.request_ended:
-            self._receiver.reset(stream.number, NO_ERROR)
-        self._receiver.forget(stream)
+        if not self._responses.refuse(stream, fault):
+            stream.deadline = self.transfer_deadline()
 
     def rest_queued(self, stream: Stream) -> None:
-        self.body_queued(stream)
+        self._responses.complete(stream)
         self._request_ended()
 
     def stream_reset(self, stream: Stream) -> None:
-        request = stream.request
-        if request is not None:
-            if request.exchange is None and self._server.observer is not None:
-                cut_off(observe(self._server.observer, request))
-            elif stream.responding:
-                cut_off(request.exchange)
+        self._responses.cut_off(stream)
         self._request_ended()
 
     def watch_interrupted(self, stream: Stream) -> None:

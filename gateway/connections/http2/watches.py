@@ -15,9 +15,9 @@ from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import CANCEL, DATA, END_STREAM, INTERNAL_ERROR, frame, header_frames
 from gateway.connections.http2.receiver import Receiver
+from gateway.connections.http2.responses import cut_off
 from gateway.connections.http2.stream import Stream
 from gateway.connections.server_state import log
-from gateway.requests.exchange import Exchange
 from gateway.requests.observer import add_audit_id
 from gateway.requests.request import EndReason, Finished, Response
 from gateway.watch.framing import as_it_is
@@ -129,8 +129,3 @@ class Watches:
         stream.exchange = None
         stream.watch = None  # they refer to each other
         self._receiver.forget(stream)
-
-
-def cut_off(exchange: Exchange | None) -> None:
-    if exchange is not None:
-        exchange.cut_off()

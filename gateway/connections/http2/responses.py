@@ -1,0 +1,82 @@
+"""Responses of a known size on one HTTP/2 connection: their heads, and what an observer is told of their ends."""
+
+from __future__ import annotations
+
+from gateway.connections.heads import has_body
+from gateway.connections.http2.heads.response_heads import ResponseHeads
+from gateway.connections.http2.output import Output
+from gateway.connections.http2.protocol import NO_ERROR, header_frames
+from gateway.connections.http2.receiver import Receiver
+from gateway.connections.http2.stream import Stream
+from gateway.connections.parser import Fault
+from gateway.connections.server_state import ServerState
+from gateway.requests.exchange import Exchange
+from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.request import Response
+
+
+class Responses:
+    __slots__ = ("_heads", "_output", "_receiver", "_server")
+
+    def __init__(self, server: ServerState, heads: ResponseHeads, output: Output, receiver: Receiver) -> None:
+        self._server = server
+        self._heads = heads
+        self._output = output
+        self._receiver = receiver
+
+    def send(self, stream: Stream, response: Response) -> bool:
+        """Queue a response; False if part of it has to wait for the client."""
+        request = stream.request
+        assert request is not None
+        if stream.closed:
+            return True
+        body = response.body
+        length = len(body)
+        if request.method == "HEAD" or not has_body(response.status):
+            body = b""
+        exchange = request.exchange
+        if exchange is not None:
+            add_audit_id(response, exchange)
+            exchange.respond(response.status, len(body))
+        block = self._heads.block(response, length)
+        if self._receiver.size_update:
+            block = self._receiver.size_update + block
+        head = header_frames(block, stream.number, end=not body)
+        stream.responding = True
+        if self._output.respond(stream, head, body):
+            self.complete(stream)
+            return True
+        self._receiver.streams[stream.number] = stream
+        return False
+
+    def refuse(self, stream: Stream, fault: Fault) -> bool:
+        """Respond to a request that cannot be handled."""
+        request, server = stream.request, self._server
+        assert request is not None
+        if server.observer is not None:
+            observe(server.observer, request)
+        return self.send(stream, server.refusal(fault.status, fault.message))
+
+    def complete(self, stream: Stream) -> None:
+        """All of a response has been queued."""
+        request = stream.request
+        if request is not None and request.exchange is not None:
+            self._output.complete_when_sent(request.exchange)
+        if not stream.request_ended:
+            self._receiver.reset(stream.number, NO_ERROR)
+        self._receiver.forget(stream)
+
+    def cut_off(self, stream: Stream) -> None:
+        """A stream was reset before its response was complete, or before its request was."""
+        request = stream.request
+        if request is None:
+            return
+        if request.exchange is None and self._server.observer is not None:
+            cut_off(observe(self._server.observer, request))
+        elif stream.responding:
+            cut_off(request.exchange)
+
+
+def cut_off(exchange: Exchange | None) -> None:
+    if exchange is not None:
+        exchange.cut_off()
