@@ -1,1 +1,4 @@
-"""The measurements behind docs/decisions: `python -m benchmarks.decisions.NAME` prints the figures of one page."""
+"""The measurements behind docs/decisions: `python -m benchmarks.decisions.TOPIC.NAME` prints the figures of one page.
+
+Topics are `connections`, `bodies` (of requests and responses) and `kinds`; the modules beside them are shared.
+"""

@@ -21,7 +21,8 @@ from gateway.connections.http2.server import Http2
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
-from gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
+from gateway.connections.shared_bios import SharedBios
+from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
 from gateway.connections.transport import Transport
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Peer

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from fcntl import ioctl
 from termios import TIOCOUTQ
 
-import trio
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
 from gateway.connections.limits import Limits
+from gateway.connections.shared_bios import SharedBios
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.watch.broadcast import Missed, one_by_one
 
@@ -52,27 +52,6 @@ class NotTLS(Exception):
 
 class HandshakeFailed(Exception):
     """The TLS handshake failed; an alert has been sent to the peer if possible."""
-
-
-class SharedBios:
-    """The memory BIOs that all SSL objects of a server share; each user empties both before it awaits."""
-
-    __slots__ = ("_finished", "handshakes", "incoming", "outgoing")
-
-    def __init__(self) -> None:
-        self.incoming = ssl.MemoryBIO()
-        self.outgoing = ssl.MemoryBIO()
-        self.handshakes = 0  # that have begun and not ended
-        self._finished = trio.Event()
-
-    async def handshakes_below(self, limit: int) -> None:
-        while self.handshakes >= limit:
-            self._finished = trio.Event()
-            await self._finished.wait()
-
-    def handshake_ended(self) -> None:
-        self.handshakes -= 1
-        self._finished.set()
 
 
 class TlsTransport(Transport):

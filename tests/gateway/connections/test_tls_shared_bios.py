@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.connections.tls import SLICE, SharedBios, TlsTransport
+from gateway.connections.shared_bios import SharedBios
+from gateway.connections.tls import SLICE, TlsTransport
 from tests.gateway.connections.http_server import authority
 
 

@@ -20,7 +20,8 @@ from benchmarks.baselines.certificate import write_certificate
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.servers.memory import memory
 from gateway.connections.limits import Limits
-from gateway.connections.tls import SharedBios, TlsTransport
+from gateway.connections.shared_bios import SharedBios
+from gateway.connections.tls import TlsTransport
 
 REQUEST = b"r" * 300
 RESPONSE = b"a" * 1200

@@ -10,7 +10,7 @@ import trio
 
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.defaulting import Fill, fill_of
-from benchmarks.decisions.generated_defaults import Generated
+from benchmarks.decisions.kinds.generated_defaults import Generated
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import config_map, definition, pod
 from benchmarks.decisions.store import Store, stored
