@@ -32,7 +32,7 @@ steps = st.one_of(
         st.just("watch"),
         st.sampled_from(SELECTORS),
         st.sampled_from(["state", "list"]),
-        st.sampled_from(["plain", "ws"]),
+        st.sampled_from(["plain", "ws", "h2"]),
     ),
     st.tuples(st.just("leave"), st.integers(0, 5)),
     st.tuples(st.just("resume"), st.integers(0, 5)),
