@@ -1,0 +1,67 @@
+"""What a connection holds for a peer that does not read: little of its watches, and no more than some replies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import trio
+
+from gateway.connections.http2.flusher import Flusher
+from gateway.connections.http2.output import Output
+from gateway.connections.limits import Limits
+
+WIDE = 1 << 30
+
+
+class FullSocket:
+    """A transport whose socket takes no byte."""
+
+    def __init__(self) -> None:
+        self.limits = Limits()
+        self.has_unsent = False
+
+    def transmit(self, _data: bytes | memoryview) -> int:
+        return 0
+
+    async def flush(self) -> None:
+        await trio.sleep_forever()
+
+    def interrupt(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def output() -> AsyncIterator[Output]:
+    async with trio.open_nursery() as nursery:
+        made = Output(cast(Any, FullSocket()), Flusher(), nursery)
+        made.window = WIDE
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+def stream(number: int) -> Any:
+    return SimpleNamespace(number=number, window=WIDE)
+
+
+async def test_watches_of_a_full_socket_are_held_up_to_64_kib() -> None:
+    async with output() as held:
+        taken = [held.data(stream(number), b"x" * 40_000) for number in (1, 3, 5)]
+        assert taken[0] == 40_000 and 0 < taken[1] < 40_000 and taken[2] == 0
+        assert held.blocked and held.queued <= 64 * 1024 + 100
+        assert held.data(stream(7), bytes(1_000_000)) == 0
+    async with output() as held:
+        assert 0 < held.data(stream(1), bytes(1_000_000)) <= 64 * 1024
+
+
+async def test_replies_behind_a_large_response_do_not_end_the_connection() -> None:
+    async with output() as held:
+        held.data(stream(1), bytes(1_000_000))
+        for _ in range(1_000):
+            held.control(bytes(17))
+        assert not held.failed
+        for _ in range(4_000):
+            held.control(bytes(17))
+        assert held.failed and not held.queue
