@@ -6,7 +6,7 @@ import gc
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 from typing import Any
@@ -16,10 +16,12 @@ import trio
 
 from gateway.connections.http2.output import Output
 from gateway.connections.listen import Listener
+from gateway.requests.request import EndReason, Finished, Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, raw_client
 from tests.gateway.connections.http_server import Host
 
 BUFFER = 64 * 1024
+EVENTS = 2000  # bytes that each watch of `Watches` sends
 
 
 @asynccontextmanager
@@ -87,3 +89,45 @@ def counted_calls() -> Iterator[Counter[str]]:
         yield calls
     finally:
         sys.setprofile(None)
+
+
+class Endless:
+    """A watch: sends until it has sent everything, counts how often it was woken, and does not end."""
+
+    binary = False
+
+    def __init__(self, handler: Watches) -> None:
+        self._handler = handler
+
+    async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
+        await self.start(connection, framing)
+        await trio.sleep_forever()
+        return await self.end()
+
+    async def start(self, connection: Any, framing: Callable[[bytes], bytes]) -> None:
+        left = memoryview(bytes(EVENTS))
+        while left:
+            left = left[connection.transmit(left) :]
+            if left:
+                await connection.flush()
+                self._handler.woken += 1
+        self._handler.complete += 1
+
+    def should_end(self) -> bool:
+        return False
+
+    async def end(self) -> Finished:
+        return Finished(EndReason.TIME_UP)
+
+    def leave(self) -> None:
+        pass
+
+
+class Watches:
+    """A handler: requests with a query are watches."""
+
+    def __init__(self) -> None:
+        self.woken = self.complete = 0
+
+    async def __call__(self, request: Request) -> Response:
+        return Response(200, b"", stream=Endless(self) if request.query else None)

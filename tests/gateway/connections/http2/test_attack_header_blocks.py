@@ -50,12 +50,14 @@ async def test_block_that_is_too_large_in_total_ends_the_connection() -> None:
         await expect_calm(client)
 
 
-async def test_block_without_end_is_closed(mock_clock: MockClock) -> None:
+@pytest.mark.parametrize("size", [9, 12], ids=["frames", "pieces"])
+async def test_block_without_end_is_closed(size: int, mock_clock: MockClock) -> None:
     """However often the peer sends some more of it."""
     async with served() as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET, done=False))
-        for _ in range(7):
-            await client.send(continuation(1, b"", done=False))
+        more = continuation(1, b"", done=False) * 10
+        for at in range(0, 7 * size, size):
+            await client.send(more[at : at + size])
             await advance(mock_clock, 5)
         await client.goaway()
         assert host.statistics.requests == 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import EndReason, Finished, Request, Response
-from tests.gateway.connections.http2.attacks import attacked, block, counted_calls, expect_calm, outputs
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2.attacks import (
+    Watches,
+    attacked,
+    block,
+    counted_calls,
+    expect_calm,
+    outputs,
+)
 from tests.gateway.connections.http2.raw_client import (
     DATA,
     RST_STREAM,
@@ -127,46 +130,6 @@ async def test_swings_below_zero_lose_nothing() -> None:
             await client.settings_ack()
         await client.send(window_update(stream, 200_000))
         assert (await client.response(stream)).body == BODY
-
-
-class Endless:
-    """A watch: sends until it has sent everything, counts how often it was woken, and does not end."""
-
-    binary = False
-
-    def __init__(self, handler: Watches) -> None:
-        self._handler = handler
-
-    async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
-        await self.start(connection, framing)
-        await trio.sleep_forever()
-        return await self.end()
-
-    async def start(self, connection: Any, framing: Callable[[bytes], bytes]) -> None:
-        left = memoryview(BODY[:2000])
-        while left:
-            left = left[connection.transmit(left) :]
-            if left:
-                await connection.flush()
-                self._handler.woken += 1
-        self._handler.complete += 1
-
-    def should_end(self) -> bool:
-        return False
-
-    async def end(self) -> Finished:
-        return Finished(EndReason.TIME_UP)
-
-    def leave(self) -> None:
-        pass
-
-
-class Watches:
-    def __init__(self) -> None:
-        self.woken = self.complete = 0
-
-    async def __call__(self, request: Request) -> Response:
-        return Response(200, b"", stream=Endless(self) if request.query else None)
 
 
 def watches(count: int = STREAMS) -> bytes:
