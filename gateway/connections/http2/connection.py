@@ -85,7 +85,8 @@ class Http2Connection:
                 await self._read(ahead)
         finally:
             self._drop_streams()  # if it was cancelled or failed: watches have no task that would notice
-        failed, self.output.failed = self.output.failed, True  # the flusher may still have it
+        failed = self.output.failed
+        self.output.fail()  # the flusher may still have it
         if failed:
             transport.abort()
         elif not transport.closed:
@@ -202,10 +203,11 @@ class Http2Connection:
         """The task of a request."""
         request = stream.request
         assert request is not None
+        if stream.closed:  # reset before the task began
+            self._end_task(stream)
+            return
         with trio.CancelScope() as scope:
             stream.scope = scope
-            if stream.closed:
-                scope.cancel()  # reset before the task began
             await self._complete(stream, self._server.handle(request))
 
     async def _complete_start(self, steps: Steps[None]) -> None:
@@ -234,11 +236,14 @@ class Http2Connection:
                 else:
                     self.output.flush_later()
         finally:
-            self._running -= 1
-            stream.scope = None
-            if stream.request is not None and not stream.responding:
-                cut_off(stream.request.exchange)
-            self._request_ended()
+            self._end_task(stream)
+
+    def _end_task(self, stream: Stream) -> None:
+        self._running -= 1
+        stream.scope = None
+        if stream.request is not None and not stream.responding:
+            cut_off(stream.request.exchange)
+        self._request_ended()
 
     # Responses.
 

@@ -68,16 +68,24 @@ async def test_rapid_reset_of_uploads_ends_the_connection(mock_clock: MockClock)
         assert handle.started == 0
 
 
+async def test_requests_that_are_reset_before_their_task_begins_are_not_handled() -> None:
+    handle = Busy()
+    async with served(handle) as host, attacked(host) as client:
+        request = block(method="POST")
+        await client.send(*(headers(number, request) + rst_stream(number) for number in range(1, 41, 2)))
+        await client.alive()
+        await until_idle()
+        assert (handle.started, host.statistics.requests) == (0, 20)
+
+
 async def test_handlers_that_cannot_be_cancelled_count_after_their_reset(mock_clock: MockClock) -> None:
     handle = Busy(shielded=True)
     async with served(handle, Limits(streams=20)) as host, attacked(host) as client:
-        request = block(method="POST")
-        await client.send(
-            *(headers(number, request) + rst_stream(number) for number in range(1, 100, 2)),
-            headers(101, block("/other")),
-        )
-        code = await client.reset_of(101)
+        streams = range(1, 41, 2)
+        await client.send(*(headers(number, block(method="POST")) for number in streams))
         await until_idle()
+        await client.send(*(rst_stream(number) for number in streams), headers(101, block("/other")))
+        code = await client.reset_of(101)
         running = handle.running
         handle.release.set()
         assert (code, running, handle.most) == (ErrorCode.REFUSED_STREAM, 20, 20)
