@@ -11,6 +11,7 @@ nothing about what is served.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -24,6 +25,10 @@ ITEM_VERBS = {
     "DELETE": "delete",
 }
 COLLECTION_VERBS = {**ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
+
+# Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
+_CACHED_ROUTES = 1024
+_CACHED_LENGTH = 256
 
 
 class Route(NamedTuple):
@@ -40,6 +45,12 @@ class Route(NamedTuple):
 
 
 def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
+    if len(raw_path) <= _CACHED_LENGTH:
+        return _cached_route(method, raw_path, watch)
+    return _parse(method, raw_path, watch)
+
+
+def _parse(method: str, raw_path: str, watch: bool) -> Route:
     path = unquote(raw_path) if "%" in raw_path else raw_path
     first, *parts = path.strip("/").split("/")
     if first == "api" and len(parts) > 1:
@@ -68,3 +79,6 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
     if is_watch_path or (watch and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)
+
+
+_cached_route = lru_cache(_CACHED_ROUTES)(_parse)
