@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import sys
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.connections.http2.connection import Http2Connection
 from gateway.connections.http2.output import Output
 from gateway.connections.listen import Listener
 from gateway.requests.request import EndReason, Finished, Request, Response
@@ -52,14 +52,41 @@ def block(path: str = "/", *, method: str = "GET") -> bytes:
 
 
 def outputs() -> list[Output]:
-    """What the connections of this process have to send."""
-    return [found for found in gc.get_objects() if isinstance(found, Output) and not found.failed]
+    """What the connections of this process have to send: found in the tasks that run them."""
+    found = [
+        connection.output
+        for task in _tasks(trio.lowlevel.current_root_task())
+        if (connection := _connection(task)) is not None
+    ]
+    return [output for output in found if not output.failed]
+
+
+def _tasks(task: trio.lowlevel.Task | None) -> Iterator[trio.lowlevel.Task]:
+    if task is not None:
+        yield task
+        for nursery in task.child_nurseries:
+            for child in nursery.child_tasks:
+                yield from _tasks(child)
+
+
+def _connection(task: trio.lowlevel.Task) -> Http2Connection | None:
+    """The connection whose `run` this task is in."""
+    coroutine: Any = task.coro
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Http2Connection):
+            return owner if frame.f_code.co_name == "run" else None
+        coroutine = coroutine.cr_await
+    return None
 
 
 def shrink(client: RawClient) -> None:
     """Let the kernel buffer little for a client that does not read."""
-    assert isinstance(client.stream, trio.SocketStream)
-    client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+    stream = client.stream
+    if isinstance(stream, trio.SSLStream):
+        stream = stream.transport_stream
+    assert isinstance(stream, trio.SocketStream)
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
 
 
 @pytest.fixture

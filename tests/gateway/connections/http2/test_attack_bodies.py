@@ -93,7 +93,7 @@ async def test_frame_without_its_rest_times_out(mock_clock: MockClock) -> None:
 
 async def test_body_in_tiny_parts_takes_no_more_memory_than_its_bytes() -> None:
     size = 64
-    parts = 4096
+    parts = 2048
     async with served(read_body) as host, attacked(host) as client:
         sent = data(1, b"x" * size) * 256
         await client.send(posts(1))

@@ -28,10 +28,11 @@ def gets(first: int, count: int, *, method: str = "GET") -> list[bytes]:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
 async def test_requests_without_reading_are_bounded(
-    method: str, small_buffers: None, mock_clock: MockClock
+    method: str, tls: bool, small_buffers: None, mock_clock: MockClock
 ) -> None:
-    async with served(large, Limits(streams=50)) as host, attacked(host) as client:
+    async with served(large, Limits(streams=50)) as host, attacked(host, tls=tls) as client:
         shrink(client)
         await client.send(WINDOWS, *gets(0, 200, method=method))
         await until_idle()
