@@ -19,7 +19,7 @@ MEASUREMENTS = sorted(
 
 
 def test_measurements_are_found() -> None:
-    assert {"connections.http1", "kinds.defaults", "bodies.writes"} <= set(MEASUREMENTS)
+    assert {"connections.http2", "kinds.defaults", "bodies.writes"} <= set(MEASUREMENTS)
 
 
 @pytest.mark.parametrize("name", MEASUREMENTS)

@@ -5,18 +5,18 @@ The client is a process of its own, so that this process spends CPU and memory a
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import socket
 import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import trio
 
 from benchmarks.baselines.certificate import write_certificate
+from benchmarks.decisions.apart import SPAWN, apart
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.servers.memory import memory
 from gateway.connections.limits import Limits
@@ -28,32 +28,22 @@ RESPONSE = b"a" * 1200
 LARGE = b"a" * 32768  # as a list's response
 SHARED, OWN, TRIO = "BIOs that all connections share", "BIOs for each connection", "trio.SSLStream"
 Converse = Callable[[socket.socket, bytes, Callable[[], None]], Awaitable[None]]
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 def main(effort: Effort) -> None:
     trips, connections = (2, 2) if effort.quick else (5000, 400)
     forms = (SHARED, OWN, TRIO)
-    show("CPU of a round trip of 300 B and 1.2 kB", {form: _apart(_cpu, form, trips) for form in forms}, "us")
+    run = _here if effort.quick else apart
+    show("CPU of a round trip of 300 B and 1.2 kB", {form: run(_cpu, form, trips) for form in forms}, "us")
     show(
         "memory of an idle connection that sent 32 kB",
-        {form: _apart(_memory, form, connections) for form in forms},
+        {form: run(_memory, form, connections) for form in forms},
         "kB",
     )
 
 
-def _apart(measure: Callable[[str, int], float], form: str, count: int) -> float:
-    """Measure in a new process: memory that one form freed would be there for the next."""
-    here, there = _SPAWN.Pipe(duplex=False)
-    process = _SPAWN.Process(target=_report, args=(there, measure, form, count))
-    process.start()
-    figure: float = here.recv()
-    process.join()
-    return figure
-
-
-def _report(pipe: Connection, measure: Callable[[str, int], float], form: str, count: int) -> None:
-    pipe.send(measure(form, count))
+def _here(measure: Callable[[str, int], float], form: str, count: int) -> float:
+    return measure(form, count)
 
 
 def _cpu(form: str, trips: int) -> float:
@@ -71,7 +61,7 @@ def _memory(form: str, connections: int) -> float:
     def mark() -> None:
         done.append(None)
         if len(done) == 1:  # what the first needs beyond itself is not counted
-            before.append(memory([multiprocessing.current_process().pid or 0]).anonymous_mb)
+            before.append(memory([os.getpid()]).anonymous_mb)
 
     after = _serve(form, connections, 1, LARGE, mark)
     return (after - before[0]) * 1024 / max(1, connections - 1)
@@ -82,21 +72,26 @@ def _serve(form: str, connections: int, trips: int, response: bytes, mark: Calla
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*write_certificate(Path(folder)))
-        client = _SPAWN.Process(
+        client = SPAWN.Process(
             target=_client, args=(listener.getsockname()[1], connections, trips, len(response))
         )
         client.start()
         try:
-            return trio.run(_run, listener, connections * trips, response, _converse(form, context), mark)
+            return trio.run(_run, listener, connections, trips, response, _converse(form, context), mark)
         finally:
             client.terminate()
             client.join()
 
 
 async def _run(
-    listener: socket.socket, trips: int, response: bytes, converse: Converse, mark: Callable[[], None]
+    listener: socket.socket,
+    connections: int,
+    trips: int,
+    response: bytes,
+    converse: Converse,
+    mark: Callable[[], None],
 ) -> float:
-    left = trips
+    left = connections * trips
     over = trio.Event()
 
     def count() -> None:
@@ -106,17 +101,21 @@ async def _run(
         if not left:
             over.set()
 
+    async def serve(sock: socket.socket) -> None:
+        with sock:
+            await converse(sock, response, count)
+
     async def accept(nursery: trio.Nursery) -> None:
-        while True:
+        for _ in range(connections):
             sock, _ = await trio.to_thread.run_sync(listener.accept, abandon_on_cancel=True)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setblocking(False)
-            nursery.start_soon(converse, sock, response, count)
+            nursery.start_soon(serve, sock)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(accept, nursery)
         await over.wait()
-        used = memory([multiprocessing.current_process().pid or 0]).anonymous_mb
+        used = memory([os.getpid()]).anonymous_mb
         nursery.cancel_scope.cancel()
     return used
 

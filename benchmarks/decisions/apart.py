@@ -1,0 +1,25 @@
+"""Measures in new processes: what one alternative loaded, cached or freed cannot help or harm the next."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def apart(measure: Callable[..., float], *arguments: Any) -> float:
+    """Return what `measure(*arguments)` returns in a process of its own."""
+    here, there = SPAWN.Pipe(duplex=False)
+    process = SPAWN.Process(target=_report, args=(there, measure, arguments))
+    process.start()
+    there.close()
+    figure: float = here.recv()
+    process.join()
+    return figure
+
+
+def _report(pipe: Connection, measure: Callable[..., float], arguments: tuple[Any, ...]) -> None:
+    pipe.send(measure(*arguments))
