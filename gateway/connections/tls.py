@@ -55,7 +55,7 @@ class HandshakeFailed(Exception):
 
 
 class TlsTransport(Transport):
-    __slots__ = ("_bios", "_extensions_left", "_received_ahead", "_sending", "_tls", "_tls_output", "_unsent")
+    __slots__ = ("_bios", "_extensions", "_failure", "_output", "_received", "_sending", "_tls", "_unsent")
 
     def __init__(
         self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, bios: SharedBios
@@ -63,10 +63,11 @@ class TlsTransport(Transport):
         super().__init__(sock, limits)
         self._bios = bios
         self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
-        self._received_ahead = b""  # ciphertext received after the record that was read
-        self._tls_output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
+        self._received = b""  # ciphertext received after the record that was read
+        self._failure: ssl.SSLError | None = None  # what followed the bytes that `receive` returned last
+        self._output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
         self._sending = False
-        self._extensions_left = _MAX_EXTENSIONS
+        self._extensions = _MAX_EXTENSIONS  # left
         self._unsent: memoryview | None = None  # ciphertext of `transmit` that is not sent yet
 
     async def handshake(self) -> None:
@@ -104,9 +105,9 @@ class TlsTransport(Transport):
             return await super().receive()
         except ClosedResourceError:
             data = super().receive_nowait()
-            if not data or not self._extensions_left:
+            if not data or not self._extensions:
                 raise
-            self._extensions_left -= 1
+            self._extensions -= 1
             self.deadline = current_time() + self.limits.handshake_seconds
             return data
 
@@ -125,8 +126,10 @@ class TlsTransport(Transport):
     async def receive(self) -> bytes:
         bios = self._bios
         while True:
-            data, self._received_ahead = self._received_ahead, b""
+            data, self._received = self._received, b""
             if not data:
+                if self._failure is not None:
+                    return self._ended(self._failure)
                 await wait_readable(self.fd)
                 try:
                     data = self.socket.recv(RECEIVE)
@@ -140,11 +143,8 @@ class TlsTransport(Transport):
                 return plain if not bios.incoming.pending else self._with_more_records(plain)
             except ssl.SSLWantReadError:
                 continue
-            except ssl.SSLZeroReturnError:
-                return b""
-            except ssl.SSLError:
-                self._drain_nowait()
-                raise
+            except ssl.SSLError as error:
+                return self._ended(error)
             finally:
                 if bios.incoming.pending or bios.outgoing.pending:
                     self._empty_bios()
@@ -154,13 +154,25 @@ class TlsTransport(Transport):
         parts = [plain]
         try:
             while self._bios.incoming.pending:
-                parts.append(self._tls.read(_RECORD))
-        except ssl.SSLError:
-            pass  # part of a record, which waits for its rest; or an end or an error, which the next call meets again
+                more = self._tls.read(_RECORD)
+                if not more:
+                    raise ssl.SSLZeroReturnError("the peer sent close_notify")
+                parts.append(more)
+        except ssl.SSLWantReadError:
+            pass  # part of a record, which waits for its rest
+        except ssl.SSLError as error:
+            self._failure = error.with_traceback(None)  # for the next call: the peer may send nothing more
         return b"".join(parts)
 
+    def _ended(self, error: ssl.SSLError) -> bytes:
+        """Return b"" at the peer's close_notify, else send the alert and raise."""
+        if isinstance(error, ssl.SSLZeroReturnError):
+            return b""
+        self._drain_nowait()
+        raise error
+
     def receive_nowait(self) -> bytes:
-        data, self._received_ahead = self._received_ahead or super().receive_nowait(), b""
+        data, self._received = self._received or super().receive_nowait(), b""
         self._bios.incoming.write(data)
         try:
             return self._tls.read(_RECORD)
@@ -172,9 +184,9 @@ class TlsTransport(Transport):
     def _empty_bios(self) -> None:
         bios = self._bios
         if bios.incoming.pending:
-            self._received_ahead = bios.incoming.read()
+            self._received = bios.incoming.read()
         if bios.outgoing.pending:
-            self._tls_output += bios.outgoing.read()
+            self._output += bios.outgoing.read()
 
     def _encrypt(self, data: bytes | memoryview) -> bytes:
         """Return all unsent ciphertext in the order it was made, that of `data` last."""
@@ -184,8 +196,8 @@ class TlsTransport(Transport):
             self._empty_bios()
             raise
         cipher = self._bios.outgoing.read()
-        if self._tls_output:
-            cipher, self._tls_output = self._tls_output + cipher, b""
+        if self._output:
+            cipher, self._output = self._output + cipher, b""
         return cipher
 
     async def send(self, data: bytes) -> None:
@@ -305,8 +317,8 @@ class TlsTransport(Transport):
                     transport._empty_bios()
                     missed.append((index, error))
                     continue
-                if transport._tls_output:
-                    cipher, transport._tls_output = transport._tls_output + cipher, b""
+                if transport._output:
+                    cipher, transport._output = transport._output + cipher, b""
                 encrypted.append((index, transport, cipher))
             for index, transport, cipher in encrypted:
                 try:
@@ -342,16 +354,16 @@ class TlsTransport(Transport):
         await self._drain()
 
     async def _drain(self) -> None:
-        while self._tls_output:
-            output, self._tls_output = self._tls_output, b""
+        while self._output:
+            output, self._output = self._output, b""
             rest = self._send_cipher(output)
             if rest is not None:
                 await self.send_rest(rest)
 
     def _drain_nowait(self) -> None:
         self._empty_bios()
-        if self._tls_output and not self._sending:
-            output, self._tls_output = self._tls_output, b""
+        if self._output and not self._sending:
+            output, self._output = self._output, b""
             try:
                 self.socket.send(output)
             except OSError:

@@ -40,6 +40,11 @@ class Peer:
         self._tls.write(data)
         return self._outgoing.read()
 
+    def close_notify(self) -> bytes:
+        with pytest.raises(ssl.SSLWantReadError):  # for the close_notify of the other side
+            self._tls.unwrap()
+        return self._outgoing.read()
+
     async def read(self, count: int) -> bytes:
         found = b""
         while len(found) < count:
@@ -109,6 +114,29 @@ async def test_alert_for_broken_record_goes_to_its_sender() -> None:
         assert is_empty(bios)
         await two.send(b"fine")
         assert await second.read(4) == b"fine"
+        with pytest.raises(ssl.SSLError, match="ALERT"):
+            await first.read(1)
+
+
+@pytest.mark.parametrize("after", [b"", b"more"])
+async def test_end_that_arrives_together_with_data_is_noticed_without_further_bytes(after: bytes) -> None:
+    async with pairs() as (bios, [(one, first), _]):
+        await first.sock.send(first.record(b"last") + first.close_notify() + after)
+        assert await one.receive() == b"last"
+        assert is_empty(bios)
+        with trio.fail_after(30):
+            assert [await one.receive() for _ in range(2)] == [b"", b""]
+        assert one.receive_nowait() == b""
+
+
+async def test_broken_record_that_arrives_together_with_data_is_noticed_without_further_bytes() -> None:
+    async with pairs() as (bios, [(one, first), _]):
+        await first.sock.send(first.record(b"last") + b"\x17\x03\x03\x00\x20" + b"x" * 32)
+        assert await one.receive() == b"last"
+        assert is_empty(bios)
+        with pytest.raises(ssl.SSLError), trio.fail_after(30):
+            await one.receive()
+        assert is_empty(bios)
         with pytest.raises(ssl.SSLError, match="ALERT"):
             await first.read(1)
 
