@@ -7,7 +7,6 @@ and reads the journal again; so does a restart after a crash.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import orjson
@@ -167,7 +166,7 @@ class ResourceActor:
             reply = PendingReply(envelope, None, b"", error)
         else:
             if attempt.request is not None and attempt.request.warnings:
-                decided = replace(decided, warnings=(*decided.warnings, *attempt.request.warnings))
+                decided = decided._replace(warnings=(*decided.warnings, *attempt.request.warnings))
             reply = PendingReply(envelope, decided, body, None)
         if attempt.resumed is not None:
             attempt.resumed.request.complete(False)

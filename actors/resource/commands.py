@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from actors.admission.chain import EMPTY, Admission, Chain
 from actors.admission.plugin import AsyncPlugin
@@ -90,8 +91,9 @@ class Attempt:
     admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
+    """A tuple, because every write creates one and a dataclass costs more."""
+
     decision: Decision
     current: Current | None
     verb: str  # what the journal records
@@ -143,7 +145,7 @@ class Commands:
         self._validate(attempt, new)
         decision = decide_create(definition, current, new)
         warnings = (*warnings, *definition.strategy.warnings(decision.object, None))
-        return Decided(decision, None, verb, created=True, warnings=warnings)
+        return Decided(decision, None, verb, True, warnings)
 
     def _replace(self, attempt: Attempt, command: Replace) -> Decided:
         current = self._find(attempt.view, command.namespace, command.name)

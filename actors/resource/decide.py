@@ -11,6 +11,7 @@ Objects here have no kind, apiVersion or resourceVersion: the version is added w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -47,8 +48,9 @@ class Current:
         return self.offset if self.proposal is None else self.proposal
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
+    """A tuple, because almost every write creates one and a dataclass costs more."""
+
     object: Object
     created: bool
 
@@ -96,7 +98,7 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
             definition.resource, metadata["name"], generated=generated, terminating=terminating
         )
     definition.strategy.canonicalize(prepared)
-    return Store(prepared, created=True)
+    return Store(prepared, True)
 
 
 def _validate_new(errors: FieldErrors, definition: Definition, created: Object) -> None:

@@ -8,8 +8,6 @@ removes it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from actors.errors import Conflict, EvictionRefused, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
@@ -80,7 +78,7 @@ class Evictions:
         name = budget["metadata"]["name"]
         updated = {**budget, "status": allowed.budget_status}
         # The server writes to the budget: a user that may evict needs no access to budgets.
-        server_context = replace(context, manager=SERVER_MANAGER)
+        server_context = context._replace(manager=SERVER_MANAGER)
         command = Replace(self._budget.api_version, namespace, name, updated, server_context, "status")
         await self._directory.ask(self._budget, command)
 

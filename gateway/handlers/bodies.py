@@ -6,8 +6,7 @@ fieldValidation decides whether such fields are dropped with a warning, dropped 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -32,8 +31,9 @@ _THREAD_THRESHOLD = 64 * 1024
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
+    """A tuple, because every write creates one and a dataclass costs more."""
+
     object: Object  # in its storage version
     problems: tuple[str, ...]
 

@@ -23,13 +23,22 @@ COMMANDS: tuple[Command, ...] = (
     Submit("v1", "default", "a", "binding", OBJECT, CONTEXT),
     Delete("v1", "default", "a", CONTEXT, DeleteOptions(30, "Orphan", "uid", "7"), "deletecollection"),
 )
-TYPES = {one.__name__: one for one in vars(messages).values() if is_dataclass(one)} | {"User": User}
+
+
+def field_names(one: Any) -> list[str] | None:
+    """The fields of a message or its type; None for any other value."""
+    if is_dataclass(one):
+        return [field.name for field in fields(one)]
+    return list(one._fields) if hasattr(one, "_fields") else None
+
+
+TYPES = {one.__name__: one for one in vars(messages).values() if field_names(one)} | {"User": User}
 
 
 def plain(value: Any) -> Any:
-    if is_dataclass(value):
-        members = {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-        return {"": type(value).__name__, **members}
+    names = field_names(value)
+    if names is not None:
+        return {"": type(value).__name__, **{name: plain(getattr(value, name)) for name in names}}
     return {"": "tuple", "items": [plain(one) for one in value]} if isinstance(value, tuple) else value
 
 
