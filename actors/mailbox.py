@@ -11,7 +11,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import outcome
 import trio
 
 from actors.errors import Overloaded
@@ -23,28 +22,33 @@ A = TypeVar("A")
 class Reply(Generic[A]):
     """Set once by the actor, awaited by at most one task. An abandoned reply is simply dropped."""
 
-    __slots__ = ("_outcome", "_task")
+    __slots__ = ("_error", "_is_set", "_task", "_value")
+
+    _value: A
 
     def __init__(self) -> None:
-        self._outcome: outcome.Outcome[A] | None = None
+        self._is_set = False
+        self._error: BaseException | None = None
         self._task: trio.lowlevel.Task | None = None
 
     def succeed(self, value: A) -> None:
-        self.complete(outcome.Value(value))
+        if not self._is_set:
+            self._value = value
+            self._set()
 
     def fail(self, error: BaseException) -> None:
-        self.complete(outcome.Error(error))
+        if not self._is_set:
+            self._error = error
+            self._set()
 
-    def complete(self, result: outcome.Outcome[A]) -> None:
-        if self._outcome is not None:
-            return
-        self._outcome = result
+    def _set(self) -> None:
+        self._is_set = True
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
 
     async def wait(self) -> A:
-        if self._outcome is None:
+        if not self._is_set:
             self._task = trio.lowlevel.current_task()
 
             def abort(_: object) -> trio.lowlevel.Abort:
@@ -52,8 +56,9 @@ class Reply(Generic[A]):
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(abort)
-        assert self._outcome is not None
-        return self._outcome.unwrap()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 @dataclass(frozen=True, slots=True)

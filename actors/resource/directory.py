@@ -8,6 +8,9 @@ after its last commit. Controllers may still write to such a type (`ask`), clien
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 import trio
 
 from actors.admission.calls import AdmissionCalls, CallStatistics
@@ -45,12 +48,15 @@ class Directory:
         self._unserved: dict[str, ResourceActor] = {}  # of types that are not served; each ends when idle
         registry.follow(self._kinds_changed)
 
-    async def ask_served(self, definition: Definition, command: Command) -> Outcome:
-        """Send a client's command; raises NoSuchResource if the type is no longer served."""
+    def ask_served(self, definition: Definition, command: Command) -> Coroutine[Any, Any, Outcome]:
+        """Send a client's command; raises NoSuchResource if the type is no longer served.
+
+        No coroutine of its own, because every write would pay for it.
+        """
         actor = self._served.get(definition.type_name)
         if actor is None:
             actor = self._start_served(definition.type_name)
-        return await actor.ask(command)
+        return actor.ask(command)
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
         """Send a command of the server itself, also to types that are declared but not served."""

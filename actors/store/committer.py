@@ -121,7 +121,7 @@ class Committer:
                         break  # under constant load, there is always a next batch
                 if self._jobs:
                     job = self._jobs.popleft()
-                    job.reply.complete(await trio.to_thread.run_sync(outcome.capture, job.work))
+                    _complete(job.reply, await trio.to_thread.run_sync(outcome.capture, job.work))
         except trio.Cancelled:
             self._cancelled = True
             self._completed.unpark_all()
@@ -238,6 +238,13 @@ class Committer:
     def _fail_pending(self, error: Exception) -> None:
         failed, self._pending = self._pending, _Batch()
         _call_back(failed.done, error)
+
+
+def _complete(reply: Reply[T], result: outcome.Value[T] | outcome.Error) -> None:
+    if isinstance(result, outcome.Error):
+        reply.fail(result.error)
+    else:
+        reply.succeed(result.value)
 
 
 def _call_back(callbacks: list[OnCommitted], error: Exception | None) -> None:

@@ -38,10 +38,36 @@ class Body(NamedTuple):
     problems: tuple[str, ...]
 
 
+def decode_at_once(
+    context: RequestContext, definition: Definition, names: Names, field_validation: str
+) -> Body | None:
+    """A body that needs neither conversion to JSON nor a thread, as most do; else None, and `decode_body` decodes it.
+
+    It saves two coroutines on every write.
+    """
+    raw = context.request.body
+    if (
+        len(raw) > _THREAD_THRESHOLD
+        or body_media(context.request.headers.get(b"content-type"), names) != "json"
+    ):
+        return None
+    try:
+        decoded = definition.schema.decode_json(raw)
+    except NotDecodable as error:
+        raise BadRequest(str(error)) from None
+    return _stored_body(context, definition, decoded, field_validation)
+
+
 async def decode_body(
     context: RequestContext, definition: Definition, names: Names, field_validation: str
 ) -> Body:
     decoded = await _decode(context, definition, names)
+    return _stored_body(context, definition, decoded, field_validation)
+
+
+def _stored_body(
+    context: RequestContext, definition: Definition, decoded: Decoded, field_validation: str
+) -> Body:
     if decoded.problems:
         _report_problems(context, definition, decoded.problems, field_validation)
     stored = decoded.object
@@ -56,9 +82,6 @@ async def _decode(context: RequestContext, definition: Definition, names: Names)
     media = body_media(context.request.headers.get(b"content-type"), names)
     try:
         schema = definition.schema
-        # The common path, without another coroutine.
-        if media == "json" and len(raw) <= _THREAD_THRESHOLD:
-            return schema.decode_json(raw)
         if media == "json":
             return await _decode_by_size(raw, schema.decode_json, raw)
         if media == "protobuf":

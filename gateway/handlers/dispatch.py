@@ -24,7 +24,7 @@ from actors.resource.evictions import Evictions
 from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts
-from gateway.handlers.bodies import decode_body, decode_delete_options
+from gateway.handlers.bodies import decode_at_once, decode_body, decode_delete_options
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders
@@ -194,14 +194,17 @@ class Dispatch:
             return await self._reviews.create(
                 context, definition, write, self._write_contexts.new(context.user, context.manager)
             )
-        body = await decode_body(context, definition, self._names, write.field_validation)
-        check_namespace(_namespace(definition, context.route), body.object)
+        body = decode_at_once(context, definition, self._names, write.field_validation)
+        if body is None:
+            body = await decode_body(context, definition, self._names, write.field_validation)
+        namespace = _namespace(definition, context.route)
+        check_namespace(namespace, body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
         write_context = self._write_contexts.new(context.user, context.manager, suffix=generates)
         command = Create(
             definition.api_version,
-            _namespace(definition, context.route),
+            namespace,
             body.object,
             write_context,
             write.dry_run,
@@ -223,7 +226,9 @@ class Dispatch:
         write = self._write_options(context, "UpdateOptions")
         view = definition.definition_at(context.route.subresource)
         encoder = self._encoders.of(context, view)
-        body = await decode_body(context, view, self._names, write.field_validation)
+        body = decode_at_once(context, view, self._names, write.field_validation)
+        if body is None:
+            body = await decode_body(context, view, self._names, write.field_validation)
         check_namespace(_namespace(definition, context.route), body.object)
         check_name(context.route.name, body.object)
         command = Replace(
@@ -278,8 +283,12 @@ class Dispatch:
                 raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
             raise
         assert isinstance(outcome, Written)
-        context.warnings.extend(outcome.warnings)
-        return await render.respond(context, encoder.document(outcome.body), 201 if outcome.created else 200)
+        if outcome.warnings:
+            context.warnings.extend(outcome.warnings)
+        document, status = encoder.document(outcome.body), 201 if outcome.created else 200
+        return render.respond_unchanged(context, document, status) or await render.respond(
+            context, document, status
+        )
 
     async def _delete(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from actors.errors import BadRequest
 from actors.identity import User
@@ -31,8 +32,8 @@ class RequestContext:
         chosen = self.parameters.first("fieldManager")
         if chosen:
             return chosen
-        program = self.request.headers.get(b"user-agent", b"").partition(b"/")[0].decode(errors="replace")
-        return _as_manager(program) or "unknown"
+        agent = self.request.headers.get(b"user-agent", b"")
+        return _cached_manager(agent) if len(agent) <= _LONGEST_CACHED else _manager_of(agent)
 
     def seconds(self, name: str) -> float | None:
         """A time limit in seconds; None if it is 0 or absent."""
@@ -42,8 +43,14 @@ class RequestContext:
         return float(value) if value else None
 
 
-def _as_manager(program: str) -> str:
+def _manager_of(agent: bytes) -> str:
     """A user agent as a field manager. The client did not choose it as one, so it is shortened, not refused."""
+    program = agent.partition(b"/")[0].decode(errors="replace")
     if not program.isprintable():
         program = "".join(letter for letter in program if letter.isprintable())
-    return program.encode()[:MANAGER_BYTES].decode(errors="ignore")
+    return program.encode()[:MANAGER_BYTES].decode(errors="ignore") or "unknown"
+
+
+# Clients send the same few user agents again and again.
+_cached_manager = lru_cache(maxsize=256)(_manager_of)
+_LONGEST_CACHED = 256
