@@ -33,5 +33,10 @@ class WriteContexts:
 def new_uid() -> str:
     """A random UUID (version 4), formatted here because uuid.UUID takes three times as long."""
     digits = urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    return (
+        f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"
+    )
+
+
+# The variant of a UUID is in the two highest bits of this digit.
+_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))

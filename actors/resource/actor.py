@@ -219,13 +219,13 @@ class ResourceActor:
         """Turn a decision into proposed events, and the body of the response."""
         current, decision = decided.current, decided.decision
         match decision:
+            case Store(object=new):
+                if command.dry_run:
+                    return _body(new, current)
+                return self._record(new, current.written if current else 0, command, decided.verb, proposals)
             case Keep():
                 assert current is not None
                 return current.proposal or encode(current.object, current.offset)
-            case Store(object=new) if command.dry_run:
-                return _body(new, current)
-            case Store(object=new):
-                return self._record(new, current.written if current else 0, command, decided.verb, proposals)
             case Remove(last=dict(last)):
                 assert current is not None
                 if command.dry_run:

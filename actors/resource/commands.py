@@ -258,7 +258,8 @@ class Commands:
         self, attempt: Attempt, operation: str, name: str, new: Object | None, old: Object | None
     ) -> AdmissionRequest | None:
         command = attempt.command
-        subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
+        # A tuple of types, because a union of them would be built with every call.
+        subresource = command.subresource if isinstance(command, (Replace, Patch, Submit)) else ""
         chain = self._chain(attempt.definition, operation, subresource)
         if not chain:
             return None

@@ -34,7 +34,8 @@ def pack_facts(
     for field, value in fields.items():
         if value:
             of_fields += (field, _FIELD, value)
-    return _packed((of_labels, of_fields, uid, owners))
+    packed: bytes = _pack((of_labels, of_fields, uid, owners))
+    return packed
 
 
 def unpack_labels(packed: bytes) -> dict[str, str]:
@@ -61,6 +62,10 @@ def label_bytes(key: str, value: str | None = None) -> bytes:
 def field_bytes(field: str, value: str | None = None) -> bytes:
     """The same for a selectable field; None stands for any value but the empty one."""
     return _packed(field) + _packed(_FIELD) + (b"" if value is None else _packed(value))
+
+
+# Packer reuses its buffer, packb makes one per call. Only the event loop's thread packs facts.
+_pack = msgpack.Packer(unicode_errors="replace").pack
 
 
 def _packed(value: object) -> bytes:

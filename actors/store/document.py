@@ -13,13 +13,9 @@ from actors.kinds.schema.decoder import Schema, member_at, put_at
 from actors.messages import Object
 from actors.selectors.facts import pack_facts
 
-_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
+# The members of metadata before and after resourceVersion.
+_BEFORE_VERSION = ("name", "generateName", "namespace", "selfLink", "uid")
+_AFTER_VERSION = (
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
@@ -41,13 +37,18 @@ def null_empty_lists(schema: Schema, decoded: Object) -> None:
 
 def facts_of(storage: Definition, stored: Object) -> bytes:
     """The packed facts of an object, which selectors and the garbage collector read instead of parsing it."""
-    metadata = stored["metadata"]
-    fields = {label: read(stored) for label, read in storage.selection.fields.items()}
-    owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+    metadata, readers = stored["metadata"], storage.selection.fields
+    fields = {label: read(stored) for label, read in readers.items()} if readers else {}
+    owners = metadata.get("ownerReferences", ())
     fields["metadata.name"] = metadata["name"]
     if storage.namespaced:
         fields["metadata.namespace"] = metadata["namespace"]
-    return pack_facts(metadata.get("labels") or {}, fields, metadata["uid"], owners)
+    return pack_facts(
+        metadata.get("labels") or {},
+        fields,
+        metadata["uid"],
+        [owner["uid"] for owner in owners] if owners else (),
+    )
 
 
 def encode(stored: Object, offset: int) -> bytes:
@@ -72,12 +73,15 @@ _VALUE_POSITION = len(_EMPTY_VERSION) - 1
 
 def _encode(stored: Object, version: str | None) -> bytes:
     metadata = stored["metadata"]
-    ordered = {
-        key: metadata[key] if key != "resourceVersion" else version
-        for key in _ORDER
-        if key in metadata or (key == "resourceVersion" and version is not None)
-    }
-    return orjson.dumps({"metadata": ordered, **{k: v for k, v in stored.items() if k != "metadata"}})
+    ordered = {key: metadata[key] for key in _BEFORE_VERSION if key in metadata}
+    if version is not None:
+        ordered["resourceVersion"] = version
+    for key in _AFTER_VERSION:
+        if key in metadata:
+            ordered[key] = metadata[key]
+    document = {"metadata": ordered, **stored}  # metadata is the first member, whatever its place in `stored`
+    document["metadata"] = ordered
+    return orjson.dumps(document)
 
 
 def decode(body: bytes) -> Object:

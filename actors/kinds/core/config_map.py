@@ -51,12 +51,14 @@ def define(_: Names) -> Definition:
 def rules(errors: FieldErrors, new: Object) -> None:
     data, binary = new.get("data", {}), new.get("binaryData", {})
     for key in data:
-        errors.add_each(f"data[{key}]", key, config_key(key))
+        if wrong := config_key(key):
+            errors.add_each(f"data[{key}]", key, wrong)
         if key in binary:
             errors.add(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key in binary:
-        errors.add_each(f"binaryData[{key}]", key, config_key(key))
-    total = sum(size(value) for value in data.values()) + decoded_size(binary.values())
+        if wrong := config_key(key):
+            errors.add_each(f"binaryData[{key}]", key, wrong)
+    total = sum(map(size, data.values())) + decoded_size(binary.values())
     if total > MAX_BYTES:
         errors.add(too_long(WHOLE_OBJECT, MAX_BYTES))
 

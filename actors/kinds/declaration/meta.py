@@ -106,10 +106,10 @@ def metadata_rules(
     if metadata.get("generation", 0) < 0:
         errors.add(invalid("metadata.generation", metadata["generation"], NEGATIVE))
     _common_rules(errors, metadata)
-    finalizers = metadata.get("finalizers", ())
-    _finalizer_rules(errors, finalizers)
-    if known_finalizers:
-        finalizer_kind_rules(errors, finalizers)
+    if "finalizers" in metadata:
+        _finalizer_rules(errors, metadata["finalizers"])
+        if known_finalizers:
+            finalizer_kind_rules(errors, metadata["finalizers"])
 
 
 def metadata_update_rules(

@@ -1,7 +1,8 @@
 """Formats of names, keys, addresses and ports.
 
 The texts are part of the API: clients and people match on them. Every check returns the texts of what is
-wrong, an empty list when nothing is.
+wrong, an empty list when nothing is. Those of every write test for valid values first; these are ASCII, so that
+their length in characters is that in bytes.
 """
 
 from __future__ import annotations
@@ -95,11 +96,15 @@ _HEADER_TEXT: Final = explained(
 
 
 def dns_label(value: str) -> list[str]:
+    if len(value) <= 63 and is_label(value):
+        return []
     wrong = [at_most(63)] if size(value) > 63 else []
     return wrong if is_label(value) else [*wrong, _LABEL_TEXT]
 
 
 def dns_subdomain(value: str) -> list[str]:
+    if len(value) <= 253 and is_subdomain(value):
+        return []
     wrong = [at_most(253)] if size(value) > 253 else []
     return wrong if is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
 
@@ -133,6 +138,8 @@ def label_value(value: str) -> list[str]:
 
 def config_key(value: str) -> list[str]:
     """A key of a ConfigMap or Secret, which becomes a file name."""
+    if len(value) <= 253 and is_config_key(value) and not value.startswith("."):
+        return []
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
