@@ -273,8 +273,7 @@ class _Prepared:
         self.type_key = keys.by_type(event.type_id, event.offset)
         self.object_key = keys.by_object(self.state_key, event.offset)
         self.event_value = records.encode_event(event)
-        link = records.Link(event.offset, self.state_key, event.previous, event.removed)
-        self.link_value = records.encode_link(self.type_key, link)
+        self.link_value = records.encode_link(self.type_key, self.state_key, event.previous, event.removed)
         self.row_value = (
             None
             if event.removed

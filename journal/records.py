@@ -93,21 +93,7 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 
 
 def encode_event(event: Event) -> bytes:
-    packed: bytes = _pack(
-        (
-            event.type_id,
-            event.verb,
-            event.namespace,
-            event.name,
-            event.previous,
-            event.removed,
-            event.time,
-            event.user,
-            event.manager,
-            event.facts,
-            event.body,
-        )
-    )
+    packed: bytes = _pack(event[1:])  # all but the offset, in the order of the layout
     return _EVENT_LEAD.pack(EVENT_LAYOUT, _event_check(event.offset, EVENT_LAYOUT, packed)) + packed
 
 
@@ -158,10 +144,9 @@ def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
     return offset, raw[_ROW_LEAD_SIZE:middle], raw[middle:]
 
 
-def encode_link(type_key: bytes, link: Link) -> bytes:
+def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool) -> bytes:
     """The by_type value of an event; the type is in its key already."""
-    lead = _LINK_LEAD.pack(0, LINK_LAYOUT, link.removed, link.previous)[_CHECKED_FROM:]
-    rest = lead + link.key[2:]
+    rest = _LINK_LEAD.pack(0, LINK_LAYOUT, removed, previous)[_CHECKED_FROM:] + state_key[2:]
     return crc32(rest, crc32(type_key)).to_bytes(4, "big") + rest
 
 

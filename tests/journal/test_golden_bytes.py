@@ -57,7 +57,7 @@ def test_row_layout_1() -> None:
 
 def test_link_layout_1() -> None:
     link = records.Link(2024, STATE_KEY, 2000, False)
-    assert records.encode_link(TYPE_KEY, link) == LINK_1
+    assert records.encode_link(TYPE_KEY, STATE_KEY, 2000, False) == LINK_1
     assert records.decode_link(TYPE_KEY, LINK_1) == link
 
 
