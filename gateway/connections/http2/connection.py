@@ -32,6 +32,8 @@ from gateway.requests.request import Peer, Response
 _TURN = 32
 _WATCH_COST = 8
 _READS = ("GET", "HEAD")
+# Reads after the server began to stop, for requests that had arrived before, until GOAWAY is sent.
+_LATE_READS = 4
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 
 
@@ -40,6 +42,7 @@ class Http2Connection:
         "_deadline",
         "_flushes",
         "_heads",
+        "_late_reads",
         "_leaving",
         "_nursery",
         "_overdue",
@@ -64,6 +67,7 @@ class Http2Connection:
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
         self._leaving = False  # GOAWAY has been sent
+        self._late_reads = 0  # since the server began to stop
         self._deadline = inf  # the first of all streams
         self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
         self._partial_since: float | None = None  # when the peer began a frame that is incomplete
@@ -177,7 +181,8 @@ class Http2Connection:
         transport, server, receiver = self._transport, self._server, self._receiver
         while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
             if server.draining and not self._leaving:
-                if data := transport.receive_nowait():
+                self._late_reads += 1
+                if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
                     return data
                 self._leave()
                 continue

@@ -8,6 +8,7 @@ from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from trio.testing import MockClock
 
 from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, headers, raw_client
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import advance, until_idle
@@ -65,6 +66,27 @@ async def test_requests_after_goaway_get_refused_stream() -> None:
         gate.open.set()
         await host.stopped.wait()
         assert host.statistics.requests == 1
+
+
+async def test_client_that_goes_on_sending_requests_gets_goaway() -> None:
+    count = 5000
+
+    async def handle(request: Request) -> Response:
+        host.stop.set()
+        return Response(200, b"")
+
+    async def send(client: RawClient) -> None:
+        rest = 100 * "x"
+        blocks = [client.block(f"/{number}{rest}", huffman=False) for number in range(count)]
+        await client.send(*(headers(client.new_stream(), block, end=True) for block in blocks))
+
+    async with served(handle) as host, raw_client(host) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(send, client)
+        code, last = await client.goaway()
+        assert code is ErrorCode.NO_ERROR
+        assert last < count  # half of them
+        assert host.statistics.requests == (last + 1) // 2
+        nursery.cancel_scope.cancel()
 
 
 async def test_idle_connection_times_out(mock_clock: MockClock) -> None:
