@@ -105,7 +105,7 @@ class Server:
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
                 await self._make_room()
-            if self._bios.handshakes >= _HANDSHAKES:
+            if listener.tls is not None and self._bios.handshakes >= _HANDSHAKES:
                 with trio.move_on_after(_HANDSHAKE_DELAY):
                     await self._bios.handshakes_below(_HANDSHAKES)
 

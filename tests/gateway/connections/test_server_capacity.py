@@ -3,7 +3,7 @@
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
 import trio
 from trio.testing import MockClock
@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import Client, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import advance, eventually, until_idle
 
 
 async def test_longest_idle_connection_closes_for_a_new_one(mock_clock: MockClock) -> None:
@@ -87,3 +87,19 @@ async def test_idle_connections_close_when_file_descriptors_run_out(mock_clock: 
 def test_default_limit_leaves_file_descriptors_for_other_files() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 16 <= affordable_connections() < max(soft, 17)
+
+
+async def test_stalled_handshakes_delay_other_handshakes_little_and_plain_clients_not_at_all(
+    mock_clock: MockClock,
+) -> None:
+    stalled = 20
+    async with served() as host, AsyncExitStack() as connections:
+        for number in range(stalled):
+            stream = await connections.enter_async_context(await trio.open_tcp_stream(*host.secure))
+            await stream.send_all(b"\x16\x03\x01")
+            await advance(mock_clock, 0.1)
+            await eventually(lambda: host.statistics.accepted == number + 1)  # noqa: B023
+        for number in range(3):
+            plain = await connections.enter_async_context(host.connect())
+            await plain.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+            await eventually(lambda: host.statistics.requests == number + 1)  # noqa: B023
