@@ -239,8 +239,8 @@ class TlsTransport(Transport):
         return memoryview(b"".join(ciphers))[sent:]
 
     @property
-    def has_unsent(self) -> bool:
-        return self._unsent is not None
+    def unsent(self) -> int:
+        return 0 if self._unsent is None else len(self._unsent)
 
     def transmit(self, data: bytes | memoryview) -> int:
         """Like `Transport.transmit`; keeps at most one slice of ciphertext."""

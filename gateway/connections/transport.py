@@ -122,9 +122,13 @@ class Transport:
             self.deadline = before
 
     @property
+    def unsent(self) -> int:
+        """How many bytes that `transmit` took are still waiting to be sent, as they are on the wire."""
+        return 0
+
+    @property
     def has_unsent(self) -> bool:
-        """Whether bytes that `transmit` took are still waiting to be sent."""
-        return False
+        return self.unsent > 0
 
     def transmit(self, data: bytes | memoryview) -> int:
         """Send what fits, without waiting; return the count of bytes taken, negated if some are still unsent."""

@@ -292,10 +292,13 @@ class Output:
             while self.blocked and not self.failed:
                 if self._patience < inf:
                     transport.deadline = self.moved_at + self._patience
+                unsent = transport.unsent
                 await transport.flush()
-                if trio.current_time() >= self.moved_at + self._patience:
+                now, left = trio.current_time(), transport.unsent
+                self.moved_at = transport.limits.moved_at(self.moved_at, unsent - left, now)
+                if now >= self.moved_at + self._patience:
                     self.fail()
-                elif not transport.has_unsent:
+                elif not left:
                     self.blocked = False
                     self._flush_in_turn()
         except (OSError, trio.ClosedResourceError):

@@ -248,8 +248,9 @@ async def test_steady_reader_outlasts_the_limit_of_silent_clients(mock_clock: Mo
         await client.closed()
 
 
-async def test_steady_reader_gets_also_the_last_bytes(mock_clock: MockClock) -> None:
-    async with served(handle, grace=60) as host, raw_client(host, values=WINDOW) as client:
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_steady_reader_gets_also_the_last_bytes(tls: bool, mock_clock: MockClock) -> None:
+    async with served(handle, grace=60) as host, raw_client(host, tls=tls, values=WINDOW) as client:
         limit_receive_buffer(client.stream)
         await client.send(window_update(0, MAX_WINDOW - 65535))
         stream = await client.request("/large")
@@ -259,7 +260,7 @@ async def test_steady_reader_gets_also_the_last_bytes(mock_clock: MockClock) -> 
         received, ended = 0, False
         while not ended:
             await advance(mock_clock, 1)
-            for _ in range(4 * BUFFER // FRAME):
+            for _ in range(2 * BUFFER // FRAME):
                 part = await client.data(stream)
                 received, ended = received + len(part.payload), part.ends_stream
                 if ended:
