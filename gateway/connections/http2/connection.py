@@ -87,10 +87,10 @@ class Http2Connection:
                 )
                 self._receiver.open()
                 await self._read(ahead)
+            failed = self.output.failed
         finally:
             self._drop_streams()  # if it was cancelled or failed: watches have no task that would notice
-        failed = self.output.failed
-        self.output.fail()  # the flusher may still have it
+            self.output.fail()  # the flusher may still have it, and the observer waits for what was not sent
         if failed:
             transport.abort()
         elif not transport.closed:

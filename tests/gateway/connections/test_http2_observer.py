@@ -7,6 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from gateway.requests.request import Request, Response
+from tests.gateway.connections.conftest import limit_receive_buffer
+from tests.gateway.connections.http2.raw_client import Setting, raw_client, window_update
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import advance, until_idle
@@ -117,3 +119,23 @@ async def test_end_of_grace_is_reported_as_cut_off(mock_clock: MockClock) -> Non
         await advance(mock_clock, 6)
         [record] = await observer.ended(1)
     assert (record.stages, record.end) == (PLAIN, (0, 0, True))
+
+
+async def test_responses_that_wait_for_the_socket_at_the_end_of_grace_are_reported_as_cut_off(
+    mock_clock: MockClock, small_send_buffers: None
+) -> None:
+    observer, count = Observer(), 100
+    async with (
+        served(sized, observer=observer, grace=1) as host,
+        raw_client(host, values={Setting.INITIAL_WINDOW_SIZE: 1 << 20}) as client,
+    ):
+        limit_receive_buffer(client.stream)
+        await client.send(window_update(0, 1 << 30))
+        for _ in range(count):
+            await client.request("/16000")
+        await until_idle()
+        host.stop.set()
+        await advance(mock_clock, 1.1)
+        await host.stopped.wait()
+    assert [record.stages for record in observer.records] == [PLAIN] * count
+    assert any(record.cut_off for record in observer.records)
