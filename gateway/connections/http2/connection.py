@@ -16,7 +16,7 @@ import trio
 
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
-from gateway.connections.http2.protocol import CANCEL, NO_ERROR, ConnectionFault, goaway
+from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.responses import Responses, cut_off
 from gateway.connections.http2.steps import Steps, resume
@@ -42,6 +42,7 @@ class Http2Connection:
         "_deadline",
         "_flushes",
         "_heads",
+        "_last_stream",
         "_late_reads",
         "_leaving",
         "_nursery",
@@ -67,6 +68,7 @@ class Http2Connection:
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
         self._leaving = False  # GOAWAY has been sent
+        self._last_stream = STREAM_MASK  # the highest number that it named
         self._late_reads = 0  # since the server began to stop
         self._deadline = inf  # the first of all streams
         self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
@@ -172,7 +174,7 @@ class Http2Connection:
                 continue
             self._running += 1
             output.flush()
-            return stream, self._complete_start(resume(start, trap))
+            return stream, self._complete_start(stream, resume(start, trap))
         output.flush()
         return None
 
@@ -215,12 +217,13 @@ class Http2Connection:
             stream.scope = scope
             await self._complete(stream, self._server.handle(request))
 
-    async def _complete_start(self, steps: Steps[None]) -> None:
+    async def _complete_start(self, stream: Stream, steps: Steps[None]) -> None:
         """Take the remaining steps of the start of a watch in this task."""
         try:
             await steps
         finally:
             self._running -= 1
+            stream.scope = None
             self._request_ended()
 
     async def _complete(self, stream: Stream, steps: Steps[Response]) -> None:
@@ -357,7 +360,8 @@ class Http2Connection:
     def _leave(self) -> None:
         """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
         self._leaving = True
-        self.output.control(goaway(self._receiver.highest, NO_ERROR))
+        self._last_stream = self._receiver.highest
+        self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
         due = trio.current_time() + self._server.limits.drain_seconds
         for stream in self._receiver.streams.values():
@@ -385,7 +389,8 @@ class Http2Connection:
         self._drop_streams()
         output = self.output
         if fault is not None and not output.failed:
-            output.queue.append(goaway(self._receiver.highest, fault.code, fault.message))
+            last = min(self._last_stream, self._receiver.highest)  # must not increase
+            output.queue.append(goaway(last, fault.code, fault.message))
         output.finish(self._server.limits.drain_seconds)
 
     def _drop_streams(self) -> None:

@@ -153,3 +153,15 @@ async def test_pings_are_acknowledged_while_the_server_drains() -> None:
         await client.alive(b"draining")
         gate.open.set()
         assert (await client.response(running)).status == 200
+
+
+async def test_goaway_of_an_error_names_no_later_stream_than_that_of_the_stop() -> None:
+    gate = Gate()
+    async with served(gate) as host, raw_client(host) as client:
+        running = await client.request("/wait")
+        await client.alive()
+        host.stop.set()
+        assert await client.goaway() == (ErrorCode.NO_ERROR, running)
+        await client.request("/late")
+        await client.send(frame(PING, b"short"))
+        assert await client.goaway() == (ErrorCode.FRAME_SIZE_ERROR, running)
