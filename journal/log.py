@@ -221,18 +221,15 @@ class Journal:
         databases = self.environment.databases
         if _failpoint is not None:
             _failpoint("begun")
-        for one in batch:
-            txn.put(one.offset_key, one.event_value, append=True, db=databases.events)
-            txn.put(one.type_key, one.link_value, db=databases.by_type)
-            txn.put(one.object_key, b"", db=databases.by_object)
+        # One call for a batch takes half the time of one for each event.
+        events = [(one.offset_key, one.event_value) for one in batch]
+        txn.cursor(databases.events).putmulti(events, append=True)
+        txn.cursor(databases.by_type).putmulti([(one.type_key, one.link_value) for one in batch])
+        txn.cursor(databases.by_object).putmulti([(one.object_key, b"") for one in batch])
         if _failpoint is not None:
             _failpoint("events-written")
         for one in batch:
-            _check_previous(txn.get(one.state_key, db=databases.state), one)
-            if one.row_value is None:
-                txn.delete(one.state_key, db=databases.state)
-            else:
-                txn.put(one.state_key, one.row_value, db=databases.state)
+            _put_row(txn, databases.state, one)
         _put_counts(txn, databases.counts, batch)
         if _failpoint is not None:
             _failpoint("state-written")
@@ -282,6 +279,18 @@ class _Prepared:
         self.previous = previous
         # By how much the event changes the number of live objects.
         self.change = (not event.removed) - (previous != 0)
+
+
+def _put_row(txn: Any, database: Any, one: _Prepared) -> None:
+    """Store or delete the state of an object, whose event before this one must be `previous`."""
+    row = one.row_value
+    if row is not None and not one.previous and txn.put(one.state_key, row, overwrite=False, db=database):
+        return  # there was none, as expected
+    _check_previous(txn.get(one.state_key, db=database), one)
+    if row is None:
+        txn.delete(one.state_key, db=database)
+    else:
+        txn.put(one.state_key, row, db=database)
 
 
 def _check_previous(row: Any, one: _Prepared) -> None:

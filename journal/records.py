@@ -20,7 +20,8 @@ The row's first twelve bytes identify one version of one row: `state` caches che
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -85,6 +86,9 @@ _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
 _unpack_offset = struct.Struct(">Q").unpack_from
 _make_link = tuple.__new__  # half the price of calling Link
+make_event: Callable[[Iterable[Any]], Event] = partial(
+    tuple.__new__, Event
+)  # likewise; all fields, with the offset
 _unpack = msgpack.unpackb
 _pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per call
 

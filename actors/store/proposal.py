@@ -7,7 +7,7 @@ The offset, which is also the resourceVersion in the body, is known when the com
 from __future__ import annotations
 
 from actors.store.document import at_version
-from journal.records import Event
+from journal.records import Event, make_event
 
 
 class Proposal:
@@ -57,19 +57,21 @@ class Proposal:
 
     def order(self, offset: int, time: int) -> Event:
         previous = self.previous
-        event = self.event = Event(
-            offset,
-            self.type_id,
-            self.verb,
-            self.namespace,
-            self.name,
-            previous if type(previous) is int else offset_of(previous),
-            self.removed,
-            time,
-            self.user,
-            self.manager,
-            self.facts,
-            at_version(self.body, offset),
+        event = self.event = make_event(
+            (
+                offset,
+                self.type_id,
+                self.verb,
+                self.namespace,
+                self.name,
+                previous if type(previous) is int else offset_of(previous),
+                self.removed,
+                time,
+                self.user,
+                self.manager,
+                self.facts,
+                at_version(self.body, offset),
+            )
         )
         return event
 
