@@ -34,8 +34,7 @@ class Chain:
 
     def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Change the object; returns the index of the asynchronous step that comes next, or None at the end."""
-        for index in range(first, len(self.changes)):
-            change = self.changes[index]
+        for index, change in enumerate(self.changes[first:], first):
             if isinstance(change, AsyncPlugin):
                 return index
             changed = change(request)
@@ -45,8 +44,7 @@ class Chain:
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
-        for index in range(first, len(self.checks)):
-            check = self.checks[index]
+        for index, check in enumerate(self.checks[first:], first):
             if isinstance(check, AsyncPlugin):
                 return index
             check(request)

@@ -192,8 +192,8 @@ def _name_rules(errors: FieldErrors, metadata: Object, check_name: CheckName) ->
     name = metadata.get("name", "")
     if not name:
         errors.add(required("metadata.name", "name or generateName is required"))
-    else:
-        errors.add_each("metadata.name", name, check_name(name, False))
+    elif wrong := check_name(name, False):
+        errors.add_each("metadata.name", name, wrong)
 
 
 def _namespace_rules(errors: FieldErrors, namespace: str, namespaced: bool) -> None:
@@ -203,8 +203,8 @@ def _namespace_rules(errors: FieldErrors, namespace: str, namespaced: bool) -> N
         return
     if not namespace:
         errors.add(required("metadata.namespace"))
-    else:
-        errors.add_each("metadata.namespace", namespace, dns_label(namespace))
+    elif wrong := dns_label(namespace):
+        errors.add_each("metadata.namespace", namespace, wrong)
 
 
 def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
