@@ -21,7 +21,7 @@ class FullSocket:
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.has_unsent = False
+        self.unsent = 0
 
     def transmit(self, _data: bytes | memoryview) -> int:
         return 0
