@@ -23,6 +23,7 @@ class Http2Client:
         self.connection = h2.connection.H2Connection(config=config)
         self.events: list[h2.events.Event] = []
         self._ahead = b""
+        self._pings = 0
 
     async def open(self) -> None:
         self.connection.initiate_connection()
@@ -55,6 +56,17 @@ class Http2Client:
         except trio.BrokenResourceError:
             return False
         return bool(data)
+
+    async def arrived(self) -> None:
+        """Wait until the server has processed all that was sent so far, however long its way takes."""
+        self._pings += 1
+        self.connection.ping(b"%08d" % self._pings)
+        await self.flush()
+        while not any(
+            isinstance(event, h2.events.PingAckReceived) and event.ping_data == b"%08d" % self._pings
+            for event in self.events
+        ):
+            assert await self.receive(), f"closed; there were {self.events}"
 
     async def until(self, kind: type[h2.events.Event], stream: int | None = None) -> h2.events.Event:
         """The first event of this kind (on this stream), received already or later."""

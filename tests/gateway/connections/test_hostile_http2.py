@@ -47,8 +47,7 @@ async def test_body_that_grows_too_large_is_refused_and_its_stream_reset() -> No
         number = await client.request(method=b"POST", end=False)
         for _ in range(3):
             client.connection.send_data(number, b"x" * 10 * KIB)
-            await client.flush()
-            await until_idle()
+            await client.arrived()
         assert await client.status(number) == b"413"
         reset = await client.until(h2.events.StreamReset, number)
         assert isinstance(reset, h2.events.StreamReset)
@@ -79,6 +78,7 @@ async def test_aborted_upload_is_not_handled() -> None:
 async def test_stalled_body_is_refused(mock_clock: MockClock) -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
+        await client.arrived()
         await advance(mock_clock, 31)
         assert await client.status(number) == b"408"
         assert host.statistics.requests == 0
@@ -98,8 +98,7 @@ async def test_reset_streams_count_until_their_handlers_end() -> None:
         for _ in range(50):
             number = await client.request()
             client.connection.reset_stream(number)
-            await client.flush()
-        await until_idle()
+        await client.arrived()
         assert running == 5
         release.set()
         await until_idle()
@@ -119,9 +118,9 @@ async def test_reset_cancels_the_handler() -> None:
     async with served(handle) as host, http2_client(host) as client:
         for method in (b"GET", b"POST"):
             number = await client.request(method=method)
-            await until_idle()
+            await client.arrived()
             client.connection.reset_stream(number)
-            await client.flush()
+        await client.arrived()
         await until_idle()
         assert cancelled == ["GET", "POST"]
 
@@ -134,6 +133,7 @@ async def test_response_that_gets_no_window_is_reset(mock_clock: MockClock) -> N
         client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
         await client.flush()
         number = await client.request(b"/large")
+        await client.arrived()
         await advance(mock_clock, 29)
         await until_idle()
         assert not [event for event in client.events if isinstance(event, h2.events.StreamReset)]
@@ -149,7 +149,7 @@ async def test_response_that_gets_no_window_is_reset(mock_clock: MockClock) -> N
 async def test_path_beyond_ascii_ends_only_its_stream(path: bytes) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
         await client.request(path)
-        await until_idle()
+        await client.arrived()
         assert await fine(other)
         assert host.statistics.requests == 1
 

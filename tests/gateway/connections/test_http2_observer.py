@@ -11,7 +11,7 @@ from tests.gateway.connections.conftest import limit_receive_buffer
 from tests.gateway.connections.http2.raw_client import Setting, raw_client, window_update
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import advance, eventually, until_idle
 from tests.gateway.observing import Observer
 
 PLAIN = ["received", "complete"]
@@ -57,7 +57,7 @@ async def test_stream_reset_during_handling_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(handle, observer=observer) as host, http2_client(host) as client:
         number = await client.request()
-        await until_idle()
+        await client.arrived()
         client.connection.reset_stream(number)
         await client.flush()
         [record] = await observer.ended(1)
@@ -89,8 +89,7 @@ async def test_incomplete_body_is_reported_as_cut_off() -> None:
     async with served(observer=observer) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
         client.connection.send_data(number, b"half of it")
-        await client.flush()
-        await until_idle()
+        await client.arrived()
         client.connection.reset_stream(number)
         await client.flush()
         [record] = await observer.ended(1)
@@ -114,7 +113,7 @@ async def test_end_of_grace_is_reported_as_cut_off(mock_clock: MockClock) -> Non
     observer = Observer()
     async with served(handle, observer=observer, grace=5) as host, http2_client(host) as client:
         await client.request()
-        await until_idle()
+        await client.arrived()
         host.stop.set()
         await advance(mock_clock, 6)
         [record] = await observer.ended(1)
@@ -133,6 +132,7 @@ async def test_responses_that_wait_for_the_socket_at_the_end_of_grace_are_report
         await client.send(window_update(0, 1 << 30))
         for _ in range(count):
             await client.request("/16000")
+        await eventually(lambda: len(observer.records) == count)
         await until_idle()
         host.stop.set()
         await advance(mock_clock, 1.1)

@@ -28,7 +28,6 @@ class Gate:
 async def test_idle_connection_gets_goaway_and_closes() -> None:
     async with served() as host, http2_client(host) as client:
         await client.status(await client.request())
-        await until_idle()
         host.stop.set()
         goaway = await client.until(h2.events.ConnectionTerminated)
         assert isinstance(goaway, h2.events.ConnectionTerminated)
@@ -129,7 +128,7 @@ async def test_client_that_does_not_read_cannot_delay_the_stop(mock_clock: MockC
         client.connection.increment_flow_control_window(2**30)
         await client.flush()
         await client.request()
-        await until_idle()
+        await client.arrived()
         host.stop.set()
         await advance(mock_clock, 8)
         await host.stopped.wait()
