@@ -31,7 +31,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import advance, eventually, until_idle
 
 __all__ = ["small_buffers"]
 
@@ -141,8 +141,7 @@ async def fill_socket(client: RawClient) -> int:
     shrink(client)
     await client.send(settings({4: 1 << 30}), window_update(0, 1 << 30))
     stream = await client.request()
-    await until_idle()
-    assert any(output.blocked for output in outputs())
+    await eventually(lambda: any(output.blocked for output in outputs()))
     return stream
 
 

@@ -77,6 +77,7 @@ async def test_idle_connection_is_closed_with_goaway(sent: bytes, mock_clock: Mo
     gate = Gate()
     async with served(gate) as host, raw_client(host) as client:
         await client.send(sent)
+        await client.alive()
         await until_idle()
         gate.open.set()
         await advance(mock_clock, Limits().idle_seconds - 2)

@@ -83,7 +83,7 @@ async def test_handlers_that_cannot_be_cancelled_count_after_their_reset(mock_cl
     async with served(handle, Limits(streams=20)) as host, attacked(host) as client:
         streams = range(1, 41, 2)
         await client.send(*(headers(number, block(method="POST")) for number in streams))
-        await until_idle()
+        await client.alive()
         await client.send(*(rst_stream(number) for number in streams), headers(101, block("/other")))
         code = await client.reset_of(101)
         running = handle.running
@@ -100,9 +100,11 @@ async def test_resets_of_long_requests_are_no_attack(mock_clock: MockClock) -> N
         for _ in range(2):
             streams = [client.new_stream() for _ in range(200)]
             await client.send(*(headers(number, block()) for number in streams))
+            await client.alive()
             await advance(mock_clock, 3)
             assert handle.running == 200
             await client.send(*(rst_stream(number) for number in streams))
+            await client.alive()
             await until_idle()
             assert handle.running == 0
         assert (await client.response(await client.request("/other"))).status == 200

@@ -10,7 +10,7 @@ from gateway.requests.request import Request, Response
 from tests.gateway.connections.http2.attacks import Watches, attacked, block, outputs, shrink, small_buffers
 from tests.gateway.connections.http2.raw_client import headers, rst_stream, settings, window_update
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import advance, eventually, until_idle
 
 __all__ = ["small_buffers"]
 
@@ -35,6 +35,7 @@ async def test_requests_without_reading_are_bounded(
     async with served(large, Limits(streams=50)) as host, attacked(host, tls=tls) as client:
         shrink(client)
         await client.send(WINDOWS, *gets(0, 200, method=method))
+        await eventually(lambda: any(output.blocked for output in outputs()))
         await until_idle()
         (blocked,) = [output for output in outputs() if output.blocked]
         assert blocked.queued < QUEUE

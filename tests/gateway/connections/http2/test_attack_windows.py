@@ -140,16 +140,19 @@ async def test_window_of_the_connection_wakes_as_many_watches_as_it_serves() -> 
     handle = Watches()
     async with served(handle) as host, attacked(host) as client:
         await client.send(watches())
+        await client.alive()
         await until_idle()
         complete = handle.complete
         assert complete == 32  # of 2,000 bytes each, in 65,535
         handle.woken = 0
         for _ in range(20):
             await client.send(window_update(0, 2000))
+            await client.alive()
             await until_idle()
         assert handle.complete == complete + 20
         assert handle.woken <= 20 * 4
         await client.send(window_update(0, 1 << 20))
+        await client.alive()
         await until_idle()
         assert handle.complete == STREAMS
         received = sum(len(frame.payload) for frame in await client.alive() if frame.kind == DATA)
@@ -160,10 +163,12 @@ async def test_windows_of_streams_wake_no_watch_while_the_connection_has_none() 
     handle = Watches()
     async with served(handle) as host, attacked(host) as client:
         await client.send(watches())
+        await client.alive()
         await until_idle()
         handle.woken = 0
         for _ in range(3):
             await client.send(*(window_update(2 * number + 1, 5000) for number in range(STREAMS)))
+            await client.alive()
             await until_idle()
         assert handle.woken == 0
         assert max(len(output.waiting) for output in outputs()) == STREAMS - handle.complete
@@ -173,10 +178,12 @@ async def test_many_stalled_watches_get_everything_when_they_read() -> None:
     handle = Watches()
     async with served(handle) as host, attacked(host, values=NO_WINDOW) as client:
         await client.send(watches(), window_update(0, 1 << 30))
+        await client.alive()
         await until_idle()
         assert handle.complete == 0
         assert max(output.queued for output in outputs()) == 0
         await client.send(*(window_update(2 * number + 1, 1500) for number in range(STREAMS)))
         await client.send(settings({Setting.INITIAL_WINDOW_SIZE: 500}))
+        await client.alive()
         await until_idle()
         assert handle.complete == STREAMS
