@@ -175,7 +175,7 @@ class TlsTransport(Transport):
         data, self._received = self._received or super().receive_nowait(), b""
         self._bios.incoming.write(data)
         try:
-            return self._tls.read(_RECORD)
+            return self._with_more_records(self._tls.read(_RECORD))
         except ssl.SSLError:
             return b""
         finally:

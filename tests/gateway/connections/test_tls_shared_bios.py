@@ -92,6 +92,9 @@ async def test_records_received_together_stay_with_their_transport() -> None:
         assert is_empty(bios)
         await first.sock.send(late[9:])
         assert await one.receive() == b"f"
+        await first.sock.send(first.record(b"g") + first.record(b"h"))
+        assert one.receive_nowait() == b"gh"
+        assert is_empty(bios)
 
 
 async def test_record_in_pieces_is_assembled() -> None:
