@@ -237,7 +237,10 @@ class Output:
         self.blocked = True
         if not self._waiting_for_socket:
             self._waiting_for_socket = True
-            self._nursery.start_soon(self._wait_for_socket)
+            try:
+                self._nursery.start_soon(self._wait_for_socket)
+            except RuntimeError:  # the connection's nursery is closed: it has ended
+                self.fail()
 
     def _queue_bodies(self) -> None:
         """Queue bodies of the streams in turn, up to a burst."""

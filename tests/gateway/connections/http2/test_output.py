@@ -65,3 +65,11 @@ async def test_replies_behind_a_large_response_do_not_end_the_connection() -> No
         for _ in range(4_000):
             held.control(bytes(17))
         assert held.failed and not held.queue
+
+
+async def test_flush_after_the_end_of_the_connection_fails_that_connection_only() -> None:
+    async with output() as made:
+        pass
+    made.control(b"late")
+    made.flush()
+    assert made.failed
