@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-import sys
 from collections.abc import Sequence
-from fcntl import ioctl
-from termios import TIOCOUTQ
 
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
@@ -27,10 +24,9 @@ from gateway.watch.broadcast import Missed, one_by_one
 
 # Bytes encrypted at a time: two full records.
 SLICE = 32 * 1024
-# The same for a peer with more than _BEHIND_BYTES unread in its socket: the ciphertext that it does not take stays in
-# memory until it reads, and thousands may not read.
+# The same for a peer that is far `behind`: the ciphertext that it does not take stays in memory until it reads, and
+# thousands may not read.
 _SMALL_SLICE = 8 * 1024
-_BEHIND_BYTES = 256 * 1024
 # Bytes encrypted for one system call. A peer that stops reading keeps no more than this in memory as ciphertext, and
 # other tasks run before the next.
 _BURST = 256 * 1024
@@ -248,7 +244,7 @@ class TlsTransport(Transport):
             return 0
         taken, size = 0, len(data)
         while taken < size:
-            piece = _SMALL_SLICE if size > _SMALL_SLICE and self._behind() else SLICE
+            piece = _SMALL_SLICE if size > _SMALL_SLICE and self.behind() else SLICE
             part = data if not taken and size <= piece else memoryview(data)[taken : taken + piece]
             taken += len(part)
             self._unsent = self._send_cipher(self._encrypt(part))
@@ -267,13 +263,6 @@ class TlsTransport(Transport):
             return len(part)
         self._sending = True
         return -len(part)
-
-    def _behind(self) -> bool:
-        """Whether the socket still holds many bytes that the peer has not acknowledged."""
-        try:
-            return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND_BYTES
-        except OSError:
-            return False
 
     @staticmethod
     def broadcast(transports: Sequence[TlsTransport], data: bytes) -> Missed:  # type: ignore[override]
@@ -389,7 +378,7 @@ def _encrypt_each(
             missed.append((transport, 0))
             continue
         try:
-            if len(data) > _SMALL_SLICE and transport._behind():
+            if len(data) > _SMALL_SLICE and transport.behind():
                 taken = transport.transmit(data)
                 if taken != len(data):
                     missed.append((transport, taken))

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 from collections.abc import Callable, Collection, Sequence
+from fcntl import ioctl
 from math import inf
+from termios import TIOCOUTQ
 from typing import Any
 
 import trio
@@ -21,6 +24,7 @@ from gateway.connections.limits import Limits
 from gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
+_BEHIND_BYTES = 256 * 1024
 # On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
 _RESET = struct.pack("ii", 1, 0)
 
@@ -140,6 +144,13 @@ class Transport:
     def transmit_burst(self, data: bytes | memoryview) -> int:
         """`transmit` as much of a large body as one system call takes."""
         return self.transmit(data)
+
+    def behind(self) -> bool:
+        """Whether the socket still holds many bytes that the peer has not acknowledged: give it little at a time."""
+        try:
+            return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND_BYTES
+        except OSError:
+            return False
 
     @staticmethod
     def broadcast(transports: Sequence[Transport], data: bytes) -> Missed:

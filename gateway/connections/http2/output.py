@@ -35,6 +35,8 @@ _FULL_FRAME = FRAME_SIZE - HEAD_SIZE
 _STREAM_TURN = 4 * _FULL_FRAME
 # Bytes of watches queued before they are sent: what a stalled connection holds for all of its watches.
 WATCH_BURST = 64 * 1024
+# The same for a peer that is far behind: thousands may not read.
+_SMALL_WATCH_BURST = 8 * 1024
 # Bytes of control frames that may wait for a peer that does not read.
 _MAX_CONTROL = 64 * 1024
 # One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
@@ -157,13 +159,16 @@ class Output:
     def data(self, stream: Sender, data: bytes | memoryview) -> int:
         """Queue part of a stream without a known end; return how many bytes the windows and the socket take."""
         view, taken = memoryview(data), 0
+        burst = WATCH_BURST
+        if len(view) > _SMALL_WATCH_BURST and self.transport.behind():
+            burst = _SMALL_WATCH_BURST
         while taken < len(view):
-            if self.queued >= WATCH_BURST:
+            if self.queued >= burst:
                 self.flush()
             if self.blocked:
                 break
             # Again each time, as `flush` may have sent bodies.
-            size = min(len(view) - taken, stream.window, self.window, WATCH_BURST - self.queued)
+            size = min(len(view) - taken, stream.window, self.window, burst - self.queued)
             if size <= 0:
                 break
             self._queue_data(stream, view[taken : taken + size], 0)

@@ -22,9 +22,13 @@ class FullSocket:
     def __init__(self) -> None:
         self.limits = Limits()
         self.unsent = 0
+        self.far_behind = False
 
     def transmit(self, _data: bytes | memoryview) -> int:
         return 0
+
+    def behind(self) -> bool:
+        return self.far_behind
 
     async def flush(self) -> None:
         await trio.sleep_forever()
@@ -54,6 +58,12 @@ async def test_watches_of_a_full_socket_are_held_up_to_64_kib() -> None:
         assert held.data(stream(7), bytes(1_000_000)) == 0
     async with output() as held:
         assert 0 < held.data(stream(1), bytes(1_000_000)) <= 64 * 1024
+
+
+async def test_peer_that_is_far_behind_is_held_8_kib() -> None:
+    async with output() as held:
+        cast(Any, held.transport).far_behind = True
+        assert 0 < held.data(stream(1), bytes(1_000_000)) <= 8 * 1024
 
 
 async def test_replies_behind_a_large_response_do_not_end_the_connection() -> None:
