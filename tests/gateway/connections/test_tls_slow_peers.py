@@ -8,7 +8,8 @@ import socket
 import pytest
 import trio
 
-from gateway.connections import transport
+from gateway.connections import tls
+from gateway.connections import transport as transports
 from gateway.connections.tls import SLICE, TlsTransport
 from tests.gateway.connections.test_tls_shared_bios import Peer, pairs
 
@@ -19,7 +20,7 @@ OVERHEAD = 1024  # of TLS records, and rounding
 @pytest.fixture
 def small_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Socket pairs buffer less than TCP connections: count a peer as behind earlier."""
-    monkeypatch.setattr(transport, "_BEHIND_BYTES", 16 * 1024)
+    monkeypatch.setattr(transports, "_BEHIND_BYTES", 16 * 1024)
 
 
 def enlarge_buffer(transport: TlsTransport) -> None:
