@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs before they start."""
+"""Ports for servers that need theirs before they start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses of a known size on one HTTP/2 connection: their heads, and what an observer is told of their ends."""
+"""Responses of a known size on one HTTP/2 connection: their heads, and their ends as an observer gets them."""
 
 from __future__ import annotations
 
