@@ -50,6 +50,13 @@ class Unimplemented(RequestError):
         self.message = f"this server cannot do this yet: {what}"
 
 
+class TooManyRequests(RequestError):
+    """The server has no room for the request now: the client should retry."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
 class NoSuchPath(Exception):
     """The path is outside the API, or in a group that is not served: a 404 response in plain text."""
 
@@ -170,7 +177,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))
-        case cause.Overloaded():
+        case cause.Overloaded() | TooManyRequests():
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.Exhausted():
             message = str(error).removeprefix("Internal error occurred: ")

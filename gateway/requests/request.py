@@ -6,7 +6,7 @@ handler needs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -36,6 +36,10 @@ class Request:
     peer: Peer
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
     exchange: Exchange | None = None  # set if the server has an observer
+    # Reads the body once the request is authorized; None if the body arrived together with the head, or there is none.
+    arriving: Callable[[], Awaitable[bytes]] | None = None
+    user: str = ""  # whose memory budget it uses; empty until it is authenticated
+    reserved: int = 0  # bytes that it holds of `gateway.requests.memory.MemoryBudget`
 
 
 class EndReason(Enum):
@@ -87,3 +91,5 @@ class Response:
     content_type: bytes = b"application/json"
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     stream: Stream | None = None  # instead of a body
+    # Instead of a body, its parts: the connection takes the next one when the client has taken the one before.
+    parts: AsyncIterator[bytes] | None = None

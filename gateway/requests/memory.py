@@ -1,0 +1,120 @@
+"""The memory that requests may make the server hold: large bodies, what is decoded from them, and unread responses.
+
+A request takes bytes from the one `MemoryBudget` of the server before it makes it hold them, and its connection gives
+them back when the response has been sent or the connection has ended. Small amounts are not counted: `Limits` bounds
+the number of connections and streams, and with them what each may hold uncounted (`SMALL`).
+
+Nobody can take everything: one user may hold `USER_SHARE` of the budget, and all requests that are not authenticated
+yet hold `STRANGER_SHARE` of it together.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import trio
+
+from gateway.requests.errors import TooManyRequests
+from gateway.requests.request import Request
+
+SMALL = 64 * 1024
+USER_SHARE = 1 / 2
+STRANGER_SHARE = 1 / 8
+# How long a request waits for room before it is refused.
+MAX_WAIT = 10.0
+
+NO_ROOM = "the server holds as much for other requests as its memory limit allows, please try again later"
+USER_NO_ROOM = (
+    "your other requests hold as much of the server's memory as one user may, please try again later"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    total: int
+    held: int
+    most_held: int
+    waiting: int
+    refused: int
+
+
+class MemoryBudget:
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._held = self._most = self._refused = 0
+        self._by_user: dict[str, int] = {}
+        self._waiting: OrderedDict[trio.lowlevel.Task, tuple[Request, int]] = OrderedDict()
+
+    def take(self, request: Request, size: int) -> None:
+        """Count `size` more bytes for a request; TooManyRequests if there is no room now."""
+        if not self.try_take(request, size):
+            self._refused += 1
+            raise TooManyRequests(self._reason(request, size))
+
+    def try_take(self, request: Request, size: int) -> bool:
+        if self._held + size > self._total or self._of_user(request.user) + size > self._share(request.user):
+            return False
+        self._held += size
+        self._most = max(self._most, self._held)
+        self._by_user[request.user] = self._of_user(request.user) + size
+        request.reserved += size
+        return True
+
+    async def wait_for(self, request: Request, size: int) -> None:
+        """Count `size` more bytes as soon as there is room, first come, first served. TooManyRequests after a while."""
+        if size > self._share(request.user):
+            self.take(request, size)  # there will never be room
+        if not self._waiting and self.try_take(request, size):
+            return
+        task = trio.lowlevel.current_task()
+        self._waiting[task] = (request, size)
+        try:
+            with trio.move_on_after(MAX_WAIT):
+                await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+                return
+        finally:
+            self._waiting.pop(task, None)
+        self._refused += 1
+        raise TooManyRequests(self._reason(request, size))
+
+    def release(self, request: Request, size: int | None = None) -> None:
+        """Give back some of the bytes of a request, or all of them."""
+        size = request.reserved if size is None else min(size, request.reserved)
+        if not size:
+            return
+        request.reserved -= size
+        self._held -= size
+        left = self._of_user(request.user) - size
+        if left:
+            self._by_user[request.user] = left
+        else:
+            del self._by_user[request.user]
+        if self._waiting:
+            self._serve_waiting()
+
+    def assign(self, request: Request, user: str) -> None:
+        """The request is authenticated: what it holds counts for this user from now on."""
+        if request.reserved:
+            self._by_user[request.user] -= request.reserved
+            self._by_user[user] = self._of_user(user) + request.reserved
+        request.user = user
+
+    def statistics(self) -> MemoryStatistics:
+        return MemoryStatistics(self._total, self._held, self._most, len(self._waiting), self._refused)
+
+    def _of_user(self, user: str) -> int:
+        return self._by_user.get(user, 0)
+
+    def _share(self, user: str) -> int:
+        return int(self._total * (USER_SHARE if user else STRANGER_SHARE))
+
+    def _reason(self, request: Request, size: int) -> str:
+        over = self._of_user(request.user) + size > self._share(request.user)
+        return USER_NO_ROOM if over and request.user else NO_ROOM
+
+    def _serve_waiting(self) -> None:
+        for task, (request, size) in list(self._waiting.items()):
+            if self.try_take(request, size):
+                del self._waiting[task]
+                trio.lowlevel.reschedule(task)

@@ -1,0 +1,97 @@
+"""The memory budget: what one user, all users and strangers may hold, who waits, and that everything is given back."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.requests.errors import TooManyRequests
+from gateway.requests.memory import MAX_WAIT, MemoryBudget
+from gateway.requests.request import Peer, Request
+
+
+def request(user: str = "") -> Request:
+    return Request("POST", "/", "", {}, b"", Peer(), user=user)
+
+
+def test_one_user_holds_at_most_half() -> None:
+    budget = MemoryBudget(1000)
+    first, second, other = request("ann"), request("ann"), request("bob")
+    budget.take(first, 400)
+    with pytest.raises(TooManyRequests, match="your other requests"):
+        budget.take(second, 101)
+    budget.take(other, 500)
+    assert budget.statistics().held == 900
+    assert second.reserved == 0
+
+
+def test_strangers_hold_an_eighth_together() -> None:
+    budget = MemoryBudget(1000)
+    budget.take(request(), 100)
+    with pytest.raises(TooManyRequests, match="memory limit"):
+        budget.take(request(), 26)
+    budget.take(request("ann"), 500)
+
+
+def test_an_authenticated_request_counts_for_its_user() -> None:
+    budget = MemoryBudget(1000)
+    one = request()
+    budget.take(one, 120)
+    budget.assign(one, "ann")
+    budget.take(request(), 120)
+    with pytest.raises(TooManyRequests):
+        budget.take(request("ann"), 400)
+
+
+def test_all_that_was_taken_is_given_back_once() -> None:
+    budget = MemoryBudget(1000)
+    one = request("ann")
+    budget.take(one, 300)
+    budget.take(one, 100)
+    budget.release(one, 150)
+    assert (one.reserved, budget.statistics().held) == (250, 250)
+    budget.release(one)
+    budget.release(one)
+    assert (one.reserved, budget.statistics().held, budget.statistics().most_held) == (0, 0, 400)
+
+
+async def test_a_request_waits_for_room(autojump_clock: MockClock) -> None:
+    budget = MemoryBudget(1000)
+    large = [request("ann"), request("bob")]
+    for one in large:
+        budget.take(one, 500)
+    taken: list[str] = []
+
+    async def wait(user: str, size: int) -> None:
+        await budget.wait_for(request(user), size)
+        taken.append(user)
+
+    async with trio.open_nursery() as nursery:
+        for user in ("cid", "dan"):
+            nursery.start_soon(wait, user, 400)
+            await wait_all_tasks_blocked()
+        assert budget.statistics().waiting == 2
+        budget.release(large[0])
+        await wait_all_tasks_blocked()
+        assert taken == ["cid"]
+        budget.release(large[1])
+    assert taken == ["cid", "dan"]
+    assert budget.statistics().waiting == 0
+
+
+async def test_a_request_that_waits_too_long_is_refused(autojump_clock: MockClock) -> None:
+    budget = MemoryBudget(1000)
+    budget.take(request("ann"), 500)
+    budget.take(request("bob"), 500)
+    began = trio.current_time()
+    with pytest.raises(TooManyRequests):
+        await budget.wait_for(request("cid"), 1)
+    assert trio.current_time() - began == MAX_WAIT
+    assert budget.statistics().waiting == 0
+
+
+async def test_what_never_fits_is_refused_at_once() -> None:
+    budget = MemoryBudget(1000)
+    with pytest.raises(TooManyRequests):
+        await budget.wait_for(request("ann"), 501)
