@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import trio
 
 from actors.access.authenticate import Authenticator
@@ -27,6 +30,7 @@ from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health
+from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
@@ -57,6 +61,7 @@ class ApiServer:
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves)
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
+        self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
         self._checks = Checks(names, store.committer, store.journal, store.supervisor)
@@ -66,6 +71,7 @@ class ApiServer:
             pipeline.handle, refuse, Limits(streams=settings.http2_streams), extensions.observer
         )
         meters.meter_server(self._metrics, self._server.statistics)
+        meters.meter_loop(self._metrics, self._watchdog.statistics)
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
@@ -98,7 +104,9 @@ class ApiServer:
         openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
         protobuf = ProtobufEncoder(store.registry, store.names)
-        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, protobuf)
+        return Pipeline(
+            store.names, authenticator, authorize, dispatch, paths, self._metrics, self._watchdog, protobuf
+        )
 
     def _serves(self, definition: Definition) -> bool:
         return self._store.registry.current.holds(definition)
@@ -139,6 +147,15 @@ class ApiServer:
                 write_admin_kubeconfig(settings, tls, secure[1])
             task_status.started(self._addresses)
         self._stopped.set()
+
+    @contextmanager
+    def watch_loop(self) -> Iterator[None]:
+        """Measure the steps of all tasks from now on; a start has long ones, for which nobody waits."""
+        trio.lowlevel.add_instrument(self._watchdog)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self._watchdog)
 
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""

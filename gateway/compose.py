@@ -49,7 +49,8 @@ async def run(
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
         health.finish_start()
         announce(addresses)
-        await stop.wait()
+        with server.watch_loop():
+            await stop.wait()
         health.begin_shutdown()
         await trio.sleep(settings.shutdown_delay_duration)
         await server.stop()

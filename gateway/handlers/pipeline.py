@@ -21,6 +21,7 @@ from gateway.connections.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
+from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
 from gateway.requests.context import RequestContext
@@ -57,6 +58,7 @@ class Pipeline:
         dispatch: Dispatch,
         paths: Paths,
         metrics: Metrics,
+        watchdog: LoopWatchdog,
         protobuf: ProtobufEncoder,
     ) -> None:
         self._names = names
@@ -65,6 +67,7 @@ class Pipeline:
         self._dispatch = dispatch
         self._paths = paths
         self._metrics = metrics
+        self._watchdog = watchdog
         self._protobuf = protobuf
         self._bearer_prefix = bearer_prefix(names)
 
@@ -104,13 +107,12 @@ class Pipeline:
             response = render.text("404 page not found\n", 404)
         except Exception as error:
             response = await self._failure_response(context, error)
+        seconds = time.perf_counter() - began
         self._metrics.observe(
-            context.route.verb,
-            context.route.group,
-            context.route.resource,
-            response.status,
-            time.perf_counter() - began,
+            context.route.verb, context.route.group, context.route.resource, response.status, seconds
         )
+        if seconds > LOGGED:
+            self._watchdog.completed(request, seconds)
         return response
 
     def _authenticate(self, request: Request) -> Authenticated | Awaitable[Authenticated]:

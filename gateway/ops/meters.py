@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
     from gateway.connections.server_state import ServerStatistics
+    from gateway.ops.loop_watchdog import LoopStatistics
     from gateway.watch.statistics import WatchStatistics
 
 
@@ -33,6 +34,29 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
     )
     metrics.counter(
         "rewound_tls_handshake_errors_total", "TLS handshakes that failed.", lambda: read().handshake_failures
+    )
+
+
+def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
+    metrics.gauge(
+        "rewound_event_loop_longest_hold_seconds",
+        "Longest time for which one step of a task held the event loop, since the start.",
+        lambda: read().longest,
+    )
+    metrics.gauge(
+        "rewound_event_loop_recent_hold_seconds",
+        "The same, within the last one or two minutes.",
+        lambda: read().recent,
+    )
+    metrics.counter(
+        "rewound_event_loop_holds_total",
+        "Steps of tasks that held the event loop longer than 5 ms.",
+        lambda: read().over_step,
+    )
+    metrics.counter(
+        "rewound_event_loop_long_holds_total",
+        "Steps of tasks that held the event loop longer than 50 ms; the log names their requests.",
+        lambda: read().over_logged,
     )
 
 
