@@ -18,7 +18,7 @@ from actors.certificates.addresses import reachable_addresses
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
-from gateway.connections.limits import Limits
+from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
@@ -34,6 +34,8 @@ from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
+from gateway.requests.memory import MemoryBudget
+from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings import Addresses, Settings, host_and_port
@@ -66,11 +68,16 @@ class ApiServer:
         names = CHECK_NAMES[settings.dialect]
         self._checks = Checks(names, store.committer, store.journal, store.supervisor)
         self._checks.add_to(health)
+        memory_limit = settings.memory_limit or default_limit()
+        self._memory = MemoryBudget.of_limit(memory_limit)
         pipeline = self._pipeline(health)
-        self._server = Server(
-            pipeline.handle, refuse, Limits(streams=settings.http2_streams), extensions.observer
+        limits = Limits(
+            streams=settings.http2_streams,
+            connections=settings.max_connections or affordable_connections(memory_limit),
         )
+        self._server = Server(pipeline.handle, refuse, limits, extensions.observer, self._memory)
         meters.meter_server(self._metrics, self._server.statistics)
+        meters.meter_memory(self._metrics, self._memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)

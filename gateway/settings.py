@@ -27,6 +27,8 @@ from actors.names import NAMES
 LOOPBACK = "127.0.0.1"
 _DEFAULT_STREAMS = 250
 _MAX_STREAMS = 2**31 - 1
+# Less memory than this is too little to serve.
+LEAST_MEMORY = 256 << 20
 
 Address = tuple[str, int]
 
@@ -61,6 +63,8 @@ class Settings:
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
+    max_connections: int = 0  # 0: what the limits of memory and file descriptors allow
+    memory_limit: int = 0  # bytes; 0: half of what the machine or the control group has
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
     authorization_mode: str = "RBAC"
@@ -82,6 +86,7 @@ class Settings:
         self._check_names()
         self._check_ports()
         self._check_streams()
+        self._check_resources()
         self._check_files()
         self._check_access()
         self._check_history()
@@ -144,6 +149,20 @@ class Settings:
                 "--http2-max-streams-per-connection",
                 f"{self.http2_max_streams_per_connection} is not a number of streams; "
                 f"give a number from 1 to {_MAX_STREAMS}, or 0 for the default of {_DEFAULT_STREAMS}",
+            )
+
+    def _check_resources(self) -> None:
+        if self.max_connections < 0:
+            raise SettingsError(
+                "--max-connections",
+                f"{self.max_connections} is not a number of connections; give a number from 1, "
+                "or 0 for what the limits of memory and file descriptors allow",
+            )
+        if self.memory_limit and self.memory_limit < LEAST_MEMORY:
+            raise SettingsError(
+                "--memory-limit",
+                f"{self.memory_limit} bytes are too little to serve; give at least {LEAST_MEMORY >> 20}Mi, "
+                "or 0 for half of what the machine has",
             )
 
     def _check_files(self) -> None:

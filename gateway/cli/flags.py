@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from actors.admission.selection import UNAVAILABLE, parse_plugins
 from gateway.cli.durations import duration
+from gateway.cli.sizes import size
 from gateway.settings import Settings, SettingsError
 
 _LISTS = {"runtime_config", "feature_gates", "enable_admission_plugins", "disable_admission_plugins"}
@@ -201,6 +202,21 @@ def _add_history(group: Any) -> None:
 def _add_operation(group: Any) -> None:
     _add(
         group,
+        "--memory-limit",
+        _size,
+        "SIZE",
+        "memory that the server may use, like 512Mi or 2G; beyond it requests get 429 "
+        "(default half of what the machine or the control group has)",
+    )
+    _add(
+        group,
+        "--max-connections",
+        _number,
+        "N",
+        "connections at once; further clients wait (default what the limits of memory and file descriptors allow)",
+    )
+    _add(
+        group,
         "--livez-grace-period",
         _duration,
         "TIME",
@@ -250,6 +266,13 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _size(text: str) -> int:
+    try:
+        return size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _duration(text: str) -> float:

@@ -19,12 +19,22 @@ TICK = 1.0
 DRAIN_TICK = 0.25
 
 
-def affordable_connections() -> int:
-    """Return how many connections the file descriptor limit allows, less some for the journal, logs and webhooks."""
+# What an idle connection costs at most (TLS, the cached head of its last request), and the part of the memory limit
+# that all of them may use.
+_CONNECTION_BYTES = 40 * KIB
+_CONNECTIONS_SHARE = 1 / 4
+
+
+def affordable_connections(memory: int | None = None) -> int:
+    """Return how many connections the limits of file descriptors and memory allow.
+
+    Some descriptors are left for the journal, logs and webhooks.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 100_000
-    return max(16, int(soft) - 128)
+    files = 100_000 if soft == resource.RLIM_INFINITY else int(soft) - 128
+    if memory is not None:
+        files = min(files, int(memory * _CONNECTIONS_SHARE / _CONNECTION_BYTES))
+    return max(16, files)
 
 
 @dataclass(frozen=True, slots=True)

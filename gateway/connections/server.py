@@ -24,6 +24,7 @@ from gateway.connections.server_state import Handle, Refuse, ServerState, Server
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
 from gateway.connections.transport import Transport
+from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Peer
 
@@ -37,9 +38,14 @@ _HANDSHAKE_DELAY = 0.05
 
 class Server:
     def __init__(
-        self, handle: Handle, refuse: Refuse, limits: Limits, observer: RequestObserver | None = None
+        self,
+        handle: Handle,
+        refuse: Refuse,
+        limits: Limits,
+        observer: RequestObserver | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
-        self._state = ServerState(handle, refuse, limits, observer)
+        self._state = ServerState(handle, refuse, limits, observer, memory)
         self._http2 = Http2(self._state)
         self._bios = SharedBios()
         self._accepted = trio.Event()

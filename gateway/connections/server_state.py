@@ -18,6 +18,7 @@ import trio
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.transport import Transport
+from gateway.requests.memory import NO_LIMIT, MemoryBudget
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
@@ -50,6 +51,7 @@ class ServerState:
         "handshake_failures",
         "heads",
         "limits",
+        "memory",
         "now",
         "observer",
         "refuse",
@@ -60,12 +62,18 @@ class ServerState:
     )
 
     def __init__(
-        self, handle: Handle, refuse: Refuse, limits: Limits, observer: RequestObserver | None = None
+        self,
+        handle: Handle,
+        refuse: Refuse,
+        limits: Limits,
+        observer: RequestObserver | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
         self.handle = handle
         self.refuse = refuse
         self.limits = limits
         self.observer = observer
+        self.memory = memory or MemoryBudget(NO_LIMIT)
         self.heads = Heads()
         self.transports: set[Transport] = set()
         self.now = 0.0

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from actors.store.committer import CommitterStatistics
     from gateway.connections.server_state import ServerStatistics
     from gateway.ops.loop_watchdog import LoopStatistics
+    from gateway.requests.memory import MemoryStatistics
     from gateway.watch.statistics import WatchStatistics
 
 
@@ -57,6 +58,22 @@ def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
         "rewound_event_loop_long_holds_total",
         "Steps of tasks that held the event loop longer than 50 ms; the log names their requests.",
         lambda: read().over_logged,
+    )
+
+
+def meter_memory(metrics: Metrics, read: Callable[[], MemoryStatistics]) -> None:
+    metrics.gauge(
+        "rewound_memory_limit_bytes", "What the process may use (--memory-limit).", lambda: read().limit
+    )
+    metrics.gauge(
+        "rewound_memory_used_bytes",
+        "Anonymous memory of the process, as the limit counts it.",
+        lambda: read().used,
+    )
+    metrics.gauge("rewound_memory_held_bytes", "What large requests hold of it.", lambda: read().held)
+    metrics.gauge("rewound_memory_waiting", "Requests that wait for memory.", lambda: read().waiting)
+    metrics.counter(
+        "rewound_memory_refused_total", "Requests refused for lack of memory.", lambda: read().refused
     )
 
 

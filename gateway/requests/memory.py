@@ -4,6 +4,8 @@ A request takes bytes from the one `MemoryBudget` of the server before it makes 
 them back when the response has been sent or the connection has ended. Small amounts are not counted: `Limits` bounds
 the number of connections and streams, and with them what each may hold uncounted (`SMALL`).
 
+`ProcessMemory` is the measure of what is not counted: beyond the limit of the process nobody takes anything.
+
 Nobody can take everything: one user may hold `USER_SHARE` of the budget, and all requests that are not authenticated
 yet hold `STRANGER_SHARE` of it together.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 import trio
 
 from gateway.requests.errors import TooManyRequests
+from gateway.requests.process_memory import ProcessMemory
 from gateway.requests.request import Request
 
 SMALL = 64 * 1024
@@ -23,7 +26,12 @@ USER_SHARE = 1 / 2
 STRANGER_SHARE = 1 / 8
 # How long a request waits for room before it is refused.
 MAX_WAIT = 10.0
+# Requests that wait for room; more are refused at once, as every release looks at all of them.
+MAX_WAITING = 1000
+# The part of the memory limit that requests may hold. The rest is for the process itself, its threads and connections.
+BUDGET_SHARE = 1 / 2
 
+NO_LIMIT = 1 << 62
 NO_ROOM = "the server holds as much for other requests as its memory limit allows, please try again later"
 USER_NO_ROOM = (
     "your other requests hold as much of the server's memory as one user may, please try again later"
@@ -37,14 +45,22 @@ class MemoryStatistics:
     most_held: int
     waiting: int
     refused: int
+    limit: int  # of the process
+    used: int  # by the process
 
 
 class MemoryBudget:
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
         self._total = total
+        self.process = process or ProcessMemory(NO_LIMIT)
         self._held = self._most = self._refused = 0
         self._by_user: dict[str, int] = {}
         self._waiting: OrderedDict[trio.lowlevel.Task, tuple[Request, int]] = OrderedDict()
+
+    @classmethod
+    def of_limit(cls, limit: int) -> MemoryBudget:
+        """The budget of a server whose process may use `limit` bytes."""
+        return cls(int(limit * BUDGET_SHARE), ProcessMemory(limit))
 
     def take(self, request: Request, size: int) -> None:
         """Count `size` more bytes for a request; TooManyRequests if there is no room now."""
@@ -55,6 +71,8 @@ class MemoryBudget:
     def try_take(self, request: Request, size: int) -> bool:
         if self._held + size > self._total or self._of_user(request.user) + size > self._share(request.user):
             return False
+        if size > SMALL and not self.process.has_room(size):
+            return False
         self._held += size
         self._most = max(self._most, self._held)
         self._by_user[request.user] = self._of_user(request.user) + size
@@ -62,21 +80,33 @@ class MemoryBudget:
         return True
 
     async def wait_for(self, request: Request, size: int) -> None:
-        """Count `size` more bytes as soon as there is room, first come, first served. TooManyRequests after a while."""
+        """Count `size` more bytes as soon as there is room. TooManyRequests after a while.
+
+        Requests of one user get room in the order in which they asked; nobody waits because another user's share is
+        used up.
+        """
         if size > self._share(request.user):
             self.take(request, size)  # there will never be room
-        if not self._waiting and self.try_take(request, size):
+        if not self._is_behind(request.user) and self.try_take(request, size):
             return
+        if len(self._waiting) < MAX_WAITING and await self._wait(request, size):
+            return
+        self._refused += 1
+        raise TooManyRequests(self._reason(request, size))
+
+    def _is_behind(self, user: str) -> bool:
+        return bool(self._waiting) and any(request.user == user for request, _ in self._waiting.values())
+
+    async def _wait(self, request: Request, size: int) -> bool:
         task = trio.lowlevel.current_task()
         self._waiting[task] = (request, size)
         try:
             with trio.move_on_after(MAX_WAIT):
                 await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
-                return
+                return True
         finally:
             self._waiting.pop(task, None)
-        self._refused += 1
-        raise TooManyRequests(self._reason(request, size))
+        return False
 
     def release(self, request: Request, size: int | None = None) -> None:
         """Give back some of the bytes of a request, or all of them."""
@@ -101,7 +131,16 @@ class MemoryBudget:
         request.user = user
 
     def statistics(self) -> MemoryStatistics:
-        return MemoryStatistics(self._total, self._held, self._most, len(self._waiting), self._refused)
+        process = self.process
+        return MemoryStatistics(
+            self._total,
+            self._held,
+            self._most,
+            len(self._waiting),
+            self._refused + process.refused,
+            process.limit,
+            process.used,
+        )
 
     def _of_user(self, user: str) -> int:
         return self._by_user.get(user, 0)
@@ -114,7 +153,12 @@ class MemoryBudget:
         return USER_NO_ROOM if over and request.user else NO_ROOM
 
     def _serve_waiting(self) -> None:
+        passed: set[str] = set()
         for task, (request, size) in list(self._waiting.items()):
-            if self.try_take(request, size):
+            if request.user in passed:
+                continue
+            if not self.try_take(request, size):
+                passed.add(request.user)
+            else:
                 del self._waiting[task]
                 trio.lowlevel.reschedule(task)

@@ -47,6 +47,8 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         "--secure-port=7443",
         "--insecure-port=8080",
         "--http2-max-streams-per-connection=1000",
+        "--max-connections=500",
+        "--memory-limit=512Mi",
         f"--token-auth-file={file}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
@@ -64,6 +66,8 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         secure_port=7443,
         insecure_port=8080,
         http2_max_streams_per_connection=1000,
+        max_connections=500,
+        memory_limit=512 << 20,
         token_auth_file=path,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
@@ -122,6 +126,16 @@ def test_streams_per_connection_must_be_a_number() -> None:
     assert refusal("--http2-max-streams-per-connection=many") == (
         "--http2-max-streams-per-connection: 'many' is not a number"
     )
+
+
+def test_limits_that_cannot_be_served_are_refused() -> None:
+    assert refusal("--memory-limit=255Mi").startswith(
+        "--memory-limit: 267386880 bytes are too little to serve; give at least 256Mi"
+    )
+    assert refusal("--memory-limit=much") == (
+        "--memory-limit: 'much' is not an amount of memory; write it like 512Mi, 1Gi or 2G"
+    )
+    assert refusal("--max-connections=-1").startswith("--max-connections: -1 is not a number of connections")
 
 
 def test_retention_of_zero_keeps_events_forever() -> None:

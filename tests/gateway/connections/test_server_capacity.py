@@ -5,6 +5,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -103,3 +104,15 @@ async def test_stalled_handshakes_delay_other_handshakes_little_and_plain_client
             plain = await connections.enter_async_context(host.connect())
             await plain.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
             await eventually(lambda: host.statistics.requests == number + 1)  # noqa: B023
+
+
+def test_less_memory_allows_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert affordable_connections(256 << 20) == 1638
+    assert affordable_connections(1 << 30) == 6553
+    assert affordable_connections(1 << 20) == 16
+
+
+def test_file_descriptors_bound_connections_whatever_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert affordable_connections(1 << 30) == 1024 - 128

@@ -6,8 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.requests import memory
 from gateway.requests.errors import TooManyRequests
 from gateway.requests.memory import MAX_WAIT, MemoryBudget
+from gateway.requests.process_memory import ProcessMemory
 from gateway.requests.request import Peer, Request
 
 
@@ -95,3 +97,65 @@ async def test_what_never_fits_is_refused_at_once() -> None:
     budget = MemoryBudget(1000)
     with pytest.raises(TooManyRequests):
         await budget.wait_for(request("ann"), 501)
+
+
+async def test_nobody_waits_because_another_users_share_is_used_up(autojump_clock: MockClock) -> None:
+    budget = MemoryBudget(1000)
+    first = request("ann")
+    budget.take(first, 500)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.wait_for, request("ann"), 100)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        await budget.wait_for(request("bob"), 100)
+        assert trio.current_time() == began
+        budget.release(first)
+
+
+async def test_requests_of_one_user_get_room_in_order(autojump_clock: MockClock) -> None:
+    budget = MemoryBudget(1000)
+    first = request("ann")
+    budget.take(first, 450)
+    taken: list[int] = []
+
+    async def wait(size: int) -> None:
+        await budget.wait_for(request("ann"), size)
+        taken.append(size)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait, 400)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(wait, 50)
+        await wait_all_tasks_blocked()
+        assert taken == []
+        budget.release(first, 51)
+        await wait_all_tasks_blocked()
+        assert taken == []
+        budget.release(first)
+
+
+async def test_requests_beyond_those_that_may_wait_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(memory, "MAX_WAITING", 1)
+    budget = MemoryBudget(1000)
+    first = request("ann")
+    budget.take(first, 500)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.wait_for, request("ann"), 100)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        with pytest.raises(TooManyRequests):
+            await budget.wait_for(request("ann"), 100)
+        assert trio.current_time() == began
+        budget.release(first)
+
+
+def test_nobody_takes_much_while_the_process_is_at_its_limit() -> None:
+    used = 900_000
+    process = ProcessMemory(1_000_000, read=lambda: used, clock=lambda: 1.0, trim=lambda: None)
+    budget = MemoryBudget(1_000_000, process)
+    budget.take(request("ann"), 100_000)
+    with pytest.raises(TooManyRequests):
+        budget.take(request("ann"), 100_001)
+    budget.take(request("ann"), memory.SMALL)
