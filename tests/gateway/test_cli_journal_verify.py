@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import lmdb
 import pytest
 
+from gateway.cli.journal import verify
+from gateway.cli.journal.query.failure import Failure
 from journal import Journal, keys
 from tests.gateway.journal_commands import put, run_journal, write_history
 
@@ -29,10 +32,12 @@ def test_verify_as_json(tmp_path: Path) -> None:
     write_history(tmp_path, [put("a"), put("b"), put("a")])
     assert run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document == {
         "sound": True,
+        "pages": 8,
         "events": 3,
         "objects": 2,
         "snapshots": 0,
         "wrong": 0,
+        "damage": [],
         "differences": [],
     }
 
@@ -43,7 +48,7 @@ def test_damage_before_the_tail_is_found(tmp_path: Path) -> None:
     result = run_journal("verify", f"--data-dir={tmp_path}")
     assert result.code == 1
     assert "wrong: event 1 does not match its checksum" in result.lines
-    assert result.lines[-1].endswith("wrong: restore the folder from a backup")
+    assert "wrong: restore the folder from a backup" in result.lines[-1]
     assert run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document["sound"] is False
 
 
@@ -71,3 +76,76 @@ def test_top_level_verify_is_not_a_command(command: str, capsys: pytest.CaptureF
 
     assert main([command]) == 2
     assert "is not a command" in capsys.readouterr().err
+
+
+def leaf_pages(data: bytes) -> list[int]:
+    """The numbers of all pages with the flags of a leaf page."""
+    return [at // 4096 for at in range(8192, len(data), 4096) if data[at + 10 : at + 12] == b"\x02\0"]
+
+
+def test_zeroed_pages_are_reported_one_by_one(tmp_path: Path) -> None:
+    """LMDB itself dies of them: the commands that use it do so without a word."""
+    write_history(tmp_path, [put(f"web-{at:03}", {"text": "x" * 900}) for at in range(60)])
+    file = tmp_path / "journal" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    zeroed = leaf_pages(data)[3:9]
+    for page in zeroed:
+        data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    file.write_bytes(data)
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert (result.code, result.err) == (1, "")
+    found = run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document
+    reached = [one for one in found["damage"] if one["page"] in zeroed]
+    assert reached and all(one["what"] == "it is empty" for one in reached)
+    assert all("cannot be read" in one["means"] for one in reached)
+    assert not found["sound"] and found["wrong"] == len(found["damage"])
+
+
+def test_damaged_page_is_reported_with_its_objects(tmp_path: Path) -> None:
+    write_history(tmp_path, [put(f"web-{at:03}", {"text": "x" * 900}) for at in range(60)])
+    file = tmp_path / "journal" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    key = b"\0\1default\0web-030"  # the index by object has more behind it
+    pages = {at: data[at * 4096 : (at + 1) * 4096] for at in leaf_pages(data)}
+    for page, content in pages.items():  # one of them; LMDB leaves old bytes in the free space of others
+        if key in content and key + b"\0" not in content:
+            data[page * 4096 + 12] ^= 0x80  # where its free space begins
+    file.write_bytes(data)
+    lines = [line for line in run_journal("verify", f"--data-dir={tmp_path}").lines if "(state)" in line]
+    assert any("objects from configmaps default/web-0" in line for line in lines)
+    assert all("cannot be read" in line for line in lines)
+
+
+def test_truncated_file_is_reported(tmp_path: Path) -> None:
+    write_history(tmp_path, [put(f"web-{at:03}", {"text": "x" * 900}) for at in range(60)])
+    file = tmp_path / "journal" / "data.mdb"
+    with file.open("r+b") as stream:
+        stream.truncate(10 * 4096)
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert (result.code, result.err) == (1, "")
+    assert "the file ends at page 10" in result.out
+
+
+@pytest.mark.parametrize("position", [128, 4096 + 128])
+def test_flipped_root_of_the_databases_is_reported(tmp_path: Path, position: int) -> None:
+    write_history(tmp_path, [put("a"), put("b")])
+    file = tmp_path / "journal" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    data[position + 7] ^= 0x80
+    file.write_bytes(data)
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert result.code == 1
+    assert f"page {position // 4096}: it says that a tree begins at page" in result.out
+
+
+def test_child_that_dies_is_reported() -> None:
+    report = "print('{\"progress\": [7, 90]}', flush=True)"
+    script = f"import os; {report}; os.write(2, b'mdb.c: no\\n'); os.kill(os.getpid(), 7)"
+    found = verify.read_in_child([sys.executable, "-c", script])
+    assert found.sentences == ["the process that read the file was ended by SIGBUS after 7 of 90 (mdb.c: no)"]
+    assert found.wrong == 1
+
+
+def test_child_that_refuses_the_folder_is_an_error() -> None:
+    with pytest.raises(Failure, match="no journal"):
+        verify.read_in_child([sys.executable, "-c", 'print(\'{"refused": "no journal"}\')'])

@@ -1,18 +1,52 @@
-"""`rewound journal verify`: check every record.
+"""`rewound journal verify`: check every page and every record.
 
-It reads every record and replays all events, from the first one and from the newest snapshot, and compares the
-result with state, indexes and counts. Exit code 1 when anything differs.
+It checks the structure of the file page by page. Then it reads every record and replays all events, from the first
+one and from the newest snapshot, and compares the result with state, indexes and counts. Exit code 1 when anything
+is wrong. It never changes the folder, and runs beside a live server. `rewound journal recover` makes a new folder
+of what a damaged one still has.
 """
 
 from __future__ import annotations
 
-from gateway.cli.journal.printing.output import Output
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from gateway.cli.journal.printing.output import Output, escaped
 from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from journal.log import Journal
-from journal.verify import Report
-from journal.verify import verify as verify_journal
+from journal.pages.audit import Damage
+from journal.verify import SHOWN, Report
+
+# -P: the folder in which the command runs may have a folder `journal`, too.
+CHILD = (sys.executable, "-P", "-m", "gateway.cli.journal.verify_child")
+ADVICE = "restore the folder from a backup, or see what `rewound journal recover` can save"
+
+
+@dataclass(slots=True)
+class Found:
+    """What the child reported."""
+
+    pages: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    report: Report | None = None
+    died: str = ""  # why the child ended before it was done
+
+    @property
+    def wrong(self) -> int:
+        return len(self.damage) + (self.report.wrong if self.report else 0) + bool(self.died)
+
+    @property
+    def sentences(self) -> list[str]:
+        differences = self.report.differences if self.report else []
+        return [*map(str, self.damage[:SHOWN]), *differences, *([self.died] if self.died else [])]
 
 
 def add_flags(parser: Parser) -> None:
@@ -20,42 +54,86 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    # Every other command refuses a journal with a damaged tail; this one reports the damage.
-    journal = Journal.open(options.data_dir / JOURNAL, readonly=True, check_tail=False)
-    try:
-        report = _verified(journal)
-    finally:
-        journal.close()
-    (_print_document if options.output == "json" else _print)(output, report)
-    return 0 if report.sound else 1
+    found = read_in_child([*CHILD, str(options.data_dir / JOURNAL)])
+    (_print_document if options.output == "json" else _print)(output, found)
+    return 1 if found.wrong else 0
 
 
-def _verified(journal: Journal) -> Report:
-    with journal.read() as view:
-        databases = (view.databases.events, view.databases.state)
-        total = sum(view.txn.stat(database)["entries"] for database in databases)
-        with Progress("verify", total) as progress:
-            return verify_journal(view, progress)
+def read_in_child(command: Sequence[str]) -> Found:
+    """Run the child and collect what it reports, also when a signal ends it."""
+    found = Found()
+    with (
+        tempfile.TemporaryFile() as errors,
+        Progress("verify", 0) as progress,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
+    ):
+        assert child.stdout is not None
+        read = _collect(found, child.stdout, progress)
+        if child.wait() != 0:
+            found.died = _death(child.returncode, read, progress.total, errors)
+    return found
 
 
-def _print(output: Output, report: Report) -> None:
-    output.line(f"{report.events} events, {report.rows} objects, {report.snapshots} snapshots")
-    for difference in report.differences:
-        output.line(output.paint(f"wrong: {difference}", "red"))
-    if report.sound:
-        output.line(output.paint("sound", "green"))
+def _collect(found: Found, lines: IO[str], progress: Progress) -> int:
+    read = 0
+    for line in lines:
+        document = json.loads(line)
+        if "refused" in document:
+            raise Failure(document["refused"])
+        if "progress" in document:
+            read, progress.total = document["progress"]
+            progress(read)
+        if "damage" in document:
+            found.damage.append(Damage(**document["damage"]))
+        if "pages" in document:
+            found.pages = document["pages"]
+        if "report" in document:
+            found.report = Report(**document["report"])
+    return read
+
+
+def _death(code: int, read: int, total: int, errors: IO[bytes]) -> str:
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    where = f"after {read} of {total}" if read else "at its beginning"
+    errors.seek(0)
+    last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    return f"the process that read the file {how} {where}" + (f" ({last})" if last else "")
+
+
+def _print(output: Output, found: Found) -> None:
+    if found.report is not None:
+        report = found.report
+        output.line(f"{report.events} events, {report.rows} objects, {report.snapshots} snapshots")
     else:
-        output.line(f"{report.wrong} wrong: restore the folder from a backup")
+        output.line(f"{found.pages} pages can be read; the records were not compared")
+    for sentence in found.sentences:
+        output.line(output.paint(f"wrong: {escaped(sentence)}", "red"))
+    if found.wrong:
+        output.line(f"{found.wrong} wrong: {ADVICE}")
+    else:
+        output.line(output.paint("sound", "green"))
 
 
-def _print_document(output: Output, report: Report) -> None:
+def _print_document(output: Output, found: Found) -> None:
+    report = found.report or Report()
     output.json(
         {
-            "sound": report.sound,
+            "sound": not found.wrong,
+            "pages": found.pages,
             "events": report.events,
             "objects": report.rows,
             "snapshots": report.snapshots,
-            "wrong": report.wrong,
-            "differences": report.differences,
+            "wrong": found.wrong,
+            "damage": [_document(damage) for damage in found.damage],
+            "differences": report.differences + ([found.died] if found.died else []),
         }
     )
+
+
+def _document(damage: Damage) -> dict[str, Any]:
+    return {
+        "page": damage.page,
+        "database": damage.database,
+        "what": damage.what,
+        "means": damage.means,
+    }
