@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: help setup run test clients check fix bench robustness conformance clean
+.PHONY: help setup run test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -15,6 +15,7 @@ help:
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
+	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 200 runs with kill -9, and many random examples of every property"
 	@echo "make conformance  replay recorded conversations from ../shared/conformance"
 
@@ -52,6 +53,9 @@ fix: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
+
+attacks: setup
+	$(BIN)/python -m benchmarks.attacks
 
 robustness: setup
 	$(BIN)/python -m pytest -m slow tests

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.loads.client import Client
@@ -31,11 +32,19 @@ class DidNotStart(Exception):
 class ServerProcess:
     """A server of ours. `ready_seconds` and `ready_cpu` are the wall time and the CPU seconds that its start took."""
 
-    def __init__(self, folder: Path, *, dialect: str = "cluster", command: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dialect: str = "cluster",
+        command: str = "",
+        flags: Sequence[str] = (),
+        users: Sequence[str] = (),  # more lines of the token file
+    ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         tokens = folder / "tokens.csv"
-        tokens.write_text(f'{TOKEN},bench,bench-uid,"system:masters"\n')
+        tokens.write_text("\n".join([f'{TOKEN},bench,bench-uid,"system:masters"', *users, ""]))
         port, plain_port = free_port(), free_port()
         self._log = folder / "server.log"
         arguments = [
@@ -49,6 +58,7 @@ class ServerProcess:
             *("--token-auth-file", str(tokens)),
             *("--authorization-mode", "RBAC"),
             *("--dialect", dialect),
+            *flags,
         ]
         begin = time.perf_counter()
         with self._log.open("ab") as log:

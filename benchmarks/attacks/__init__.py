@@ -1,0 +1,1 @@
+"""What other clients notice while one attacks the server: `python -m benchmarks.attacks`."""

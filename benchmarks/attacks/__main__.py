@@ -1,0 +1,163 @@
+"""`python -m benchmarks.attacks`: each attack in turn against a server of its own, and what another client notices.
+
+The other client sends a get every 50 ms over TLS. The attacker is a process of its own, so that with the server two
+cores are busy. Reported are the latencies of the gets, the largest anonymous memory of the server beside its
+`--memory-limit`, and the longest hold of the event loop as the server's own watchdog measured it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.attacks.attacker import ATTACKS
+from benchmarks.attacks.lists import COLLECTION, LISTS
+from benchmarks.attacks.target import NOBODY
+from benchmarks.loads.client import Client
+from benchmarks.loads.latency import summary
+from benchmarks.options import ROOT
+from benchmarks.servers.server_process import ServerProcess, fresh_folder
+
+INTERVAL = 0.05
+LIMIT_MB = 512
+OBJECTS = 60_000
+VICTIM = "/api/v1/namespaces/default/configmaps/victim"
+HOLD = "rewound_event_loop_longest_hold_seconds"
+
+
+class MemorySampler(threading.Thread):
+    """Reads the anonymous memory of a process until it is stopped; `most` is the largest, in MB."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._status = Path(f"/proc/{pid}/status")
+        self._over = threading.Event()
+        self.most = 0.0
+
+    def run(self) -> None:
+        while not self._over.wait(0.02):
+            try:
+                lines = self._status.read_text().splitlines()
+            except OSError:
+                return
+            for line in lines:
+                if line.startswith("RssAnon:"):
+                    self.most = max(self.most, int(line.split()[1]) / 1024)
+
+    def stop(self) -> float:
+        self._over.set()
+        self.join()
+        return self.most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
+    parser.add_argument("--only", action="append", default=[], help="attacks whose name contains this")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each attack (default 10)")
+    parser.add_argument("--command", default="", help="the command rewound, to measure another release")
+    parser.add_argument("--no-limit", action="store_true", help="without --memory-limit, for older releases")
+    parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"))
+    parser.add_argument("--save", type=Path, help="write the figures to this JSON file")
+    options = parser.parse_args()
+    names = [name for name in ATTACKS if not options.only or any(part in name for part in options.only)]
+    figures: dict[str, dict[str, float]] = {}
+    print("| attack | p50 ms | p99 ms | max ms | memory MB | longest hold ms | failed gets |")
+    print("|---|---|---|---|---|---|---|")
+    for name in ["no attack", *names]:
+        with _server(options) as server:
+            figures[name] = _attacked(name, server, options.seconds)
+        print(_row(name, figures[name]), flush=True)
+    if options.save:
+        options.save.write_text(json.dumps({"limit_mb": LIMIT_MB, "attacks": figures}, indent=2) + "\n")
+
+
+@contextmanager
+def _server(options: argparse.Namespace) -> Iterator[ServerProcess]:
+    folder = fresh_folder(options.scratch, "attacks")
+    flags = () if options.no_limit else ("--memory-limit", f"{LIMIT_MB}Mi")
+    users = (f"{NOBODY},nobody,nobody-uid",)
+    server = ServerProcess(folder, command=options.command, flags=flags, users=users)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _attacked(name: str, server: ServerProcess, seconds: float) -> dict[str, float]:
+    with Client(server.endpoint) as client:
+        _create(client, "default", "victim")
+        if name in LISTS:
+            _fill(client)
+    sampler = MemorySampler(server.endpoint.pids[0])
+    sampler.start()
+    attacker: subprocess.Popen[bytes] | None = None
+    if name in ATTACKS:
+        command = [sys.executable, "-m", "benchmarks.attacks.attacker", name]
+        arguments = [str(server.plain_endpoint.port), str(seconds)]
+        attacker = subprocess.Popen([*command, *arguments], cwd=ROOT)
+    latencies, failed = _gets(server, seconds)
+    figures = {**summary(latencies), "failed": failed, "memory_mb": round(sampler.stop(), 1)}
+    if attacker is not None:
+        attacker.wait(60)
+    with Client(server.endpoint) as client:
+        figures["hold_ms"] = round(_metric(str(client.call("GET", "/metrics")[1])) * 1000, 1)
+    return figures
+
+
+def _gets(server: ServerProcess, seconds: float) -> tuple[list[float], int]:
+    """The seconds of every get, and how many failed."""
+    latencies: list[float] = []
+    failed = 0
+    ends = time.perf_counter() + seconds + 1
+    client = Client(server.endpoint)
+    while (began := time.perf_counter()) < ends:
+        try:
+            failed += client.call("GET", VICTIM)[0] != 200
+        except OSError:
+            failed += 1
+            client.close()
+            client = Client(server.endpoint)
+        latencies.append(time.perf_counter() - began)
+        time.sleep(max(0.0, INTERVAL - latencies[-1]))
+    client.close()
+    return latencies, failed
+
+
+def _create(client: Client, namespace: str, name: str, data: dict[str, str] | None = None) -> None:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    if data:
+        body["data"] = data
+    client.expect("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+
+
+def _fill(client: Client) -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}}
+    client.expect("POST", "/api/v1/namespaces", body)
+    for index in range(OBJECTS):
+        _create(client, COLLECTION.split("/")[4], f"o-{index:06d}", {"key": "x" * 400})
+
+
+def _metric(text: str) -> float:
+    for line in text.splitlines():
+        if line.startswith(HOLD + " "):
+            return float(line.split()[1])
+    return 0.0
+
+
+def _row(name: str, figures: dict[str, float]) -> str:
+    cells = [figures.get(each, 0) for each in ("p50", "p99", "max", "memory_mb", "hold_ms", "failed")]
+    return "| " + " | ".join([name, *(f"{cell:g}" for cell in cells)]) + " |"
+
+
+if __name__ == "__main__":
+    main()

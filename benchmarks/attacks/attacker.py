@@ -1,0 +1,24 @@
+"""The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS`."""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.lists import LISTS
+from benchmarks.attacks.selectors import SELECTORS
+from benchmarks.attacks.strangers import STRANGERS
+from benchmarks.attacks.target import Target
+
+ATTACKS = {**STRANGERS, **BODIES, **LISTS, **SELECTORS}
+
+
+def main() -> None:
+    name, port, seconds = sys.argv[1:]
+    trio.run(ATTACKS[name], Target(int(port), float(seconds)))
+
+
+if __name__ == "__main__":
+    main()
