@@ -5,7 +5,8 @@ and print in a canonical form, so that watches with equivalent selectors share o
 """
 
 from actors.selectors.fields import FieldRequirement, FieldSelector
+from actors.selectors.index import criteria
 from actors.selectors.labels import LabelRequirement, LabelSelector
 from actors.selectors.matcher import matcher
 
-__all__ = ["FieldRequirement", "FieldSelector", "LabelRequirement", "LabelSelector", "matcher"]
+__all__ = ["FieldRequirement", "FieldSelector", "LabelRequirement", "LabelSelector", "criteria", "matcher"]

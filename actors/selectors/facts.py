@@ -17,6 +17,7 @@ key can look like a label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgpack
 
@@ -41,6 +42,12 @@ def pack_facts(
 def unpack_labels(packed: bytes) -> dict[str, str]:
     flat = msgpack.unpackb(packed)[0]
     return dict(zip(flat[::3], flat[2::3], strict=True))
+
+
+def unpack_selectable(packed: bytes) -> tuple[list[Any], list[Any]]:
+    """Return labels and fields as they are packed: key, a number, value, and so on."""
+    labels, fields, *_ = msgpack.unpackb(packed)
+    return labels, fields
 
 
 def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ import trio
 from actors.errors import BadRequest
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
-from actors.selectors import FieldRequirement, FieldSelector, matcher
+from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from actors.store.document import type_prefix
 from actors.store.reads import ListOptions, Reads, parse_version
 from gateway.handlers.encoders import Encoder
@@ -89,7 +89,12 @@ class WatchOpener:
                 key,
                 self._journal.type_id(definition.type_name),
                 definition.type_name,
-                Selection(namespace, name, matcher(options.labels, options.fields)),
+                Selection(
+                    namespace,
+                    name,
+                    matcher(options.labels, options.fields),
+                    criteria(options.labels, options.fields),
+                ),
                 encoder(wrap, partial(tabular.item, columns=False) if tabular else items.item),
                 encoder(wrap, items.item) if tabular else None,
                 wrap,

@@ -151,6 +151,12 @@ def meter_watches(
     ):
         metrics.gauge(name, text, of(field), "type")
     for name, text, field in (
+        (
+            "rewound_watch_selectors_tried_total",
+            "Selectors that events were compared with, once per group.",
+            "tried",
+        ),
+        ("rewound_watch_groups_woken_total", "Groups that commits affected.", "woken"),
         ("rewound_watch_frames_total", "Events filtered, encoded and framed, once per group.", "frames"),
         (
             "rewound_watch_deliveries_total",

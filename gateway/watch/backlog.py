@@ -36,7 +36,8 @@ class Backlog:
         if segment is None:
             segment = self._build(number, head) if (number + 1) * SEGMENT <= head else None
             if segment is None:
-                changes, reached = self._changes.after(cursor, head, ROUND_BYTES)
+                upto = min(head, (number + 1) * SEGMENT)
+                changes, reached = self._changes.after(cursor, upto, ROUND_BYTES)
                 return self._framed(changes), reached
             self._cache(number, segment)
         self._segments.move_to_end(number)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from time import perf_counter
 
 import orjson
 
+from gateway.requests.time_slice import slice_end
 from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Event
@@ -47,6 +49,13 @@ class Change:
                 raise TooOld
         return self._before
 
+    def facts_before(self) -> bytes | None:
+        """The facts by which the object may have been selected before this change; a removal carries them itself."""
+        if self.event.removed:
+            return None
+        before = self.before()
+        return None if before is None else before.facts
+
     def deselected_body(self) -> bytes:
         """The previous object with the version of this change: DELETED carries it when an object stops matching."""
         before = self.before()
@@ -66,17 +75,25 @@ class Changes:
         self._bytes = 0
         self._floor = head  # `_kept` holds every change after it
 
-    def add(self, event: Event) -> None:
-        """Add a committed event of this type, unless it was added before."""
+    def add(self, event: Event) -> Change:
+        """Add a committed event of this type, unless it was added before, and return it."""
         if self._offsets and event.offset <= self._offsets[-1]:
-            return
+            return self._added(event)
         # A copy: bytes from orjson.dumps keep the buffer they were written into, up to eight times their size.
         event = event._replace(body=bytes(memoryview(event.body)))
-        self._kept.append(Change(self._journal, event))
+        change = Change(self._journal, event)
+        self._kept.append(change)
         self._offsets.append(event.offset)
         self._bytes += len(event.body)
         if len(self._kept) > KEPT_EVENTS or self._bytes > KEPT_BYTES:
             self._drop_older_half()
+        return change
+
+    def _added(self, event: Event) -> Change:
+        position = bisect_right(self._offsets, event.offset) - 1
+        if position >= 0 and self._offsets[position] == event.offset:
+            return self._kept[position]
+        return Change(self._journal, event)
 
     def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Change], int]:
         """Return changes after an offset, none beyond `upto`, and the offset up to which they are complete."""
@@ -100,12 +117,13 @@ class Changes:
 
 def _step(changes: Iterable[Change], upto: int, size: int) -> tuple[list[Change], int]:
     found: list[Change] = []
+    deadline = slice_end()
     for change in changes:
         event = change.event
         if event.offset > upto:
             break
         found.append(change)
         size -= len(event.body)
-        if size <= 0 or len(found) == STEP_EVENTS:
+        if size <= 0 or len(found) == STEP_EVENTS or perf_counter() > deadline:
             return found, event.offset
     return found, upto

@@ -12,11 +12,14 @@ An idle group has swept every commit that affects it; `update_head` then moves i
 from __future__ import annotations
 
 import logging
+from math import inf
+from time import perf_counter
 from typing import Any, Protocol
 
 import trio
 
 from gateway.requests.request import EndReason
+from gateway.requests.time_slice import slice_end
 from gateway.watch.backlog import Backlog
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Change, TooOld
@@ -154,6 +157,7 @@ class Group:
 
     def mark_dirty(self, before: int) -> None:
         """A commit after `before` may affect this group; if it was idle, none up to `before` did."""
+        self._counters.woken += 1
         if self.idle:
             self.idle = False
             self.head = self.swept = before
@@ -163,7 +167,8 @@ class Group:
         reached = self._hub.newest()
         if self.sweeping or len(self.lagging) > 1:
             changes, reached = self._changes.after(self.head, reached)
-            for part in rounds(self._framed(changes)):
+            frames, reached = self._framed_until(slice_end(), changes, reached)
+            for part in rounds(frames):
                 await self._sweep(part)
         else:
             # A single lagging member encodes what it can take in its own task, when it can.
@@ -172,7 +177,13 @@ class Group:
         self.swept = reached
         self.idle = reached == self._hub.newest()
 
-    def _framed(self, changes: list[Change], *, first: bool = False) -> list[Frame]:
+    def _framed(self, changes: list[Change]) -> list[Frame]:
+        return self._framed_until(inf, changes, 0)[0]
+
+    def _framed_until(
+        self, deadline: float, changes: list[Change], reached: int, *, first: bool = False
+    ) -> tuple[list[Frame], int]:
+        """Frame changes that lead to `reached`, or those that there is time for, and return what they lead to."""
         frames: list[Frame] = []
         encode = self._encode_first if first else self._encode
         for change in changes:
@@ -180,8 +191,11 @@ class Group:
             if selected is not None:
                 frames.append((change.event.offset, self._framing(encode(*selected))))
                 encode = self._encode
+            if perf_counter() > deadline:
+                reached = reached if change is changes[-1] else change.event.offset
+                break
         self._counters.frames += len(frames)
-        return frames
+        return frames, reached
 
     async def _sweep(self, frames: list[Frame]) -> None:
         """Send one round. A member that joins from here on has these frames already, or catches up."""
@@ -199,18 +213,24 @@ class Group:
         data = joined(frames)
         pipes = list(self.sweeping)
         departures = self._removals
-        length = max(SMALLEST_TURN, min(TURN, TURN_BYTES // len(data)))
-        for first in range(0, len(pipes), length):
+        longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // len(data)))
+        first, length = 0, longest
+        while first < len(pipes):
             turn = pipes[first : first + length]
             if first:
                 self._unserved = pipes, first
                 await trio.lowlevel.checkpoint()
                 if self._removals != departures:
                     turn = [pipe for pipe in turn if self._needs_round(pipe)]
+            end = slice_end(
+                2
+            )  # a turn that takes longer, with encryption or a busy machine, makes the next shorter
             missed = self._broadcast(turn, data)
             self._counters.deliveries += (len(turn) - len(missed)) * len(frames)
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
+            first += length
+            length = max(SMALLEST_TURN, length // 2) if perf_counter() > end else min(longest, length * 2)
         self._unserved = _NO_PIPES
 
     def _needs_round(self, pipe: Pipe) -> bool:
@@ -291,7 +311,7 @@ class Group:
 
     def _send_some(self, member: Member) -> None:
         """Send up to a round, or as much as the connection takes."""
-        left = ROUND_BYTES
+        left, deadline = ROUND_BYTES, slice_end()
         while left > 0 and member.cursor < self.head:
             frames, reached = self._frames_after(member.cursor, first=member.first_pending)
             data = joined(frames) if frames else b""
@@ -299,7 +319,7 @@ class Group:
             self._counters.deliveries += note_sent(member, frames, abs(sent))
             if abs(sent) == len(data):
                 member.cursor = reached
-            if sent != len(data):
+            if sent != len(data) or perf_counter() > deadline:
                 return
             left -= max(len(data), EMPTY_STEP_BYTES)
 
@@ -312,4 +332,4 @@ class Group:
         if not first:
             return self._backlog.after(cursor, self.head)
         changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed(changes, first=True), reached
+        return self._framed_until(slice_end(), changes, reached, first=True)

@@ -1,18 +1,21 @@
 """All watch groups of a server: watchers that need the same bytes share a group, a commit wakes those it may affect.
 
-The hub follows the feed with a callback that only records changes and wakes groups; each group sweeps in its own
-task, so a group of ten thousand does not delay one of ten. A group ends with its last member.
+The hub follows the feed with a callback that only records changes, finds the groups whose selection a change matches
+before or after, and wakes them; each group sweeps in its own task, so a group of ten thousand does not delay one of
+ten. A group ends with its last member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 import trio
 
 from actors.store.feed import Feed
+from gateway.requests.time_slice import slice_end
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
@@ -20,7 +23,7 @@ from gateway.watch.group import TURN, Group
 from gateway.watch.interest import Interest
 from gateway.watch.member import CLOSE_TIMEOUT, Member
 from gateway.watch.statistics import WatchCounters, WatchStatistics
-from gateway.watch.sweeper import Sweeper
+from gateway.watch.sweeper import Sweeper, Wakeups
 from gateway.watch.watched_type import WatchedType
 from journal.log import Journal
 from journal.records import Event
@@ -50,6 +53,7 @@ class Hub:
         self._members: dict[Member, Interest] = {}
         self._serves = serves
         self._awaited: dict[Member, int] = {}
+        self._wakeups = Wakeups(nursery)
         feed.follow(self._committed)
 
     def newest(self) -> int:
@@ -158,17 +162,27 @@ class Hub:
                 del self._counters[sweeper.interest.type_name]
 
     def _committed(self, events: Sequence[Event]) -> None:
-        """Record a batch and wake its groups; after an error, the feed repeats the whole batch."""
+        """Record a batch and wake its groups; after an error, the feed repeats the whole batch.
+
+        Groups that a time slice was too short to try are woken too, and try the changes in their own tasks.
+        """
         before = self._head
         affected: dict[Sweeper, None] = {}
+        untried: set[WatchedType[Sweeper]] = set()
+        deadline = slice_end()
         for event in events:
             watched = self._watched_types.get(event.type_id)
             if watched is not None:
-                watched.changes.add(event)
-                for sweepers in watched.followers_of(event):
-                    affected.update(sweepers)
+                change = watched.changes.add(event)
+                if perf_counter() < deadline:
+                    watched.collect(change, affected, deadline)
+                else:
+                    untried.add(watched)
+        for watched in untried:
+            affected.update(dict.fromkeys(watched))
         for sweeper in affected:
-            sweeper.wake(before)
+            sweeper.mark_dirty(before)
+        self._wakeups.wake(affected)
         self._head = events[-1].offset
         if self._awaited:
             self._wake_awaiting()
@@ -191,6 +205,8 @@ def _statistics(groups: list[Group], counters: WatchCounters) -> WatchStatistics
         groups=len(groups),
         sweeping=sum(len(group.sweeping) for group in groups),
         lagging=sum(len(group.lagging) for group in groups),
+        tried=counters.tried,
+        woken=counters.woken,
         frames=counters.frames,
         deliveries=counters.deliveries,
         lagged=counters.lagged,

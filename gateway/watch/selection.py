@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.selectors.index import NO_CRITERIA, Criteria
 from gateway.watch.changes import Change
 
 Match = Callable[[bytes], bool]
@@ -20,6 +21,7 @@ class Selection:
     namespace: str | None = None  # None: all
     name: str | None = None
     match: Match | None = None  # of an event's packed labels and fields; None: all
+    criteria: Criteria = NO_CRITERIA  # by which an index finds `match`; none: it is always tried
 
     def select(self, change: Change) -> Selected | None:
         event = change.event

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class WatchCounters:
+    tried: int = 0  # groups whose selector an event was compared with
+    woken: int = 0  # groups that a commit affected
     frames: int = 0  # events filtered, encoded and framed
     deliveries: int = 0  # events that a watcher's connection took whole
     lagged: int = 0  # times that a watcher fell behind
@@ -21,6 +23,8 @@ class WatchStatistics:
     groups: int
     sweeping: int
     lagging: int
+    tried: int
+    woken: int
     frames: int
     deliveries: int
     lagged: int

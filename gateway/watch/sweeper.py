@@ -7,10 +7,14 @@ ends the watches of that group only, each with an ERROR event.
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Collection
+from time import perf_counter
 
 import trio
 
 from gateway.requests.request import EndReason
+from gateway.requests.time_slice import slice_end
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group
@@ -23,6 +27,10 @@ logger = logging.getLogger(__name__)
 BOOKMARK_INTERVAL = 60.0
 
 
+# Sweepers woken at once: one or two milliseconds of sweeps with a few members each.
+WAKE_AT_ONCE, MOST_AT_ONCE = 16, 256
+
+
 class Sweeper:
     def __init__(self, group: Group, interest: Interest, framing: Framing) -> None:
         self.group = group
@@ -31,10 +39,12 @@ class Sweeper:
         self._dirty = trio.Event()
         self._due = trio.current_time() + BOOKMARK_INTERVAL
         self._scope = trio.CancelScope()
+        self.queued = False  # in `Wakeups`
+        self.mark_dirty = group.mark_dirty
 
-    def wake(self, before: int) -> None:
-        """A commit may affect the group; `before` is the offset of the commit before it."""
-        self.group.mark_dirty(before)
+    def wake(self) -> None:
+        """Sweep what was committed since the group was idle."""
+        self.queued = False
         self._dirty.set()
 
     def cancel(self) -> None:
@@ -76,3 +86,37 @@ class Sweeper:
         self.group.update_head()
         head = self.group.head
         await self.group.offer([(head, self._framing(mark(head)))])
+
+
+class Wakeups:
+    """Wakes sweepers, few at a time if there are many.
+
+    trio runs all tasks that are ready before it looks at sockets again: five thousand sweeps would delay everybody else
+    until the last of them has ended. How many are woken at once follows from how long the last ones took.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._waiting: deque[Sweeper] = deque()
+
+    def wake(self, sweepers: Collection[Sweeper]) -> None:
+        if not self._waiting and len(sweepers) <= WAKE_AT_ONCE:
+            for sweeper in sweepers:
+                sweeper.wake()
+            return
+        running = bool(self._waiting)
+        for sweeper in sweepers:
+            if not sweeper.queued:
+                sweeper.queued = True
+                self._waiting.append(sweeper)
+        if not running and self._waiting:
+            self._nursery.start_soon(self._wake_waiting)
+
+    async def _wake_waiting(self) -> None:
+        count = WAKE_AT_ONCE
+        while self._waiting:
+            end = slice_end()
+            for _ in range(min(count, len(self._waiting))):
+                self._waiting.popleft().wake()
+            await trio.lowlevel.checkpoint()
+            count = max(1, count // 2) if perf_counter() > end else min(MOST_AT_ONCE, count * 2)

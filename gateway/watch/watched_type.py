@@ -1,21 +1,45 @@
-"""One watched resource type: its changes, its counters, and its groups by the namespace and name they select.
+"""One watched resource type: its changes, its counters, and its groups by what they select.
 
-A commit looks up the groups of its namespace and name: ten thousand watchers of one object each cost nothing when
-another object changes.
+A commit looks up the groups of its namespace and name, and among them those whose selector may match the object before
+or after the change: ten thousand watchers with other selectors cost nothing when an object changes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Generic, TypeVar
 
-from gateway.watch.changes import Changes
+from actors.selectors.index import Found, SelectorIndex
+from gateway.watch.changes import Change, Changes
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import WatchCounters
-from journal.records import Event
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Scope = tuple[str | None, str | None]  # namespace and name; None: any
+
+# Selectors tried between two looks at the clock.
+TRIES = 64
+
+
+class _Followers(Generic[T]):
+    """Those of one namespace and name."""
+
+    __slots__ = ("selecting", "unconditional")
+
+    def __init__(self) -> None:
+        self.unconditional: dict[T, None] = {}
+        self.selecting: SelectorIndex[T] = SelectorIndex()
+
+    def __bool__(self) -> bool:
+        return bool(self.unconditional or self.selecting)
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self.unconditional
+        yield from self.selecting
 
 
 class WatchedType(Generic[T]):
@@ -24,7 +48,7 @@ class WatchedType(Generic[T]):
     def __init__(self, changes: Changes, counters: WatchCounters) -> None:
         self.changes = changes
         self.counters = counters
-        self._followers: dict[Scope, dict[T, None]] = {}
+        self._followers: dict[Scope, _Followers[T]] = {}
 
     def __iter__(self) -> Iterator[T]:
         for followers in self._followers.values():
@@ -34,19 +58,63 @@ class WatchedType(Generic[T]):
         return bool(self._followers)
 
     def follow(self, selection: Selection, follower: T) -> None:
-        self._followers.setdefault((selection.namespace, selection.name), {})[follower] = None
+        scope = selection.namespace, selection.name
+        followers = self._followers.get(scope)
+        if followers is None:
+            followers = self._followers[scope] = _Followers()
+        if selection.match is None:
+            followers.unconditional[follower] = None
+        else:
+            followers.selecting.add(follower, selection.criteria, selection.match)
 
     def unfollow(self, selection: Selection, follower: T) -> None:
         scope = selection.namespace, selection.name
         followers = self._followers[scope]
-        del followers[follower]
+        if selection.match is None:
+            del followers.unconditional[follower]
+        else:
+            followers.selecting.remove(follower)
         if not followers:
             del self._followers[scope]
 
-    def followers_of(self, event: Event) -> Iterator[dict[T, None]]:
-        """Yield the followers whose namespace and name select an event; their labels and fields may not."""
-        namespace, name = event.namespace, event.name
+    def collect(self, change: Change, affected: dict[T, None], deadline: float) -> None:
+        """Add the followers that a change affects; those not tried until `deadline` count as affected."""
+        namespace, name = change.event.namespace, change.event.name
         for scope in ((None, None), (namespace, None), (namespace, name), (None, name)):
             followers = self._followers.get(scope)
-            if followers is not None:
-                yield followers
+            if followers is None:
+                continue
+            affected.update(followers.unconditional)
+            if followers.selecting:
+                self._collect_selecting(change, followers.selecting, affected, deadline)
+
+    def _collect_selecting(
+        self, change: Change, selecting: SelectorIndex[T], affected: dict[T, None], deadline: float
+    ) -> None:
+        facts = change.event.facts
+        try:
+            before = change.facts_before()
+        except Exception:
+            logger.exception("the event before %d could not be read", change.event.offset)
+            affected.update(
+                dict.fromkeys(selecting)
+            )  # each sweep fails in the same way, and ends its own watches
+            return
+        for found in selecting.find(facts, before):
+            self.counters.tried += len(found)
+            _try(found, facts, before, affected, deadline)
+
+
+def _try(
+    found: Found[T], facts: bytes, before: bytes | None, affected: dict[T, None], deadline: float
+) -> None:
+    left = TRIES
+    for follower, match in found.items():
+        if match is None or match(facts) or (before is not None and match(before)):
+            affected[follower] = None
+        left -= 1
+        if not left:
+            if perf_counter() > deadline:
+                affected.update(dict.fromkeys(found))
+                return
+            left = TRIES

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import trio
 
-from actors.selectors import LabelSelector, matcher
+from actors.selectors import LabelSelector, criteria, matcher
 from actors.selectors.facts import pack_facts
 from actors.store.feed import Feed
 from gateway.handlers.watches import bookmarker, encoder
@@ -217,12 +217,12 @@ class MemoryHub:
             return PREFIX + body[1:]
 
         def make() -> Interest:
-            match = matcher(LabelSelector.parse(labels), None) if labels else None
+            selector = LabelSelector.parse(labels)
             return Interest(
                 (labels, name, bookmarks, first_differs),
                 self.type_id,
                 "things",
-                Selection(None, name, match),
+                Selection(None, name, matcher(selector, None), criteria(selector, None)),
                 encoder(document, item),
                 encoder(document, lambda body: b'{"columns":1,' + body[1:]) if first_differs else None,
                 document,

@@ -36,6 +36,8 @@ async def test_metrics_count_groups_and_deliveries() -> None:
                 "watch_groups": 2,
                 "watchers_sweeping": 3,
                 "watchers_lagging": 0,
+                "watch_selectors_tried_total": 1,
+                "watch_groups_woken_total": 3,
                 "watch_frames_total": 3,
                 "watch_deliveries_total": 5,
                 "watch_lagged_total": 0,
