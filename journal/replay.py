@@ -9,6 +9,7 @@
 Both give a `Version`: the offsets that some objects (undo) or all objects (replay) had at R. Contents are read
 only for the rows that are returned. `Versions` caches a bounded number of them, and an undone one is extended
 with the events appended since, so that paging through an old version never reads all events since R again.
+Rebuilding one may take long: `PastView.prepare` does it step by step, in as many transactions.
 
     events   1 create a   2 create b   3 update a   4 delete b          R = 2
     undo     3: a was at 1   4: b was at 2          {a: 1, b: 2} over the present {a: 3}     ->  a@1, b@2
@@ -18,24 +19,27 @@ with the events appended since, so that paging through an old version never read
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from journal import history, keys, records, snapshots, state
 from journal.errors import Compacted, Damaged, FutureVersion
 from journal.records import Link, Row
-from journal.state import Entry, Match, Page
+from journal.state import Entry, Match, Page, Stop
 from journal.transaction import ReadTransaction
 
 # Cached versions: as many lists of old versions may page at once; one more rebuilds its version for each page.
 VERSIONS = 16
 VERSION_KEYS = 400_000  # objects in all cached versions together: about 60 MB at most
-CHUNK_ROWS = 128  # contents read at a time: about a page
+CHUNK_ROWS = 128  # contents read at a time
 UNDO_EVENTS = 20_000  # up to this many events are always undone: some tens of milliseconds, once
-INSERT_KEYS = 50  # up to this many keys are inserted one by one; with more, sorting the list is as fast
+STEP_EVENTS = 32  # between two questions whether to stop: less than half a millisecond
+MERGED_KEYS = 1024  # changed keys merged at a time
+FRESH_KEYS = 1000  # wait before they are merged into a sorted list, because that copies the list
 TYPE_SIZE = 2  # bytes of a scope that is a whole type
 
 _KEY = itemgetter(0)
@@ -68,21 +72,38 @@ class Undone:
         self.type_id, self.seen, self.offsets = type_id, seen, offsets
         self._ordered = ordered
         self._changes = changes  # scope -> live objects gained since
+        self._fresh: list[bytes] = []  # keys that are not in `_ordered` yet; none when it is complete
 
-    def extended(self, reading: ReadTransaction) -> Undone:
-        """The same version for a later transaction: undoes only the events appended since."""
-        if reading.head == self.seen:
+    def complete(self, reading: ReadTransaction) -> bool:
+        return self.seen == reading.head and not self._fresh
+
+    def extended(self, reading: ReadTransaction, stop: Stop | None = None) -> Undone:
+        """The same version for a later transaction: undoes only the events appended since, until `stop`."""
+        if self.complete(reading):
             return self
         fresh: list[bytes] = []
         changes = self._changes.copy()
-        for _, key, previous, removed in history.links(reading, self.type_id, self.seen, reading.head):
+        seen = reading.head
+        links = history.links(reading, self.type_id, self.seen, reading.head)
+        for number, (offset, key, previous, removed) in enumerate(links, 1):
             if key not in self.offsets:
                 self.offsets[key] = previous
                 fresh.append(key)
             if change := (not removed) - (previous != 0):
                 for scope in keys.scopes_of(key):
                     changes[scope] = changes.get(scope, 0) + change
-        return Undone(self.type_id, reading.head, self.offsets, _sorted_with(self._ordered, fresh), changes)
+            if stop is not None and number % STEP_EVENTS == 0 and stop():
+                seen = offset
+                break
+        return self._with(seen, fresh, changes, complete=seen == reading.head)
+
+    def _with(self, seen: int, fresh: list[bytes], changes: dict[bytes, int], *, complete: bool) -> Undone:
+        fresh = self._fresh + fresh
+        wait = not complete and len(fresh) < FRESH_KEYS
+        ordered = self._ordered if wait else _sorted_with(self._ordered, fresh)
+        extended = Undone(self.type_id, seen, self.offsets, ordered, changes)
+        extended._fresh = fresh if wait else []
+        return extended
 
     def count(self, reading: ReadTransaction, scope: bytes) -> int:
         return state.count(reading.txn, reading.databases.counts, scope) - self._changes.get(scope, 0)
@@ -95,11 +116,22 @@ class Undone:
             yield from reading.entries(scope, start, wanted)
             return
         position, end = bisect_left(self._ordered, start), _end_of(self._ordered, scope)
-        for present in reading.entries(scope, start, wanted):
+        for present in reading.entries(scope, start, min(wanted or CHUNK_ROWS, CHUNK_ROWS)):
             upto = bisect_right(self._ordered, present[-1][0], position, end)
-            yield from with_contents(reading, self._merge(present, self._ordered[position:upto]))
+            yield from self._merged_entries(reading, present, position, upto)
             position = upto
-        yield from with_contents(reading, self._merge([], self._ordered[position:end]))
+        yield from self._merged_entries(reading, [], position, end)
+
+    def _merged_entries(
+        self, reading: ReadTransaction, present: list[Entry], position: int, upto: int
+    ) -> Iterator[list[Entry]]:
+        """Latest rows merged with the changed ones at some positions; many that were removed since, bit by bit."""
+        while upto - position > MERGED_KEYS:
+            beyond = position + MERGED_KEYS
+            split = bisect_left(present, self._ordered[beyond], key=_KEY)
+            yield from with_contents(reading, self._merge(present[:split], self._ordered[position:beyond]))
+            present, position = present[split:], beyond
+        yield from with_contents(reading, self._merge(present, self._ordered[position:upto]))
 
     def references(self, reading: ReadTransaction, start: bytes, count: int) -> list[Reference]:
         """At least `count` (key, offset) from `start` on, or all that are left."""
@@ -125,16 +157,47 @@ class Undone:
 
 
 class Replayed:
-    """One type's state at an offset, replayed from a snapshot."""
+    """One type's state at an offset, replayed from a snapshot. Nobody reads it until it is complete."""
 
     def __init__(self, reading: ReadTransaction, type_id: int, offset: int, base: int) -> None:
         self.seen = 0  # does not depend on the latest state, so it fits every transaction
-        start = snapshots.load(reading, base, type_id) if base else {}
-        self.offsets = fold(start, history.links(reading, type_id, base, offset))
-        self._ordered = sorted(self.offsets)
+        self._type_id, self._base = type_id, base
+        # Up to this floor, retention removes nothing that the rest of the replay needs.
+        self.highest_floor = max(base, reading.floor)
+        self.offsets: Offsets = {}
+        self._offset, self._replayed = offset, base
+        self._chunks: Iterator[int] | None = iter(()) if not base else None  # of the snapshot, not loaded yet
+        self._ordered: list[bytes] = []
+        self._complete = False
 
-    def extended(self, reading: ReadTransaction) -> Replayed:
+    def complete(self, _reading: ReadTransaction) -> bool:
+        return self._complete
+
+    def extended(self, reading: ReadTransaction, stop: Stop | None = None) -> Replayed:
+        """Continue the replay until it is complete, or until `stop`."""
+        if not self._complete and self._load(reading, stop) and self._replay(reading, stop):
+            self._ordered, self._complete = sorted(self.offsets), True
         return self
+
+    def _load(self, reading: ReadTransaction, stop: Stop | None) -> bool:
+        """Load the snapshot, a chunk at a time; whether all of it is loaded."""
+        if self._chunks is None:
+            self._chunks = iter(snapshots.chunks_of(reading, self._base, self._type_id))
+        for number in self._chunks:
+            self.offsets.update(snapshots.rows_of(reading, self._base, number, self._type_id))
+            if stop is not None and stop():
+                return False
+        return True
+
+    def _replay(self, reading: ReadTransaction, stop: Stop | None) -> bool:
+        """Apply the events after the snapshot; whether all are applied."""
+        links = history.links(reading, self._type_id, self._replayed, self._offset)
+        while some := list(islice(links, STEP_EVENTS)):
+            fold(self.offsets, some)
+            self._replayed = some[-1].offset
+            if stop is not None and stop():
+                return False
+        return True
 
     def count(self, reading: ReadTransaction, scope: bytes) -> int:
         return _end_of(self._ordered, scope) - bisect_left(self._ordered, scope)
@@ -159,21 +222,32 @@ Version = Undone | Replayed
 
 def _sorted_with(ordered: list[bytes], fresh: list[bytes]) -> list[bytes]:
     """A sorted list with more keys; a new list unless there are none."""
-    if len(fresh) > INSERT_KEYS:
-        return sorted(ordered + fresh)
-    if fresh:
-        ordered = ordered.copy()
-        for key in fresh:
-            insort(ordered, key)
-    return ordered
+    if not fresh:
+        return ordered
+    merged: list[bytes] = []
+    position = 0
+    for key in sorted(fresh):
+        following = bisect_left(ordered, key, position)
+        merged += ordered[position:following]
+        merged.append(key)
+        position = following
+    return merged + ordered[position:]
 
 
 def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[Entry]]:
     """Rows in chunks; those that are only (key, offset) get their contents."""
-    for position in range(0, len(rows), CHUNK_ROWS):
-        yield [
-            row if len(row) > 2 else _row_of(reading, *row) for row in rows[position : position + CHUNK_ROWS]
-        ]
+    chunk: list[Entry] = []
+    size = 0
+    for row in rows:
+        if len(row) == 2:
+            row = _row_of(reading, *row)
+            size += len(row[3])
+        chunk.append(row)
+        if len(chunk) == CHUNK_ROWS or size > state.CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _row_of(reading: ReadTransaction, key: bytes, offset: int) -> Entry:
@@ -198,11 +272,24 @@ class Versions:
     def version(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
         """The version of a type at an offset, extended to the head of the transaction."""
         with self._lock:
-            version = self._cached.get((type_id, offset))
-            if version is None or version.seen > reading.head:
-                version = self._create(reading, type_id, offset)
-            version = version.extended(reading)
-            self._cache((type_id, offset), version)
+            return self._extend(reading, type_id, offset, None)
+
+    def step(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop) -> Version | None:
+        """The same if it is complete before `stop`; else None, and the next call goes on. Waits for no other thread."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            version = self._extend(reading, type_id, offset, stop)
+        finally:
+            self._lock.release()
+        return version if version.complete(reading) else None
+
+    def _extend(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop | None) -> Version:
+        version = self._cached.pop((type_id, offset), None)  # not to be used again if this fails
+        if version is None or not _usable(version, reading):
+            version = self._create(reading, type_id, offset)
+        version = version.extended(reading, stop)
+        self._cache((type_id, offset), version)
         return version
 
     def _create(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
@@ -214,7 +301,6 @@ class Versions:
 
     def _cache(self, name: tuple[int, int], version: Version) -> None:
         self._cached[name] = version
-        self._cached.move_to_end(name)
         while len(self._cached) > VERSIONS or (len(self._cached) > 1 and self._keys() > VERSION_KEYS):
             self._cached.popitem(last=False)
 
@@ -225,10 +311,17 @@ class Versions:
         return {"old_versions": len(self._cached), "old_version_keys": self._keys()}
 
 
+def _usable(version: Version, reading: ReadTransaction) -> bool:
+    """Whether a version fits a transaction: it may be newer, or retention may have removed its snapshot."""
+    if isinstance(version, Undone):
+        return version.seen <= reading.head
+    return version.complete(reading) or reading.floor <= version.highest_floor
+
+
 class PastView:
     """The reads of a view at an older offset. Ends with the transaction it was made from."""
 
-    __slots__ = ("_reading", "_versions", "head")
+    __slots__ = ("_prepared", "_reading", "_versions", "head")
 
     def __init__(self, reading: ReadTransaction, versions: Versions, offset: int) -> None:
         if offset > reading.head:
@@ -236,6 +329,17 @@ class PastView:
         if offset < reading.floor:
             raise Compacted(offset, reading.floor)
         self._reading, self._versions, self.head = reading, versions, offset
+        self._prepared: dict[int, Version] = {}  # by type
+
+    def prepare(self, type_id: int, stop: Stop) -> bool:
+        """Rebuild the state of a type for `count`, `page` and `rows`, until `stop`; whether it is complete.
+
+        Without it they rebuild it themselves, however long it takes. Call it in a new transaction until it is True.
+        """
+        version = self._versions.step(self._reading, type_id, self.head, stop)
+        if version is not None:
+            self._prepared[type_id] = version
+        return version is not None
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
         key = keys.find_object(type_id, namespace, name)
@@ -266,8 +370,11 @@ class PastView:
         after: tuple[str, str] | None = None,
         limit: int | None = None,
         match: Match | None = None,
+        stop: Stop | None = None,
+        size: int | None = None,
     ) -> Page:
-        return state.page(self._entries(type_id, namespace, after, limit), limit, match)
+        found = self._entries(type_id, namespace, after, state.chunk_for(limit, match))
+        return state.page(found, limit, match, stop, size)
 
     def rows(
         self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None
@@ -288,4 +395,6 @@ class PastView:
         return self._version(type_id).references(self._reading, start, count)
 
     def _version(self, type_id: int) -> Version:
+        if type_id in self._prepared:
+            return self._prepared[type_id]
         return self._versions.version(self._reading, type_id, self.head)

@@ -70,14 +70,24 @@ def header(reading: ReadTransaction, offset: int) -> Snapshot:
     return Snapshot(offset, rows, tuple(first_keys))
 
 
-def load(reading: ReadTransaction, offset: int, type_id: int) -> dict[bytes, int]:
-    """State key -> event offset of every object of a type."""
+def chunks_of(reading: ReadTransaction, offset: int, type_id: int) -> range:
+    """The numbers of the chunks that have rows of a type."""
     first_keys = header(reading, offset).first_keys
     lowest, beyond = keys.pack_type(type_id), keys.pack_type(type_id) + b"\xff"
-    begin = max(bisect_right(first_keys, lowest) - 1, 0)
+    return range(max(bisect_right(first_keys, lowest) - 1, 0), bisect_left(first_keys, beyond))
+
+
+def rows_of(reading: ReadTransaction, offset: int, number: int, type_id: int) -> dict[bytes, int]:
+    """State key -> event offset of every object of a type in one chunk."""
+    lowest = keys.pack_type(type_id)
+    return {key: row for key, row in chunk(reading, offset, number) if key.startswith(lowest)}
+
+
+def load(reading: ReadTransaction, offset: int, type_id: int) -> dict[bytes, int]:
+    """State key -> event offset of every object of a type."""
     rows: dict[bytes, int] = {}
-    for number in range(begin, bisect_left(first_keys, beyond)):
-        rows.update(pair for pair in chunk(reading, offset, number) if pair[0].startswith(lowest))
+    for number in chunks_of(reading, offset, type_id):
+        rows.update(rows_of(reading, offset, number, type_id))
     return rows
 
 

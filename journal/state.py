@@ -22,6 +22,7 @@ from journal.errors import Damaged
 from journal.records import Row, decode_count, decode_row, printable, row_identity
 
 Match = Callable[[bytes], bool]
+Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
 # The offset of a type's newest event, and how many objects it has. Retention keeps the events of live objects, so
 # when the offset is the same no live object was written since; retention may have removed the event of a removal,
@@ -33,8 +34,10 @@ GENERATION_BYTES = 8 << 20
 ENTRY_OVERHEAD = 400  # of Python's objects around an entry
 # Longer scans would evict everything else.
 CACHEABLE_ROWS = 4096
-FIRST_CHUNK, LAST_CHUNK = 128, 4096
-RUNS = 64  # of rows, at most; they hold only references to cached rows
+# Rows that a scan reads at a time, and about how many bytes of them: a millisecond, after which it may stop.
+FIRST_CHUNK, LAST_CHUNK = 128, 512
+CHUNK_BYTES = 512 << 10
+RUNS = 256  # of rows, at most; they hold only references to cached rows
 STARTS = (
     512  # start keys of recent scans, in each of two sets: more than there are types and pages of their lists
 )
@@ -42,11 +45,15 @@ STARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list. `more`: at least one more matching object follows `last`."""
+    """A part of a list. `more`: at least one more matching object follows `last`.
+
+    `stopped`: it ended before its limit. `last` is the last object that was compared, and `more` is only possible.
+    """
 
     bodies: list[bytes]
     last: tuple[str, str] | None
     more: bool
+    stopped: bool = False
 
 
 class CheckedRows:
@@ -89,7 +96,7 @@ class CheckedRows:
             return []
         # Neighbours are read together: when the first is not cached, the rest usually is not either.
         if row_identity(cursor.value()) not in self._young:
-            return [self._entry(key, value) for key, value in islice(cursor.iternext(), count)]
+            return _bounded(cursor, count, self._entry)
         identities = map(row_identity, islice(cursor.iternext(keys=False), count))
         entries: list[Any] = list(map(self._young.get, identities))
         if not all(entries):
@@ -97,12 +104,18 @@ class CheckedRows:
         return entries
 
     def _fill(self, cursor: Any, entries: list[Any]) -> None:
-        """Read the rows that are missing between cached entries; the first is always cached."""
+        """Read the rows that are missing between cached entries, up to a chunk; the first is always cached."""
+        size = 0
         for position, entry in enumerate(entries):
             if entry is None:
                 cursor.set_key(entries[position - 1][0])
                 cursor.next()
-                entries[position] = self._entry(*cursor.item())
+                value = cursor.value()
+                entries[position] = self._entry(cursor.key(), value)
+                size += len(value)
+                if size > CHUNK_BYTES:
+                    del entries[position + 1 :]
+                    return
 
     def _entry(self, view_of_key: Any, value: Any) -> Entry:
         identity, key = row_identity(value), view_of_key.tobytes()
@@ -126,10 +139,24 @@ class CheckedRows:
 
 def load_uncached(cursor: Any, start: bytes, count: int, _mark: Mark) -> list[Entry]:
     """Up to `count` entries from `start` on, each checked now."""
-    if not cursor.set_range(start):
-        return []
-    items = islice(cursor.iternext(), count)
-    return [(key := view_of_key.tobytes(), *decode_row(key, value)) for view_of_key, value in items]
+    return _bounded(cursor, count, _checked_entry) if cursor.set_range(start) else []
+
+
+def _checked_entry(view_of_key: Any, value: Any) -> Entry:
+    key = view_of_key.tobytes()
+    return key, *decode_row(key, value)
+
+
+def _bounded(cursor: Any, count: int, entry: Callable[[Any, Any], Entry]) -> list[Entry]:
+    """Up to `count` entries from the cursor on, fewer if they are large, but at least one."""
+    entries: list[Entry] = []
+    size = 0
+    for view_of_key, value in islice(cursor.iternext(), count):
+        entries.append(entry(view_of_key, value))
+        size += len(value)
+        if size > CHUNK_BYTES:
+            break
+    return entries
 
 
 def get(txn: Any, database: Any, key: bytes) -> Row | None:
@@ -166,9 +193,9 @@ def chunks(cursor: Any, checked: CheckedRows, scan: Scan, wanted: int | None) ->
         read += len(inside)
         if inside:
             yield inside
-        if len(inside) < size:
+        if not inside or len(inside) < len(entries):
             break
-        left = None if left is None else left - size
+        left = None if left is None else left - len(inside)
         start, size = inside[-1][0] + b"\0", max(2 * size, FIRST_CHUNK)
         if read > CACHEABLE_ROWS:
             load = load_uncached
@@ -192,22 +219,71 @@ def _check_count(cursor: Any, scan: Scan, read: int, start: bytes) -> None:
         )
 
 
-def page(runs: Iterator[list[Entry]], limit: int | None, match: Match | None) -> Page:
-    """Collect up to `limit` bodies (None: all) whose facts match, and whether one more would."""
+def chunk_for(limit: int | None, match: Match | None) -> int | None:
+    """How many rows to read at first for so many matching ones: a slow selector may stop the scan after a few."""
+    return limit if match is None or (limit is not None and limit < FIRST_CHUNK) else FIRST_CHUNK - 1
+
+
+def page(
+    runs: Iterator[list[Entry]],
+    limit: int | None,
+    match: Match | None,
+    stop: Stop | None = None,
+    size: int | None = None,
+) -> Page:
+    """Collect up to `limit` bodies (None: all) of about `size` bytes whose facts match, and whether one more would.
+
+    It asks `stop` after each chunk and, with a selector, after 1, 2, 4, ... rows: the next step takes about as long as
+    all before it, so the scan overruns its share of time at most once. It always reads at least one row.
+    """
     bodies: list[bytes] = []
     last: bytes | None = None
-    more = False
+    more = stopped = False
     for entries in runs:
+        scanned = entries[-1][0]
         if match is not None:
-            entries = [entry for entry in entries if match(entry[2])]
+            if stop is None:
+                entries = [entry for entry in entries if match(entry[2])]
+            else:
+                entries, scanned, stopped = _matching(entries, match, stop)
         if limit is not None and len(bodies) + len(entries) > limit:
-            entries, more = entries[: limit - len(bodies)], True
+            entries, more, stopped = entries[: limit - len(bodies)], True, False
+        if size is not None and entries:
+            kept = _first_of_size(entries, size)
+            size -= sum(len(entry[3]) for entry in kept)
+            if len(kept) < len(entries):
+                entries, scanned, more, stopped = kept, kept[-1][0], False, True
         if entries:
             bodies += [entry[3] for entry in entries]
             last = entries[-1][0]
         if more:
             break
+        if stopped or (stop is not None and stop()) or (size is not None and size <= 0):
+            return Page(bodies, keys.names_of(scanned), more=True, stopped=True)
     return Page(bodies, None if last is None else keys.names_of(last), more)
+
+
+def _first_of_size(entries: list[Entry], size: int) -> list[Entry]:
+    """The first entries up to the one with which they have `size` bytes."""
+    for position, entry in enumerate(entries, 1):
+        size -= len(entry[3])
+        if size <= 0:
+            return entries[:position]
+    return entries
+
+
+def _matching(entries: list[Entry], match: Match, stop: Stop) -> tuple[list[Entry], bytes, bool]:
+    """The entries that match, the last key compared, and whether `stop` ended the comparison before the last entry."""
+    found: list[Entry] = []
+    position, step = 0, 1
+    while True:
+        found += [entry for entry in entries[position : position + step] if match(entry[2])]
+        position += step
+        if position >= len(entries):
+            return found, entries[-1][0], False
+        if stop():
+            return found, entries[position - 1][0], True
+        step *= 2
 
 
 def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:

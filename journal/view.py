@@ -12,7 +12,7 @@ from journal.environment import Environment
 from journal.errors import Compacted
 from journal.records import Event, Row, decode_event
 from journal.replay import PastView, Versions
-from journal.state import Match, Page
+from journal.state import Match, Page, Stop
 from journal.transaction import ReadTransaction
 
 
@@ -43,8 +43,11 @@ class View(ReadTransaction):
         after: tuple[str, str] | None = None,
         limit: int | None = None,
         match: Match | None = None,
+        stop: Stop | None = None,
+        size: int | None = None,
     ) -> Page:
-        return state.page(self._entries(type_id, namespace, after, limit), limit, match)
+        found = self._entries(type_id, namespace, after, state.chunk_for(limit, match))
+        return state.page(found, limit, match, stop, size)
 
     def rows(
         self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None

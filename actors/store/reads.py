@@ -1,15 +1,12 @@
 """Gets and lists, directly from the journal: no actor, no parsing, bytes as stored.
 
-Every result comes from one consistent state: the current one, or exactly an older version. A list without a limit is
-read in batches, so that a long one does not block other requests; batches after the first read the version of the
-first, as the pages of a client do.
+Every result comes from one consistent state: the current one, or exactly an older version. A list is read in turns
+(`list_reader`), so that a long one does not block other requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import trio
 
@@ -17,48 +14,23 @@ from actors.clock import Clock
 from actors.errors import BadRequest, Expired, VersionTooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.selectors import FieldSelector, LabelSelector, matcher
+from actors.selectors.matcher import Match
 from actors.store.addressing import not_found
 from actors.store.continue_token import CURRENT, Token, parse_token
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
-from journal.errors import Compacted
+from actors.store.list_reader import VERSION_TOO_OLD, Listing, ListReader, Start, VersionedState, state_at
 from journal.log import Journal
-from journal.records import Row
-from journal.state import Page
-from journal.view import View
 
 # How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.
 VERSION_WAIT = 3.0
-# About three milliseconds of work between two checkpoints.
-BATCH_ROWS = 2500
 
-VERSION_TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
     "the results. Continuing with the provided token results in an inconsistent list - objects that were "
     "created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
-
-Match = Callable[[bytes], bool]
-
-
-class VersionedState(Protocol):
-    """The current state or an older one; both have the same interface."""
-
-    def get(self, type_id: int, namespace: str, name: str) -> Row | None: ...
-
-    def count(self, type_id: int, namespace: str | None = None) -> int: ...
-
-    def page(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        *,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-        match: Match | None = None,
-    ) -> Page: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +43,6 @@ class ListOptions:
     token: str = ""
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    bodies: list[bytes]
-    version: int
-    token: str = ""
-    remaining: int = 0  # 0: complete, or unknown
 
 
 class Reads:
@@ -108,22 +72,43 @@ class Reads:
         return body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
+        """A whole list, or as much as its limit allows."""
+        found = await self.open(definition, namespace, options)
+        return found if isinstance(found, Listing) else await found.read_all()
+
+    async def open(
+        self, definition: Definition, namespace: str | None, options: ListOptions
+    ) -> ListReader | Listing:
+        """Begin to read a list; one that needs no scan is complete at once."""
         match = matcher(options.labels, options.fields)
         if options.token:
-            return await self._continue(definition, namespace, options, match)
+            start = await self._continue(namespace, options, match)
+            return self._reader(definition, namespace, options, match, start)
         exact = await self._starting_version(options)
         name = options.fields.exact("metadata.name") if options.fields else None
         if name is not None and (namespace is not None or not definition.namespaced):
             return self._single(definition, namespace or "", name, match, exact)
-        start = _Start(exact, None, None if match is None else -1)
-        return await self._read(definition, namespace, options.limit, match, start)
+        start = Start(exact, None, None if match is None else -1)
+        return self._reader(definition, namespace, options, match, start)
+
+    def _reader(
+        self,
+        definition: Definition,
+        namespace: str | None,
+        options: ListOptions,
+        match: Match | None,
+        start: Start,
+    ) -> ListReader:
+        type_id = self._journal.type_id(definition.type_name)
+        return ListReader(self._journal, self._clock, type_id, namespace, options.limit, match, start)
 
     def _single(
         self, definition: Definition, namespace: str, name: str, match: Match | None, version: int | None
     ) -> Listing:
         """A list with a field selector for one name, as clients that wait for one object send: no scan."""
         with self._journal.read() as view:
-            row = self._state(view, version).get(self._journal.type_id(definition.type_name), namespace, name)
+            state: VersionedState = view if version is None else state_at(view, version)
+            row = state.get(self._journal.type_id(definition.type_name), namespace, name)
             version = view.head if version is None else version
         found = row is not None and (match is None or match(row.facts))
         return Listing([row.body] if row is not None and found else [], version)
@@ -140,63 +125,17 @@ class Reads:
             return version
         return None
 
-    async def _continue(
-        self, definition: Definition, namespace: str | None, options: ListOptions, match: Match | None
-    ) -> Listing:
+    async def _continue(self, namespace: str | None, options: ListOptions, match: Match | None) -> Start:
         token = parse_token(options.token)
         if namespace is not None and token.namespace != namespace:
             raise BadRequest("continue key is not valid: it belongs to a list of another namespace")
         if token.version == CURRENT:
-            start = _Start(None, token, -1)
-            return await self._read(definition, namespace, options.limit, match, start)
+            return Start(None, token, -1)
         await self._wait_for(token.version)
         expired = self._clock.now() - token.issued > self._horizon.window
         if expired or token.version < self._horizon.floor():
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
-        remaining = token.remaining if match is None else -1
-        start = _Start(token.version, token, remaining)
-        return await self._read(definition, namespace, options.limit, match, start)
-
-    async def _read(
-        self, definition: Definition, namespace: str | None, limit: int, match: Match | None, start: _Start
-    ) -> Listing:
-        type_id = self._journal.type_id(definition.type_name)
-        bodies: list[bytes] = []
-        version, after, more, total = start.version, start.after, True, start.remaining
-        while more:
-            wanted = min(limit - len(bodies), BATCH_ROWS) if limit > 0 else BATCH_ROWS
-            with self._journal.read() as view:
-                state = self._state(view, version)
-                version = view.head if version is None else version
-                if total is None:
-                    total = state.count(type_id, namespace)
-                page = state.page(type_id, namespace, after=after, limit=wanted, match=match)
-            bodies += page.bodies
-            more, after = page.more, page.last
-            if limit > 0 and len(bodies) >= limit:
-                break
-            if more:
-                await trio.lowlevel.checkpoint()
-        assert version is not None
-        if not more or after is None:
-            return Listing(bodies, version)
-        return self._with_token(bodies, version, after, total, start)
-
-    def _with_token(
-        self, bodies: list[bytes], version: int, after: tuple[str, str], total: int | None, start: _Start
-    ) -> Listing:
-        remaining = -1 if total is None or total < 0 else total - len(bodies)
-        issued = start.token.issued if start.token and start.token.version != CURRENT else self._clock.now()
-        token = Token(version, issued, after[0], after[1], remaining)
-        return Listing(bodies, version, str(token), max(remaining, 0))
-
-    def _state(self, view: View, version: int | None) -> VersionedState:
-        if version is None or version == view.head:
-            return view
-        try:
-            return view.at(version)
-        except Compacted:
-            raise Expired(VERSION_TOO_OLD) from None
+        return Start(token.version, token, token.remaining if match is None else -1)
 
     def token_after(self, version: int, namespace: str, name: str) -> str:
         """A token to continue a list after one of its objects, for a caller that did not use the whole page."""
@@ -209,17 +148,6 @@ class Reads:
             await self._feed.reached(version)
             return
         raise VersionTooLarge(version, self._feed.head)
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    version: int | None  # None: the current one
-    token: Token | None
-    remaining: int | None  # items after this point; None: not yet counted, -1: unknown
-
-    @property
-    def after(self) -> tuple[str, str] | None:
-        return (self.token.namespace, self.token.after) if self.token else None
 
 
 def _fresh(token: Token) -> Token:

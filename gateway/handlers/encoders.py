@@ -10,7 +10,7 @@ from typing import Protocol
 
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
-from actors.store.reads import Listing
+from actors.store.list_reader import Listing
 from gateway.requests.context import RequestContext
 from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
 

@@ -14,7 +14,8 @@ import orjson
 import trio
 
 from actors.kinds.declaration.definition import Definition
-from actors.store.reads import Listing, ListOptions, Reads
+from actors.store.list_reader import Listing
+from actors.store.reads import ListOptions, Reads
 from gateway.watch.member import Member, send_all
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.

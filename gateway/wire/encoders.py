@@ -22,7 +22,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.names import Names
 from actors.store.document import decode, type_prefix
-from actors.store.reads import Listing
+from actors.store.list_reader import Listing
 from gateway.wire.json import dump_line
 
 INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")

@@ -1,35 +1,137 @@
-"""A long list runs checkpoints between its batches, and still reads one state."""
+"""A long list runs checkpoints whenever it has taken a turn's time, and still reads one state."""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import count
 
 import pytest
 import trio
 
+from actors import turns
+from actors.selectors import LabelSelector
+from actors.store.list_reader import Listing
 from actors.store.reads import ListOptions
-from tests.actors.object_store import open_store
+from tests.actors.object_store import Store, open_store
+
+OBJECTS = 20
 
 
-async def test_list_does_not_contain_writes_between_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 2)
+@pytest.fixture(autouse=True)
+def slow_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock finds that a whole turn has passed."""
+    times = count()
+    monkeypatch.setattr(turns, "now", lambda: next(times) * turns.TURN)
+
+
+async def fill(store: Store) -> None:
+    for number in range(OBJECTS):
+        await store.create("configmaps", {"metadata": {"name": f"c{number:02d}", "labels": {"app": "a"}}})
+
+
+async def turns_of(work: Callable[[], Awaitable[None]], meanwhile: Callable[[int], Awaitable[None]]) -> int:
+    """How many turns another task had while this work ran."""
+    ended = False
+    turns = 0
+
+    async def run() -> None:
+        nonlocal ended
+        await work()
+        ended = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        while not ended:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+            await meanwhile(turns)
+    return turns
+
+
+async def nothing(_turn: int) -> None:
+    pass
+
+
+async def test_selector_that_matches_nothing_yields() -> None:
     async with open_store() as store:
-        for number in range(9):
-            await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
-        before = await store.list("configmaps")
-        found = []
-        turns = 0
+        await fill(store)
+        found: list[Listing] = []
+        options = ListOptions(labels=LabelSelector.parse("app=other"))
 
         async def read() -> None:
-            listing = await store.reads.listing(store.definition("configmaps"), "default", ListOptions())
-            found.append(listing)
+            found.append(await store.reads.listing(store.definition("configmaps"), "default", options))
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read)
-            while not found:
-                await trio.lowlevel.checkpoint()
-                turns += 1
-                if turns == 2 and not found:
-                    await store.delete("configmaps", "c7")
-                    await store.create("configmaps", {"metadata": {"name": "c5a"}})
-        assert turns >= 2
-        assert len(found[0].bodies) == 9
+        assert await turns_of(read, nothing) >= OBJECTS // 2
+        assert found[0].bodies == []
+
+
+@pytest.mark.parametrize("selector", [None, "app=a"])
+async def test_list_does_not_contain_writes_between_its_turns(
+    monkeypatch: pytest.MonkeyPatch, selector: str | None
+) -> None:
+    monkeypatch.setattr("actors.store.list_reader.BATCH_ROWS", 2)
+    async with open_store() as store:
+        await fill(store)
+        before = await store.list("configmaps")
+        found: list[Listing] = []
+        options = ListOptions(labels=LabelSelector.parse(selector) if selector else None)
+
+        async def read() -> None:
+            found.append(await store.reads.listing(store.definition("configmaps"), "default", options))
+
+        async def write(turn: int) -> None:
+            if turn == 2:
+                await store.delete("configmaps", "c17")
+                await store.create("configmaps", {"metadata": {"name": "c05a", "labels": {"app": "a"}}})
+
+        assert await turns_of(read, write) > 2
+        assert len(found[0].bodies) == OBJECTS
         assert str(found[0].version) == before["metadata"]["resourceVersion"]
+
+
+async def test_limit_is_kept_whatever_the_turns() -> None:
+    async with open_store() as store:
+        await fill(store)
+        names: list[str] = []
+        token = ""
+        for expected in (7, 7, 6):
+            page = await store.list("configmaps", limit=7, labelSelector="app=a", **{"continue": token})
+            names += [item["metadata"]["name"] for item in page["items"]]
+            token = page["metadata"].get("continue", "")
+            assert (len(page["items"]), bool(token)) == (expected, expected == 7)
+        assert names == [f"c{number:02d}" for number in range(OBJECTS)]
+
+
+async def test_rebuild_of_an_old_version_yields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("journal.replay.STEP_EVENTS", 1)
+    async with open_store() as store:
+        await fill(store)
+        before = await store.list("configmaps")
+        for number in range(OBJECTS):
+            await store.delete("configmaps", f"c{number:02d}")
+        options = ListOptions(before["metadata"]["resourceVersion"], "Exact")
+        found: list[Listing] = []
+
+        async def read() -> None:
+            found.append(await store.reads.listing(store.definition("configmaps"), "default", options))
+
+        assert await turns_of(read, nothing) >= OBJECTS // 2
+        assert len(found[0].bodies) == OBJECTS
+
+
+async def test_deletecollection_yields_and_deletes_what_its_first_turn_saw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.resource.collection.LISTED_BYTES", 1)
+    async with open_store() as store:
+        await fill(store)
+
+        async def write(turn: int) -> None:
+            if turn == 1:
+                await store.create("configmaps", {"metadata": {"name": "later"}})
+
+        async def delete() -> None:
+            await store.delete_collection("configmaps")
+
+        assert await turns_of(delete, write) > OBJECTS // 2
+        assert [item["metadata"]["name"] for item in (await store.list("configmaps"))["items"]] == ["later"]
