@@ -30,7 +30,16 @@ from actors.write_context import WriteContexts
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.settings import Settings
-from journal.errors import AlreadyOpen, DamagedTail, NewerLayout, WrongDialect
+from journal.errors import (
+    AlreadyOpen,
+    DamagedMetaPage,
+    DamagedTail,
+    IncompleteFolder,
+    LostCommits,
+    NewerLayout,
+    WrongDialect,
+    WrongIdentity,
+)
 from journal.log import Journal
 
 
@@ -46,6 +55,18 @@ class Store:
     reads: Reads
     write_contexts: WriteContexts
     supervisor: Supervisor
+
+
+_NOT_CREATED_HERE = (
+    AlreadyOpen,
+    DamagedMetaPage,
+    DamagedTail,
+    IncompleteFolder,
+    LostCommits,
+    NewerLayout,
+    WrongDialect,
+    WrongIdentity,
+)
 
 
 @asynccontextmanager
@@ -71,7 +92,7 @@ async def open_store(
 def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
     try:
         journal = Journal.open(settings.journal, dialect=settings.dialect)
-    except (AlreadyOpen, WrongDialect, NewerLayout, DamagedTail):
+    except _NOT_CREATED_HERE:
         raise  # another process uses the folder or wrote to it, and may have created it a moment ago
     except BaseException:
         created.remove()

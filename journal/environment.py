@@ -5,8 +5,12 @@
 - The map grows by itself. LMDB must not be remapped while this process has a read transaction open, so reads
   are counted (`begin_read`, `end_read`), and `write` grows the map when none is open. Growing never blocks new
   reads, so a read inside a read cannot deadlock with it.
-- One writing process: an flock on a separate file. LMDB's own lock would make the second one wait forever.
-- A write is atomic, and raises `StorageFull` or `StorageFailed` when it fails.
+- One writing process: `journal.files.data_file` locks the file; LMDB's own lock would make the second one wait
+  forever. Every write transaction checks that it follows the previous one of this process, so that a second writer,
+  however it got in, is found before this one writes.
+- The files are checked before LMDB opens them (`journal.files.opening`), and databases are created only in a new
+  folder (`journal.files.creation`).
+- A write is atomic, and raises `StorageFull` or `StorageFailed` when it fails. Each is recorded in the identity file.
 
 A pool of renewed read transactions was rejected: lmdb begins one in under a microsecond.
 """
@@ -14,27 +18,40 @@ A pool of renewed read transactions was rejected: lmdb begins one in under a mic
 from __future__ import annotations
 
 import errno
-import fcntl
+import mmap
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import lmdb
 
-from journal.errors import AlreadyOpen, Damaged, NoJournal, NotAJournal, StorageFailed, StorageFull
+from journal.errors import (
+    AlreadyOpen,
+    CannotGrow,
+    CannotRead,
+    Damaged,
+    IncompleteFolder,
+    NoJournal,
+    NotAJournal,
+    StorageFailed,
+    StorageFull,
+    WritesStopped,
+)
+from journal.files import creation, identity, opening
+from journal.files.data_file import DATA, DataFile, lock_folder
+from journal.files.identity import Identity, IdentityFile
 
 Result = TypeVar("Result")
 
 PageError = lmdb.Error  # what LMDB raises when it reads an invalid page
 
-DATA = "data.mdb"  # LMDB's name for it
-DRAFT = "founding.mdb"  # the new file until it is complete; the name is part of the folder's layout
-
 MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal grows its map
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
 MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
+
+_NOT_OPEN: Any = None
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 PROBE = 1 << 20
@@ -53,25 +70,63 @@ class Databases(NamedTuple):
     meta: Any
 
 
-class Environment:
-    """One open folder of LMDB files."""
+class NewJournal(NamedTuple):
+    """What a new folder gets: the records of its database `meta`, and its identity."""
 
-    def __init__(self, path: Path, *, readonly: bool, map_size: int) -> None:
-        self.path, self.readonly = path, readonly
+    meta: Mapping[bytes, bytes]
+    identity: Identity
+
+
+class Environment:
+    """One open folder of LMDB files. Without `new`, it is opened read-only."""
+
+    def __init__(self, path: Path, *, new: NewJournal | None, map_size: int) -> None:
+        self.path, self.readonly = path, new is None
         self.grown = 0
+        self.identity: Identity | None = None  # as it was when the folder was opened
+        self.stopped = ""  # why no write is accepted any more; a restart is necessary
+        self.head = self._transaction = 0  # the newest offset, and the newest transaction, for the writer
         self._reads = self.resizing = 0
         self._counting = threading.Lock()
         self._no_reads = threading.Condition(self._counting)
         self._writing = threading.Lock()
-        self._writer_lock = None if readonly else _lock_for_writing(path)
+        self._folder_lock: int | None = None
+        self._data: DataFile | None = None
+        self._identity_file: IdentityFile | None = None
+        self._env = _NOT_OPEN
         try:
-            self._env = _open(path, readonly, map_size)
-            _extend_to_last_page(self._env, path, writer=not readonly)
-            self.databases = _open_databases(self._env, path, readonly)
+            if new is None:
+                self._open_to_read(map_size)
+            else:
+                self._open_to_write(new, map_size)
         except BaseException:
-            self._release_writer_lock()
+            self.close()
             raise
         self._begin = self._env.begin
+
+    def _open_to_read(self, map_size: int) -> None:
+        if not self.path.exists() or creation.is_new(self.path):
+            raise NoJournal(self.path)
+        self.identity, _ = opening.check_beside_writer(self.path)
+        self._env = _open(self.path, map_size, readonly=True)
+        _extend_to_last_page(self._env, self.path, writer=False)
+        self.databases = _open_databases(self._env, self.path)
+
+    def _open_to_write(self, new: NewJournal, map_size: int) -> None:
+        self._folder_lock = lock_folder(self.path)
+        if creation.is_new(self.path):
+            creation.create(self.path, Databases._fields, new.meta, new.identity)
+        self._data = DataFile(self.path)
+        self.identity, pages = opening.check(self.path, self._data.handle)
+        self._data.map_meta_pages(pages)
+        self._transaction = pages.newest.transaction
+        self._env = _open(self.path, map_size, readonly=False)
+        _extend_to_last_page(self._env, self.path, writer=True)
+        self.databases = _open_databases(self._env, self.path)
+        if problem := self._data.problem():
+            raise IncompleteFolder(self.path, problem)
+        if self.identity is not None:
+            self._identity_file = IdentityFile(self.path, self.identity)
 
     # Reads.
 
@@ -84,6 +139,9 @@ class Environment:
         except lmdb.MapResizedError:
             self._uncount()
             return self._begin_read_resized()
+        except lmdb.Error as error:
+            self._uncount()
+            raise CannotRead(self.path, str(error)) from error
         except BaseException:
             self._uncount()
             raise
@@ -108,23 +166,61 @@ class Environment:
 
     # Writes.
 
-    def write(self, change: Callable[[Any], Result]) -> Result:
-        """Run `change` in one durable transaction; it may run again when the map had to grow."""
+    def write(self, change: Callable[[Any], Result], head: int = 0) -> Result:
+        """Run `change` in one durable transaction; it may run again when the map had to grow.
+
+        `head` is the newest offset after it, if it changes.
+        """
         with self._writing:
             while True:
+                if self.stopped:
+                    raise WritesStopped(self.path, self.stopped)
                 try:
                     with self._env.begin(write=True, buffers=True) as txn:
-                        return change(txn)
+                        transaction: int = txn.id()
+                        if transaction != self._transaction + 1:
+                            raise self._stop("another process wrote to the same file")
+                        result = change(txn)
                 except lmdb.MapFullError:
                     self._grow()
                 except lmdb.MapResizedError:
                     self._resize(0)
                 except lmdb.Error as error:
                     raise self._storage_error(error) from error
+                else:
+                    self._record(transaction, head)
+                    return result
+
+    def _record(self, transaction: int, head: int) -> None:
+        """Record a commit in the identity file. A transaction that changed nothing leaves no meta page."""
+        data = self._data
+        if head:
+            self.head = head
+        if data is None or data.transaction(transaction & 1) != transaction:
+            return
+        self._transaction = transaction
+        if self._identity_file is not None:
+            self._identity_file.record(transaction, self.head, data.checksum())
+
+    def adopt(self, who: Identity) -> None:
+        """Give a folder of an earlier release its identity file."""
+        assert self._data is not None
+        self.identity = who._replace(
+            transaction=self._transaction, head=self.head, meta_checksum=self._data.checksum()
+        )
+        identity.create(self.path, self.identity)
+        self._identity_file = IdentityFile(self.path, self.identity)
+
+    def _stop(self, why: str) -> WritesStopped:
+        self.stopped = self.stopped or why
+        return WritesStopped(self.path, self.stopped)
 
     def _grow(self) -> None:
         size = self._env.info()["map_size"]
-        self._resize(size + min(size, MAP_STEP))
+        step = min(size, MAP_STEP)
+        if not _address_space_for(step):
+            raise CannotGrow(self.path, size + step)
+        self._resize(size + step)
         self.grown += 1
 
     def _resize(self, size: int) -> None:
@@ -135,7 +231,8 @@ class Environment:
                     raise StorageFailed(self.path, f"a read was left open for {RESIZE_TIMEOUT} s")
                 self._env.set_mapsize(size)
             except lmdb.Error as error:
-                raise StorageFailed(self.path, str(error)) from error
+                # LMDB has unmapped the file, and has no way back.
+                raise self._stop(f"the file could not be mapped with {size} bytes: {error}") from error
             finally:
                 self.resizing -= 1
 
@@ -160,16 +257,35 @@ class Environment:
             return refused.errno or errno.EIO
         return errno.EIO
 
-    # Closing and statistics.
+    # Checks while running, closing and statistics.
+
+    def check(self) -> str:
+        """Check that the files are still those that were opened; the problem in a sentence, empty without one.
+
+        After a problem with the data file, no write is accepted any more.
+        """
+        if self._data is not None and not self.stopped and (problem := self._data.problem()):
+            self._stop(problem)
+        return self.stopped or (self._identity_file.check() if self._identity_file is not None else "")
+
+    def sync(self) -> None:
+        """Make the identity file durable. May take as long as the disk does."""
+        if self._identity_file is not None:
+            self._identity_file.sync()
 
     def close(self) -> None:
-        self._env.close()
-        self._release_writer_lock()
-
-    def _release_writer_lock(self) -> None:
-        if self._writer_lock is not None:
-            os.close(self._writer_lock)
-            self._writer_lock = None
+        """Close everything; the lock on the data file is released last."""
+        if self._env is not _NOT_OPEN:
+            self._env.close()
+        if self._identity_file is not None:
+            self._identity_file.close()
+            self._identity_file = None
+        if self._data is not None:
+            self._data.close()
+            self._data = None
+        if self._folder_lock is not None:
+            os.close(self._folder_lock)
+            self._folder_lock = None
 
     def statistics(self) -> dict[str, int]:
         info = self._env.info()
@@ -189,35 +305,22 @@ def _errno_of(error: lmdb.Error) -> int:
     return int(code or next((known for known in (*FULL, errno.EIO) if os.strerror(known) in str(error)), 0))
 
 
-def _lock_for_writing(path: Path) -> int:
-    path.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _address_space_for(size: int) -> bool:
+    """Whether this process may map this many more bytes: LMDB unmaps its file before it finds out."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-        os.close(handle)
-        raise AlreadyOpen(path, holder) from None
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, b"%d\n" % os.getpid(), 0)
-    return handle
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ).close()
+    except OSError:
+        return False
+    return True
 
 
-def _open(path: Path, readonly: bool, map_size: int) -> Any:
-    data = path / DATA
-    if not data.exists():
-        if readonly:
-            raise NoJournal(path)
-        _create(path)
-    if not data.stat().st_size:
-        # LMDB would initialise it as a new file, and the loss of its contents would go unnoticed.
-        raise NotAJournal(path, f"{DATA} is empty")
+def _open(path: Path, map_size: int, *, readonly: bool) -> Any:
     try:
         return lmdb.open(
             str(path),
             map_size=map_size,
             readonly=readonly,
-            create=not readonly,
+            create=False,
             max_dbs=len(Databases._fields) + 1,
             max_readers=MAX_READERS,
             mode=0o600,
@@ -226,26 +329,6 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
         )
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
-
-
-def _create(path: Path) -> None:
-    """Create an empty LMDB file under another name and rename it.
-
-    LMDB creates it in two steps; a process killed between them leaves a file that looks like an emptied journal.
-    """
-    draft = path / DRAFT
-    draft.unlink(missing_ok=True)
-    try:
-        lmdb.open(str(draft), subdir=False, lock=False, mode=0o600).close()
-    except lmdb.Error as error:
-        raise NotAJournal(path, str(error)) from error
-    draft.replace(path / DATA)
-    for folder in (path, path.parent):  # the directory entries must be as durable as the files
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _extend_to_last_page(env: Any, path: Path, *, writer: bool) -> None:
@@ -259,20 +342,36 @@ def _extend_to_last_page(env: Any, path: Path, *, writer: bool) -> None:
     if (path / DATA).stat().st_size >= size:
         return
     try:
-        handle = None if writer else _lock_for_writing(path)
-        os.truncate(path / DATA, size)
-        if handle is not None:
-            os.close(handle)
+        if writer:
+            os.truncate(path / DATA, size)
+        else:
+            _extend_as_writer(path, size)
     except (AlreadyOpen, OSError):
         return
 
 
-def _open_databases(env: Any, path: Path, readonly: bool) -> Databases:
+def _extend_as_writer(path: Path, size: int) -> None:
+    lock = lock_folder(path)
     try:
-        return Databases(*(env.open_db(name.encode(), create=not readonly) for name in Databases._fields))
-    except lmdb.NotFoundError as error:
-        env.close()
-        raise NoJournal(path) from error
+        data = DataFile(path)
+        try:
+            os.ftruncate(data.handle, size)
+        finally:
+            data.close()
+    finally:
+        os.close(lock)
+
+
+def _open_databases(env: Any, path: Path) -> Databases:
+    """A missing database is damage: `creation` makes all of them."""
+    try:
+        return Databases(*(_open_database(env, path, name) for name in Databases._fields))
     except lmdb.Error as error:
-        env.close()
         raise NotAJournal(path, str(error)) from error
+
+
+def _open_database(env: Any, path: Path, name: str) -> Any:
+    try:
+        return env.open_db(name.encode(), create=False)
+    except lmdb.NotFoundError as error:
+        raise IncompleteFolder(path, f"its database {name} is missing") from error

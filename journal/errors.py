@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+# What an operator does with a folder that is damaged.
+NEXT = (
+    "run `rewound journal verify` on the data folder, then restore it from a backup, "
+    "or save what is sound with `rewound journal recover`"
+)
+
 
 class JournalError(Exception):
     """Base of all errors of this package."""
@@ -29,6 +35,30 @@ class NotAJournal(CannotOpen):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"{path} holds no readable journal ({why}): restore the folder from a backup, or name another"
+        )
+
+
+class IncompleteFolder(CannotOpen):
+    """A file, a database or a record that every journal has is missing."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"the journal in {path} is incomplete ({why}): {NEXT}")
+
+
+class LostCommits(CannotOpen):
+    """The journal is older than it was: commits that were durable are gone."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"the newest commits of the journal in {path} are lost ({why}): {NEXT}")
+
+
+class WrongIdentity(CannotOpen):
+    """The identity file and the databases are of different clusters."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the files in {path} do not belong together ({why}): "
+            "restore all files of the folder from the same backup"
         )
 
 
@@ -75,9 +105,7 @@ class Damaged(JournalError):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(
-            f"{what}: run `rewound journal verify` on the data folder and restore it from a backup"
-        )
+        super().__init__(f"{what}: {NEXT}")
 
 
 class DamagedTail(CannotOpen, Damaged):
@@ -86,6 +114,13 @@ class DamagedTail(CannotOpen, Damaged):
     def __init__(self, path: Path, offset: int, why: str) -> None:
         self.offset = offset
         Damaged.__init__(self, f"the journal in {path} is damaged at offset {offset} ({why})")
+
+
+class DamagedMetaPage(CannotOpen, Damaged):
+    """LMDB's meta pages, which name the roots of everything else, are not what was written."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        Damaged.__init__(self, f"the file in {path} is damaged ({why})")
 
 
 class DamagedFile(JournalError):
@@ -112,6 +147,35 @@ class StorageFailed(CannotStore):
         super().__init__(
             f"writing the journal in {path} failed ({why}): check the disk, then restart the server"
         )
+
+
+class WritesStopped(StorageFailed):
+    """The files are no longer those that this process opened, or another process writes them."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        CannotStore.__init__(
+            self,
+            f"the journal in {path} is not written any more ({why}): "
+            "make sure that only one server uses the folder, check it with `rewound journal verify`, "
+            "then restart the server",
+        )
+
+
+class CannotGrow(CannotStore):
+    """The process may not map a larger file."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__(
+            f"the journal in {path} needs {size} bytes of address space, which this process may not have: "
+            "raise its limit (ulimit -v, RLIMIT_AS), then restart the server"
+        )
+
+
+class CannotRead(JournalError):
+    """LMDB cannot begin a read transaction."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"the journal in {path} cannot be read ({why}): restart the server")
 
 
 class NameTooLong(CannotStore):

@@ -23,6 +23,7 @@ Buffer = bytes | memoryview
 
 # meta: names, and "type:" + the name of each resource type -> its number
 LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
+CLUSTER_ID = b"id"  # 16 bytes, as in the identity file
 
 MAX_KEY = 511  # LMDB's compiled-in limit
 # by_object has the longest keys: without type, two separators and offset, this is left for the names.

@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from journal import failpoints, keys, records, state, verify
-from journal.environment import MAP_SIZE, Environment, PageError
-from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
+from journal.environment import MAP_SIZE, Environment, NewJournal, PageError
+from journal.errors import (
+    IncompleteFolder,
+    LostCommits,
+    NewerLayout,
+    TooManyTypes,
+    WrongDialect,
+    WrongIdentity,
+)
+from journal.files import identity
+from journal.files.identity import Identity
 from journal.records import Event, decode_row
 from journal.replay import Versions
 from journal.state import CheckedRows
@@ -56,24 +65,26 @@ class Journal:
 
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
         """
-        environment = Environment(path, readonly=readonly, map_size=map_size)
+        new = None if readonly else _new_journal(dialect)
+        environment = Environment(path, new=new, map_size=map_size)
         journal = cls(environment)
         try:
-            journal._load_meta(dialect)
+            stored = journal._load_meta(dialect)
+            journal._check_identity(stored)
             if check_tail:
                 journal._check_tail()
+            if not readonly:
+                journal._complete_identity(stored)
         except BaseException:
             environment.close()
             raise
         return journal
 
-    def _load_meta(self, dialect: str) -> None:
+    def _load_meta(self, dialect: str) -> dict[bytes, bytes]:
         stored = self._meta()
-        if keys.LAYOUT not in stored:
-            if self.readonly:
-                raise NoJournal(self.path)
-            self.environment.write(lambda txn: self._create(txn, dialect))
-            stored = self._meta()
+        for key in (keys.LAYOUT, keys.DIALECT, keys.FLOOR):
+            if key not in stored:
+                raise IncompleteFolder(self.path, f"its database meta has no record {key.decode()!r}")
         layout = int.from_bytes(stored[keys.LAYOUT], "big")
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
@@ -82,19 +93,42 @@ class Journal:
             raise WrongDialect(self.path, self.dialect, dialect)
         self._types = keys.types_in(stored)
         with self.read() as view:
-            self._head = view.head
+            self._head = self.environment.head = view.head
+        return stored
+
+    def _check_identity(self, stored: dict[bytes, bytes]) -> None:
+        """The databases must be those of the cluster in the identity file, and not older than it says."""
+        who, cluster_id = self.environment.identity, stored.get(keys.CLUSTER_ID)
+        if who is None:
+            if cluster_id is not None:
+                raise IncompleteFolder(self.path, f"the file {identity.FILE} is missing")
+            return  # a folder of an earlier release
+        if cluster_id not in (None, who.cluster_id):
+            raise WrongIdentity(self.path, f"the file {identity.FILE} is of another cluster, {who.uuid}")
+        if (who.layout, who.dialect) != (int.from_bytes(stored[keys.LAYOUT], "big"), self.dialect):
+            why = f"the file {identity.FILE} says layout {who.layout} and dialect {who.dialect}"
+            raise WrongIdentity(self.path, why)
+        if who.head > self._head:
+            why = f"the file {identity.FILE} says {who.head}, the newest event is {self._head}"
+            raise LostCommits(self.path, why)
+
+    def _complete_identity(self, stored: dict[bytes, bytes]) -> None:
+        """Give a folder of an earlier release its cluster id: first in the identity file, then in `meta`."""
+        if keys.CLUSTER_ID in stored:
+            return
+        if self.environment.identity is None:
+            layout = int.from_bytes(stored[keys.LAYOUT], "big")
+            self.environment.adopt(Identity(layout, identity.new_cluster_id(), self.dialect, 0, 0, 0))
+        who = self.environment.identity
+        assert who is not None
+        meta = self.environment.databases.meta
+        self.environment.write(lambda txn: txn.put(keys.CLUSTER_ID, who.cluster_id, db=meta))
 
     def _check_tail(self) -> None:
         with self.read() as view:
             verify.check_tail(view, self.path)
             newest = view.event(view.head)
             self._time = newest.time if newest is not None else 0
-
-    def _create(self, txn: Any, dialect: str) -> None:
-        meta = self.environment.databases.meta
-        txn.put(keys.DIALECT, dialect.encode(), db=meta)
-        txn.put(keys.FLOOR, keys.pack_offset(0), db=meta)
-        txn.put(keys.LAYOUT, LAYOUT.to_bytes(2, "big"), db=meta)
 
     def _meta(self) -> dict[bytes, bytes]:
         with self.read() as view:
@@ -203,7 +237,7 @@ class Journal:
 
     def _append(self, events: Sequence[Event], batch: list[_Prepared]) -> None:
         self._check_ascending(events)
-        self.environment.write(lambda txn: self._put(txn, batch))
+        self.environment.write(lambda txn: self._put(txn, batch), events[-1].offset)
         self._head, self._time = events[-1].offset, events[-1].time
         self._appended += len(events)
         self._batches += 1
@@ -235,6 +269,14 @@ class Journal:
             _failpoint("state-written")
             _failpoint("before-commit")
 
+    def check(self) -> str:
+        """Check the files beside reads and writes: a problem in a sentence, after which writes may be refused."""
+        return self.environment.check()
+
+    def sync(self) -> None:
+        """Make the identity file durable: it may be behind the newest commit by what was written since."""
+        self.environment.sync()
+
     def close(self) -> None:
         self.environment.close()
 
@@ -247,6 +289,17 @@ class Journal:
             **self.checked.statistics(),
             **self.versions.statistics(),
         }
+
+
+def _new_journal(dialect: str) -> NewJournal:
+    cluster_id = identity.new_cluster_id()
+    meta = {
+        keys.DIALECT: dialect.encode(),
+        keys.FLOOR: keys.pack_offset(0),
+        keys.LAYOUT: LAYOUT.to_bytes(2, "big"),
+        keys.CLUSTER_ID: cluster_id,
+    }
+    return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0))
 
 
 class _Prepared:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from journal import Journal, verify
-from journal.environment import DRAFT
 from journal.errors import NotAJournal
+from journal.files.creation import DRAFT
 
 # Creating a journal takes this long.
 CREATE_SECONDS = 0.002

@@ -17,7 +17,7 @@ from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.times import exact, rfc3339, span
 from journal import history, keys, snapshots
-from journal.environment import DATA
+from journal.files.data_file import DATA
 from journal.view import View
 
 STEP = 1000  # events between two steps of the progress bar

@@ -25,8 +25,9 @@ from typing import Any
 
 import lmdb
 
-from journal.environment import DATA, Databases
+from journal.environment import Databases
 from journal.errors import JournalError, NoJournal, NotAJournal
+from journal.files.data_file import DATA
 from journal.log import Journal
 from journal.pages.audit import Audit, audit
 from journal.pages.layout import Meta, PageFile

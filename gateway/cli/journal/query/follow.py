@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure
-from journal.environment import DATA
+from journal.files.data_file import DATA
 from journal.log import Journal
 
 INTERVAL = 0.1  # seconds; a person does not notice it

@@ -1,0 +1,97 @@
+"""The file `data.mdb` of the writing process: its lock, its meta pages, and whether it is still the same file.
+
+The lock is an flock on the data file itself, so that deleting `writer.lock` lets no second server in. It belongs to
+the open file, not to the process: LMDB may open and close the same file beside it, which would drop an fcntl lock.
+`writer.lock` stays: it keeps two starts from creating the same folder, and names the process that writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from pathlib import Path
+
+from journal.errors import AlreadyOpen
+from journal.files import meta_pages
+from journal.files.meta_pages import MetaPages
+
+DATA = "data.mdb"  # LMDB's name for it
+LOCK = "writer.lock"
+
+
+def lock_folder(path: Path) -> int:
+    """Lock `writer.lock` of a folder, which is created; returns its handle. AlreadyOpen when another has it."""
+    path.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+        os.close(handle)
+        raise AlreadyOpen(path, holder) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+    return handle
+
+
+class DataFile:
+    """`data.mdb`, locked until `close`. AlreadyOpen when another process has it locked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path / DATA
+        self._size = 0  # the largest size seen
+        self._map: mmap.mmap | None = None
+        self._page_size = 0
+        self.handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.handle)
+            raise AlreadyOpen(path, "") from None
+
+    def map_meta_pages(self, pages: MetaPages) -> None:
+        """Keep the meta pages in sight, for `transaction` and `checksum`: a read of them takes no system call."""
+        self._page_size = pages.newest.page_size
+        self._map = mmap.mmap(self.handle, 2 * self._page_size, prot=mmap.PROT_READ)
+
+    def transaction(self, page: int) -> int:
+        """The transaction id in meta page 0 or 1, as it is now."""
+        assert self._map is not None
+        return meta_pages.transaction_of(self._map, self._page_size, page)
+
+    def checksum(self) -> int:
+        """The checksum of both meta pages, as they are now."""
+        assert self._map is not None
+        return meta_pages.checksum(self._map, self._page_size)
+
+    def problem(self) -> str:
+        """Why this file must not be written any more, in a sentence; empty when all is well."""
+        try:
+            found, own = os.stat(self._path), os.fstat(self.handle)
+        except FileNotFoundError:
+            return f"{DATA} was removed while the server ran"
+        except OSError as error:
+            return f"{DATA} cannot be examined: {error.strerror}"
+        if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino):
+            return f"{DATA} was replaced by another file while the server ran"
+        if own.st_size < self._size:
+            return f"{DATA} was cut from {self._size} to {own.st_size} bytes while the server ran"
+        self._size = own.st_size
+        return "" if self._locked() else f"the lock on {DATA} was lost while the server ran"
+
+    def _locked(self) -> bool:
+        """Another open file of the same path must not get the lock."""
+        other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(other)
+        return False
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+        os.close(self.handle)

@@ -1,0 +1,193 @@
+"""The identity file: which cluster a journal folder belongs to, and how far its newest commit was.
+
+LMDB has no checksum on its meta pages: one flipped bit there shows an older or an empty cluster. The file `identity`
+beside `data.mdb` is a second witness. Every opening compares the two (`journal.files.opening`), and refuses the folder
+when they contradict each other.
+
+Two slots, at bytes 0 and 4096 of the file (8192 bytes in all), so that a torn write never damages both. A slot is:
+
+    bytes   0  16   "rewound identity"
+           16   2   version of this layout: 1
+           18   2   layout of the databases (`journal.log.LAYOUT`)
+           20  16   cluster id: a random UUID, also in the database `meta` under the key `id`
+           36  16   dialect, ASCII, padded with zeros
+           52   8   transaction: the id that LMDB gave to a durable commit
+           60   8   head: the newest offset after that commit; 0 when there is none
+           68   4   CRC-32 of both meta pages as that commit left them (`meta_pages.checksum`)
+           72   4   CRC-32 of bytes 0 to 71 of this slot
+
+All numbers are big-endian. A commit writes the slot `transaction & 1`; the valid slot with the higher transaction
+counts. The writer writes a slot after each commit without fsync (so that a killed process leaves an exact one), and
+calls fdatasync about once a second and at close: after a power failure the file may be behind `data.mdb`, never ahead
+of it. A folder made by an earlier release has no such file; the first writer that opens it creates one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import uuid
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = "identity"
+
+VERSION = 1
+SLOTS = (0, 4096)
+SIZE = 8192
+
+_MAGIC = b"rewound identity"
+_FIXED = struct.Struct(">16sHH16s16s")
+_CHANGING = struct.Struct(">QQI")
+_CHECKSUM = struct.Struct(">I")
+_SLOT_SIZE = _FIXED.size + _CHANGING.size + _CHECKSUM.size
+
+
+class Identity(NamedTuple):
+    """The contents of a slot."""
+
+    layout: int
+    cluster_id: bytes  # 16 bytes
+    dialect: str
+    transaction: int
+    head: int
+    meta_checksum: int
+
+    @property
+    def uuid(self) -> str:
+        return str(uuid.UUID(bytes=self.cluster_id))
+
+
+def new_cluster_id() -> bytes:
+    return uuid.uuid4().bytes
+
+
+def read(path: Path) -> Identity | None:
+    """The identity in a folder: None without a file; ValueError when both slots are damaged."""
+    try:
+        content = (path / FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    found = [slot for start in SLOTS if (slot := decode(content[start : start + _SLOT_SIZE])) is not None]
+    if not found:
+        raise ValueError("both copies in it are damaged")
+    return max(found, key=lambda slot: slot.transaction)
+
+
+def decode(slot: bytes) -> Identity | None:
+    """None unless the slot is what was written, in a version that this release knows."""
+    if len(slot) != _SLOT_SIZE or zlib.crc32(slot[:-4]) != _CHECKSUM.unpack_from(slot, _SLOT_SIZE - 4)[0]:
+        return None
+    magic, version, layout, cluster_id, dialect = _FIXED.unpack_from(slot)
+    if magic != _MAGIC or version != VERSION:
+        return None
+    return Identity(
+        layout, cluster_id, dialect.rstrip(b"\0").decode(), *_CHANGING.unpack_from(slot, _FIXED.size)
+    )
+
+
+def create(path: Path, identity: Identity) -> None:
+    """Write both slots of a new file; durable when this returns, its directory entry included."""
+    content = bytearray(SIZE)
+    encoded = _Encoder(identity).slot(identity.transaction, identity.head, identity.meta_checksum)
+    for start in SLOTS:
+        content[start : start + _SLOT_SIZE] = encoded
+    write_durably(path, bytes(content))
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace the identity file as a whole."""
+    draft = path / f"{FILE}.new"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    draft.replace(path / FILE)
+    sync_folder(path)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the directory entries of a folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class _Encoder:
+    """Encodes slots of one cluster; the fixed part, and its share of the checksum, are prepared."""
+
+    def __init__(self, identity: Identity) -> None:
+        dialect = identity.dialect.encode()
+        self._fixed = _FIXED.pack(_MAGIC, VERSION, identity.layout, identity.cluster_id, dialect)
+        self._fixed_checksum = zlib.crc32(self._fixed)
+
+    def slot(self, transaction: int, head: int, meta_checksum: int) -> bytes:
+        changing = _CHANGING.pack(transaction, head, meta_checksum)
+        return self._fixed + changing + _CHECKSUM.pack(zlib.crc32(changing, self._fixed_checksum))
+
+
+class IdentityFile:
+    """The identity file of an open journal, for its writer.
+
+    A failure to write it never fails a commit, which is durable by then: `check` returns the reason.
+    """
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self._path, self._problem = path, ""
+        self._slot = _Encoder(identity).slot
+        self._unsynced = False
+        self._handle = os.open(path / FILE, os.O_RDWR | os.O_CLOEXEC)
+
+    def record(self, transaction: int, head: int, meta_checksum: int) -> None:
+        """Record a durable commit."""
+        try:
+            os.pwrite(self._handle, self._slot(transaction, head, meta_checksum), SLOTS[transaction & 1])
+        except OSError as error:
+            self._problem = _unwritable(error)
+        self._unsynced = True
+
+    def sync(self) -> None:
+        """Make what was recorded durable. May take as long as the disk does."""
+        if not self._unsynced:
+            return
+        self._unsynced = False
+        try:
+            os.fdatasync(self._handle)
+        except OSError as error:
+            self._problem = _unwritable(error)
+
+    def check(self) -> str:
+        """Why the next opening may refuse the folder; empty when all is well."""
+        if self._problem:
+            return self._problem
+        return "" if self._is_in_place() else f"the file {FILE} was removed or replaced while the server ran"
+
+    def close(self) -> None:
+        """Make it durable, and put it back when somebody removed it."""
+        self.sync()
+        with suppress(OSError):
+            if not self._is_in_place():
+                self._put_back()
+        os.close(self._handle)
+
+    def _is_in_place(self) -> bool:
+        try:
+            found, own = os.stat(self._path / FILE), os.fstat(self._handle)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+
+    def _put_back(self) -> None:
+        if (self._path / FILE).exists():
+            return  # of somebody else
+        write_durably(self._path, os.pread(self._handle, SIZE, 0))
+
+
+def _unwritable(error: OSError) -> str:
+    return f"the file {FILE} cannot be written: {error.strerror}"

@@ -1,0 +1,200 @@
+"""LMDB's two meta pages, read as bytes: whether they can be what LMDB wrote.
+
+LMDB alternates between the two: transaction N is in page N & 1, and names the roots of the databases. It has no
+checksum for them, takes the one with the higher transaction id, and may read beyond its file or abort when their
+fields make no sense. So every opening validates them before LMDB sees the file.
+
+LMDB writes 120 bytes of a meta page in one call, inside one sector, after the pages it refers to are durable. So a
+power failure leaves the old or the new page: a page with impossible fields is damage, never an interrupted commit.
+
+    bytes   0  8  page number      8  2  pad     10  2  flags     12  4  unused
+           16  4  magic           20  4  version 24  8  address   32  8  size of the map
+           40 48  database of free pages         88 48  main database, which has the roots of the named ones
+          136  8  last page      144  8  transaction id
+
+    a database:  4 page size or pad, 2 flags, 2 depth, then 8 each: branch, leaf, overflow pages, entries, root
+
+This is the layout of LMDB 0.9 on machines with 64 bits; numbers are in the machine's byte order.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+import zlib
+from typing import NamedTuple
+
+SIZE = 152  # bytes of a meta page that LMDB uses
+
+MAGIC = 0xBEEFC0DE
+VERSION = 1
+NO_ROOT = 0xFFFF_FFFF_FFFF_FFFF
+MAX_PAGE_SIZE = 65536
+MAX_DEPTH = 32  # LMDB's cursors have no more
+
+_PAGE = struct.Struct("=QHHIIIQQIHHQQQQQIHHQQQQQQQ")
+_PAGE_HEADER = struct.Struct("=QHH")
+_TRANSACTION = struct.Struct("=Q")
+_TRANSACTION_AT = SIZE - _TRANSACTION.size
+
+# Flags of pages and databases.
+_BRANCH, _LEAF, _OVERFLOW, _META = 0x01, 0x02, 0x04, 0x08
+_INTEGER_KEYS = 0x08
+
+
+class Database(NamedTuple):
+    pad: int
+    flags: int
+    depth: int
+    branch_pages: int
+    leaf_pages: int
+    overflow_pages: int
+    entries: int
+    root: int
+
+
+class MetaPage(NamedTuple):
+    number: int
+    flags: int
+    magic: int
+    version: int
+    map_size: int
+    free: Database
+    main: Database
+    last_page: int
+    transaction: int
+
+    @property
+    def page_size(self) -> int:
+        return self.free.pad
+
+
+class MetaPages(NamedTuple):
+    """Both pages as they are in a file of `file_size` bytes."""
+
+    pages: tuple[MetaPage, MetaPage]
+    checksum: int
+    file_size: int
+
+    @property
+    def newest(self) -> MetaPage:
+        return max(self.pages, key=lambda page: page.transaction)
+
+
+class BadMetaPage(ValueError):
+    """A page that LMDB cannot have written; the text says which and why."""
+
+
+class NoMetaPages(BadMetaPage):
+    """The file has no meta pages: LMDB did not write it."""
+
+
+def read(handle: int) -> MetaPages:
+    """Read and validate the meta pages of an open file; BadMetaPage when LMDB cannot have written them."""
+    size = os.fstat(handle).st_size
+    _, contents = read_bytes(handle)
+    first, second = (_PAGE.unpack(content) for content in contents)
+    checksum = zlib.crc32(contents[1], zlib.crc32(contents[0]))
+    found = MetaPages((_meta_page(first), _meta_page(second)), checksum, size)
+    _check(found)
+    for database in (found.newest.free, found.newest.main):
+        _check_root(handle, found.newest, database)
+    return found
+
+
+def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
+    """The page size, and what LMDB uses of both pages."""
+    first = os.pread(handle, SIZE, 0)
+    if len(first) < SIZE:
+        raise NoMetaPages("its file ends inside the first page" if first else "its file is empty")
+    page_size = _page_size(handle, _meta_page(_PAGE.unpack(first)))
+    second = os.pread(handle, SIZE, page_size)
+    if len(second) < SIZE or os.fstat(handle).st_size < 2 * page_size:
+        raise NoMetaPages("its file ends inside the second page")
+    return page_size, (first, second)
+
+
+def checksum(content: mmap.mmap, page_size: int) -> int:
+    """The CRC-32 of what LMDB uses of both pages, in a mapped file."""
+    return zlib.crc32(content[page_size : page_size + SIZE], zlib.crc32(content[:SIZE]))
+
+
+def transaction_of(content: mmap.mmap, page_size: int, page: int) -> int:
+    """The transaction id in meta page 0 or 1 of a mapped file."""
+    found: int = _TRANSACTION.unpack_from(content, page * page_size + _TRANSACTION_AT)[0]
+    return found
+
+
+def _page_size(handle: int, first: MetaPage) -> int:
+    size = first.page_size
+    if first.magic == MAGIC and 512 <= size <= MAX_PAGE_SIZE and not size & (size - 1):
+        return size
+    if first.magic != MAGIC and MAGIC.to_bytes(4, sys.byteorder) not in os.pread(
+        handle, 2 * MAX_PAGE_SIZE, 0
+    ):
+        raise NoMetaPages("LMDB did not write it")
+    raise BadMetaPage("meta page 0 is damaged: its header is not that of a meta page")
+
+
+def _meta_page(fields: tuple[int, ...]) -> MetaPage:
+    number, _, flags, _, magic, version, _, map_size, *rest = fields
+    free, main = Database(*rest[:8]), Database(*rest[8:16])
+    return MetaPage(number, flags, magic, version, map_size, free, main, rest[16], rest[17])
+
+
+def _check(found: MetaPages) -> None:
+    first, second = found.pages
+    for number, page in enumerate(found.pages):
+        if why := _problem(number, page):
+            raise BadMetaPage(f"meta page {number} is damaged: {why}")
+    if (first.free.pad, first.free.flags, first.main.flags) != (
+        second.free.pad,
+        second.free.flags,
+        second.main.flags,
+    ):
+        raise BadMetaPage("the two meta pages have different flags or page sizes")
+    transactions = (first.transaction, second.transaction)
+    if transactions != (0, 0) and (abs(first.transaction - second.transaction) != 1 or first.transaction & 1):
+        raise BadMetaPage(
+            f"the meta pages have the transactions {transactions}, which cannot follow each other"
+        )
+
+
+def _problem(number: int, page: MetaPage) -> str:
+    if (page.number, page.flags, page.magic, page.version) != (number, _META, MAGIC, VERSION):
+        return "its header is not that of a meta page"
+    if not page.free.flags & _INTEGER_KEYS:
+        return "the flags of its databases are impossible"
+    if page.last_page < 1 or (page.last_page + 1) * page.page_size > page.map_size:
+        return f"its last page {page.last_page} is outside of the map"
+    for database in (page.free, page.main):
+        if why := _database_problem(database, page.last_page):
+            return why
+    return ""
+
+
+def _database_problem(database: Database, last_page: int) -> str:
+    if (database.root == NO_ROOT) != (not database.depth) or database.depth > MAX_DEPTH:
+        return f"a database has {database.depth} levels and the root {database.root}"
+    if database.root != NO_ROOT and not 2 <= database.root <= last_page:
+        return f"a root is page {database.root}, the last page is {last_page}"
+    if database.branch_pages + database.leaf_pages + database.overflow_pages > last_page:
+        return "a database has more pages than the file"
+    return ""
+
+
+def _check_root(handle: int, page: MetaPage, database: Database) -> None:
+    """The root must be a page of a tree with the right number: anything else may crash LMDB."""
+    if database.root == NO_ROOT:
+        return
+    header = os.pread(handle, _PAGE_HEADER.size, database.root * page.page_size)
+    if len(header) < _PAGE_HEADER.size:
+        raise BadMetaPage(f"the file ends before page {database.root}, the root of a database")
+    number, _, flags = _PAGE_HEADER.unpack(header)
+    expected = _LEAF if database.depth == 1 else _BRANCH
+    if number != database.root or flags & (_BRANCH | _LEAF | _OVERFLOW | _META) != expected:
+        raise BadMetaPage(
+            f"page {database.root} is not the root that the meta page of {page.transaction} names"
+        )
