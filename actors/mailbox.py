@@ -98,6 +98,10 @@ class Mailbox(Generic[M]):
         self._messages.append(message)
         self.wake()
 
+    def put_first(self, messages: list[M]) -> None:
+        """Put messages that were taken and not handled before all others."""
+        self._messages.extendleft(reversed(messages))
+
     def wake(self) -> None:
         """Wake the owner from `drain`, even without a message."""
         if self._owner is not None:

@@ -27,6 +27,7 @@ class WriteContext(NamedTuple):
     uid: str  # for the object that a create makes
     suffix: str  # five letters for generateName
     caller: User | None = None  # the whole user; None for the server itself
+    large: bool = False  # what the client sent is so large that the command is decided in a worker thread
 
 
 class Create(NamedTuple):

@@ -23,11 +23,13 @@ class WriteContexts:
     def now(self) -> int:
         return self._clock.now()
 
-    def new(self, user: User | str, manager: str, *, suffix: bool = False) -> WriteContext:
+    def new(
+        self, user: User | str, manager: str, *, suffix: bool = False, large: bool = False
+    ) -> WriteContext:
         letters = "".join(self._random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
             return WriteContext(self._clock.now(), user, manager, new_uid(), letters)
-        return WriteContext(self._clock.now(), user.name, manager, new_uid(), letters, user)
+        return WriteContext(self._clock.now(), user.name, manager, new_uid(), letters, user, large)
 
 
 def new_uid() -> str:

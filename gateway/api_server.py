@@ -82,6 +82,7 @@ class ApiServer:
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
+        meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
         meters.meter_admission(self._metrics, store.directory.admission_statistics)
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
@@ -105,6 +106,7 @@ class ApiServer:
             Reviews(authenticator, authorize),
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
+            self._memory,
             chunking=LIST_CHUNKING in settings.features,
         )
         discovery = Discovery(store.registry, dispatch.verbs)

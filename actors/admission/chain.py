@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
+
+import trio
 
 from actors.admission.plugin import AsyncPlugin, Plugin, Rule
 from actors.admission.request import AdmissionRequest
@@ -20,6 +23,7 @@ from actors.messages import Object
 Change = Callable[[AdmissionRequest], Object | None]
 Check = Callable[[AdmissionRequest], None]
 Step = TypeVar("Step", Change, Check)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,13 @@ EMPTY = Chain()
 
 
 class Admission:
-    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, plugins: Sequence[Plugin] = (), *, in_thread: bool = False) -> None:
         self._plugins = tuple(plugins)
+        self._in_thread = in_thread
+
+    def for_threads(self) -> Admission:
+        """The same plugins for a worker thread of trio: steps that are not safe there run in the event loop."""
+        return Admission(self._plugins, in_thread=True)
 
     def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         """Compiles a chain with every call: callers cache it as long as the definition."""
@@ -64,13 +73,23 @@ class Admission:
         def concerned(rules: tuple[Rule, ...]) -> bool:
             return any(rule.covers(definition, operation, subresource) for rule in rules)
 
-        mutations = [_step(one, one.mutate) for one in self._plugins if concerned(one.mutates)]
-        completions = [one.complete for one in self._plugins if concerned(one.completes)]
-        checks = [_step(one, one.validate) for one in self._plugins if concerned(one.validates)]
+        mutations = [self._step(one, one.mutate) for one in self._plugins if concerned(one.mutates)]
+        completions = [self._call(one, one.complete) for one in self._plugins if concerned(one.completes)]
+        checks = [self._step(one, one.validate) for one in self._plugins if concerned(one.validates)]
         asynchronous = any(isinstance(one, AsyncPlugin) for one in (*mutations, *checks))
-        repeated = [one.mutate for one in self._plugins if one.repeats and concerned(one.mutates)]
+        repeated = [
+            self._call(one, one.mutate) for one in self._plugins if one.repeats and concerned(one.mutates)
+        ]
         return Chain((*mutations, *completions), tuple(checks), asynchronous, tuple(repeated))
 
+    def _step(self, plugin: Plugin, step: Step) -> Step | AsyncPlugin:
+        return plugin if isinstance(plugin, AsyncPlugin) else self._call(plugin, step)
 
-def _step(plugin: Plugin, step: Step) -> Step | AsyncPlugin:
-    return plugin if isinstance(plugin, AsyncPlugin) else step
+    def _call(self, plugin: Plugin, step: Step) -> Step:
+        if self._in_thread and not plugin.thread_safe:
+            return partial(_run_in_event_loop, step)
+        return step
+
+
+def _run_in_event_loop(step: Callable[[AdmissionRequest], T], request: AdmissionRequest) -> T:
+    return trio.from_thread.run_sync(step, request)

@@ -59,6 +59,9 @@ class Plugin:
     validates: tuple[Rule, ...] = ()
     # Its `mutate` only refuses, and runs again when a write continues after an asynchronous step.
     repeats: ClassVar[bool] = False
+    # Its steps use nothing but the request and the journal, so that a worker thread may run them. The steps of other
+    # plugins run in the event loop, also for large objects: they must be quick.
+    thread_safe: ClassVar[bool] = False
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         raise NotImplementedError

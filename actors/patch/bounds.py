@@ -16,10 +16,12 @@ from actors.patch.errors import PatchTooLarge
 MAX_BYTES: Final = 8 << 20
 
 
-def check_bounds(patched: Any) -> None:
+def check_bounds(patched: Any) -> int:
+    """The size of the object in bytes; PatchTooLarge if it is too large."""
     try:
         size = len(orjson.dumps(patched))
     except TypeError:
         raise PatchTooLarge("the patched object nests too deep") from None
     if size > MAX_BYTES:
         raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MAX_BYTES} are allowed")
+    return size

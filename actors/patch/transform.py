@@ -36,10 +36,10 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     return value, Problems(repeated).texts()
 
 
-def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:
+def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> tuple[Any, int]:
+    """The patched document and its size in bytes."""
     patched = _patched(format_, document, patch, struct)
-    check_bounds(patched)
-    return patched
+    return patched, check_bounds(patched)
 
 
 def _patched(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:

@@ -8,6 +8,7 @@ and reads the journal again; so does a restart after a crash.
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter
 
 import orjson
 import trio
@@ -17,13 +18,15 @@ from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
+from actors.large_work import LARGE_BYTES, LargeWork, NeedsThread
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Object, Outcome
-from actors.resource.commands import Attempt, Commands, Decided, Paused, Progress
-from actors.resource.decide import Current, Keep, Remove, Store, working_copy
-from actors.resource.replies import Body, CommitCallback, Envelope, PendingReply
+from actors.resource.commands import Attempt, Commands, Paused, Progress, is_same_event
+from actors.resource.decide import Current, working_copy
+from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
+from actors.resource.proposing import Proposer
+from actors.resource.replies import CommitCallback, Envelope, PendingReply
 from actors.store.committer import Committer
-from actors.store.document import encode, encode_unversioned, facts_of
 from actors.store.proposal import Proposal
 from journal.log import Journal
 from journal.view import View
@@ -31,8 +34,10 @@ from journal.view import View
 # A command waits for at most one earlier fsync; at a few thousand writes a second this is about a second of work, and
 # beyond that a client had better retry later.
 MAILBOX_CAPACITY = 4096
-# How often admission starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
+# How often a command starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
 MAX_RETRIES = 5
+# How long the actor decides commands without a checkpoint, in seconds. A batch of ordinary writes takes less.
+LONGEST_STEP = 0.010
 
 Key = tuple[str, str]
 
@@ -45,16 +50,21 @@ class ResourceActor:
         committer: Committer,
         admission: Admission,
         calls: AdmissionCalls,
+        large_work: LargeWork,
+        longest_step: float = LONGEST_STEP,
     ) -> None:
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._calls = calls
+        self._large_work = large_work
+        self._longest_step = longest_step
+        self.type_id = journal.type_id(stored_type.storage.type_name)
+        assert self.type_id, f"{stored_type.storage.type_name} was never registered"
         self.update_definitions(stored_type)
-        self.type_id = journal.type_id(self.name)
-        assert self.type_id, f"{self.name} was never registered"
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
-        self._awaiting_admission: set[Envelope] = set()  # commands with a running asynchronous admission step
+        # Commands with a running asynchronous admission step, or that are decided in a thread.
+        self._outside: set[Envelope] = set()
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
 
     @property
@@ -64,8 +74,10 @@ class ResourceActor:
     def update_definitions(self, stored_type: StoredType) -> None:
         """Use these definitions from the next command on, including commands that wait in the mailbox."""
         definitions = {one.api_version: one for one in stored_type.definitions}
-        self._storage = stored_type.storage
+        self._definitions, self._storage = definitions, stored_type.storage
         self._commands = Commands(definitions, self._storage, self._admission, self._current)
+        self._proposer = Proposer(self.type_id, self._storage)
+        self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
 
     def retire(self) -> None:
@@ -73,7 +85,7 @@ class ResourceActor:
         self._retired = True
         for envelope in self._mailbox.take():
             envelope.fail(NoSuchResource())
-        for envelope in self._awaiting_admission:
+        for envelope in self._outside:
             envelope.reply.fail(NoSuchResource())
             _cancel(envelope)
         self._mailbox.wake()
@@ -91,7 +103,7 @@ class ResourceActor:
         """Handle commands until the actor is retired and idle."""
         await self._wait_for_pending_commits()
         while True:
-            if self._retired and not self._mailbox and not self._awaiting_admission:
+            if self._retired and not self._mailbox and not self._outside:
                 if not self._pending:
                     self._mailbox.close(NoSuchResource)
                     return
@@ -99,7 +111,7 @@ class ResourceActor:
                 continue
             envelopes = await self._mailbox.drain()
             try:
-                self.handle(envelopes)
+                rest = self.handle(envelopes)
             except BaseException as crash:
                 for envelope in envelopes:
                     envelope.fail(crash)  # unless it has a reply already
@@ -107,6 +119,9 @@ class ResourceActor:
                         envelope
                     )  # its caller has this error: it must not be decided after an admission step
                 raise
+            if rest:
+                self._mailbox.put_first(rest)
+                await trio.lowlevel.checkpoint()
 
     async def _wait_for_pending_commits(self) -> None:
         """After a crash: wait until all submitted proposals are durable or failed, then read the journal again."""
@@ -119,25 +134,35 @@ class ResourceActor:
     def statistics(self) -> MailboxStatistics:
         return self._mailbox.statistics()
 
-    def handle(self, envelopes: list[Envelope]) -> None:
-        """Decide a batch and submit it. Every envelope gets a reply, even if others fail."""
+    def handle(self, envelopes: list[Envelope]) -> list[Envelope]:
+        """Decide a batch and submit it; returns the envelopes for which there was no time.
+
+        Every other envelope gets a reply, even if others fail.
+        """
         proposals: list[Proposal] = []
         replies: list[PendingReply] = []
         try:
-            self._decide_all(envelopes, proposals, replies)
+            decided = self._decide_all(envelopes, proposals, replies)
             if replies:
                 self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
         except Exception as crash:
             for reply in replies:
                 reply.complete(crash)
             raise
+        return envelopes[decided:]
 
     def _decide_all(
         self, envelopes: list[Envelope], proposals: list[Proposal], replies: list[PendingReply]
-    ) -> None:
-        """Append proposals, and replies that wait for a commit; complete the other replies."""
+    ) -> int:
+        """Append proposals, and replies that wait for a commit; complete the other replies.
+
+        Returns how many commands it decided until the time of one step had passed.
+        """
+        end = perf_counter() + self._longest_step
         with self._journal.read() as view:
-            for envelope in envelopes:
+            for index, envelope in enumerate(envelopes):
+                if index and perf_counter() > end:
+                    return index
                 before = len(proposals)
                 reply = self._execute(view, envelope, proposals)
                 if reply is None:
@@ -146,22 +171,36 @@ class ResourceActor:
                     replies.append(reply)
                 else:
                     reply.complete(None)
+        return len(envelopes)
 
     def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply | None:
-        """Decide one command; None if it waits for an asynchronous admission step.
+        """Decide one command; None if it waits for an asynchronous admission step or for a thread.
 
         Without a proposal, its admission request is complete.
         """
-        if envelope.abandoned and envelope.progress is not None:
+        if envelope.abandoned and (envelope.progress is not None or envelope.outcome is not None):
             envelope.fail(ShuttingDown())
             return None
         before, command = len(proposals), envelope.command
         attempt = Attempt(command, view, envelope.progress)
         try:
-            decided = self._commands.decide(attempt)
-            body = self._propose(decided, command, proposals)
+            if envelope.outcome is not None:
+                attempt = envelope.outcome.attempt
+                result = self._take_result(view, envelope)
+                decided, body = result.decided, result.body
+                proposals += result.proposals
+            elif command.context.large:
+                raise NeedsThread
+            else:
+                decided = self._commands.decide(attempt)
+                body = self._proposer.propose(decided, command, proposals)
+            for proposal in proposals[before:]:
+                self._pending[proposal.namespace, proposal.name] = proposal
         except Paused as paused:
             return self._start_admission_call(envelope, attempt, paused.progress)
+        except NeedsThread:
+            self._start_thread(envelope, attempt)
+            return None
         except Exception as error:
             reply = PendingReply(envelope, None, b"", error)
         else:
@@ -176,6 +215,47 @@ class ResourceActor:
             else:
                 attempt.request.complete(False)
         return reply
+
+    def _take_result(self, view: View, envelope: Envelope) -> LargeResult:
+        """The result of a thread; raises its error, or NeedsThread if the object has changed meanwhile."""
+        assert envelope.outcome is not None
+        result, envelope.outcome = envelope.outcome.result, None
+        if isinstance(result, Exception):
+            raise result
+        namespace, name = result.decided.key
+        if not is_same_event(self._written(view, namespace, name), result.written):
+            envelope.retries += 1
+            if envelope.retries > MAX_RETRIES:
+                raise Conflict(self._storage.resource, name, STALE)
+            raise NeedsThread
+        return result
+
+    def _start_thread(self, envelope: Envelope, attempt: Attempt) -> None:
+        """Decide a command in a thread. It returns to the mailbox with the outcome."""
+        if attempt.request is not None:
+            attempt.request.complete(False)  # admission starts again
+        started = Attempt(envelope.command, None, attempt.resumed)
+        envelope.progress = None
+        if self._large_commands is None:
+            commands = Commands(
+                self._definitions,
+                self._storage,
+                self._admission.for_threads(),
+                self._current_in_thread,
+                in_thread=True,
+            )
+            self._large_commands = LargeCommands(self._large_work, commands, self._proposer)
+        envelope.call = self._large_commands.start(started, partial(self._thread_done, envelope))
+        self._outside.add(envelope)
+
+    def _thread_done(self, envelope: Envelope, outcome: LargeOutcome) -> None:
+        self._outside.discard(envelope)
+        envelope.call, envelope.outcome = None, outcome
+        try:
+            self._mailbox.put_back(envelope)
+        except Exception as error:
+            envelope.fail(error)
+        self._mailbox.wake()
 
     def _start_admission_call(
         self, envelope: Envelope, attempt: Attempt, progress: Progress
@@ -196,13 +276,13 @@ class ResourceActor:
         except RequestError as error:
             progress.request.complete(False)
             return PendingReply(envelope, None, b"", error)
-        self._awaiting_admission.add(envelope)
+        self._outside.add(envelope)
         return None
 
     def _admission_call_done(
         self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception
     ) -> None:
-        self._awaiting_admission.discard(envelope)
+        self._outside.discard(envelope)
         envelope.call, envelope.progress = None, progress
         try:
             if isinstance(outcome, Exception):
@@ -215,66 +295,40 @@ class ResourceActor:
             envelope.fail(error)
         self._mailbox.wake()
 
-    def _propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
-        """Turn a decision into proposed events, and the body of the response."""
-        current, decision = decided.current, decided.decision
-        match decision:
-            case Store(object=new):
-                if command.dry_run:
-                    return _body(new, current)
-                return self._record(new, current.written if current else 0, command, decided.verb, proposals)
-            case Keep():
-                assert current is not None
-                return current.proposal or encode(current.object, current.offset)
-            case Remove(last=dict(last)):
-                assert current is not None
-                if command.dry_run:
-                    return _body(last, current)
-                stored = self._record(last, current.written, command, decided.verb, proposals)
-                self._record(last, stored, command, decided.verb, proposals, removed=True)
-                return stored
-            case Remove(returned=returned):
-                assert current is not None
-                if not command.dry_run:
-                    written = current.written
-                    self._record(current.object, written, command, decided.verb, proposals, removed=True)
-                return _body(returned or current.object, current)
+    def _current(self, view: View | None, namespace: str, name: str) -> Current | None:
+        """The newest object; NeedsThread if it is large."""
+        pending = self._pending.get((namespace, name))
+        if pending is not None:
+            if len(pending.body) > LARGE_BYTES:
+                raise NeedsThread
+            return None if pending.removed else Current(0, _parse(pending.body), pending)
+        assert view is not None
+        row = view.get(self.type_id, namespace, name)
+        if row is None:
+            return None
+        if len(row.body) > LARGE_BYTES:
+            raise NeedsThread
+        return Current(row.offset, _parse(row.body))
 
-    def _record(
-        self,
-        stored: Object,
-        previous: int | Proposal,
-        command: Command,
-        verb: str,
-        proposals: list[Proposal],
-        *,
-        removed: bool = False,
-    ) -> Proposal:
-        context, metadata = command.context, stored["metadata"]
-        namespace, name = metadata.get("namespace", ""), metadata["name"]
-        proposal = Proposal(
-            self.type_id,
-            verb,
-            namespace,
-            name,
-            previous,
-            removed,
-            context.time,
-            context.user,
-            context.manager,
-            facts_of(self._storage, stored),
-            encode_unversioned(stored),
-        )
-        proposals.append(proposal)
-        self._pending[namespace, name] = proposal
-        return proposal
+    def _current_in_thread(self, _: View | None, namespace: str, name: str) -> Current | None:
+        """The newest object, read without a transaction that stays open while the thread works.
 
-    def _current(self, view: View, namespace: str, name: str) -> Current | None:
+        `_pending` comes first: what a commit removes from it is in the journal then.
+        """
         pending = self._pending.get((namespace, name))
         if pending is not None:
             return None if pending.removed else Current(0, _parse(pending.body), pending)
-        row = view.get(self.type_id, namespace, name)
+        with self._journal.read() as view:
+            row = view.get(self.type_id, namespace, name)
         return Current(row.offset, _parse(row.body)) if row is not None else None
+
+    def _written(self, view: View, namespace: str, name: str) -> int | Proposal:
+        """The event that wrote the current object, 0 without one."""
+        pending = self._pending.get((namespace, name))
+        if pending is not None:
+            return 0 if pending.removed else pending
+        row = view.get(self.type_id, namespace, name)
+        return row.offset if row is not None else 0
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
@@ -291,15 +345,6 @@ def _cancel(envelope: Envelope) -> None:
     envelope.abandoned = True
     if envelope.call is not None:
         envelope.call.cancel()
-
-
-def _body(stored: Object, current: Current | None) -> Body:
-    """The body of an object with the version of the current one, or without a version if there is none."""
-    if current is None:
-        return encode(stored, 0)
-    if current.proposal is None:
-        return encode(stored, current.offset)
-    return encode_unversioned(stored), current.proposal
 
 
 def _parse(body: bytes) -> Object:

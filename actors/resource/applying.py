@@ -22,7 +22,12 @@ from actors.store.document import decode, encode, null_empty_lists
 
 
 def apply_object(
-    views: FieldViews, definition: Definition, current: Current | None, command: Patch
+    views: FieldViews,
+    definition: Definition,
+    current: Current | None,
+    command: Patch,
+    *,
+    in_thread: bool = False,
 ) -> Object:
     """The object to store, in the storage version and with its managedFields."""
     config = command.patch
@@ -35,7 +40,7 @@ def apply_object(
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
-    wanted = _applied(views, current, command)
+    wanted = _applied(views, current, command, in_thread)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name
@@ -51,7 +56,7 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
         check_name(command.name, {"metadata": sent})
 
 
-def _applied(views: FieldViews, current: Current | None, command: Patch) -> Object:
+def _applied(views: FieldViews, current: Current | None, command: Patch, in_thread: bool) -> Object:
     view = views(command.version, command.subresource)
     context = command.context
     applier = Applier(context.manager, seconds_text(context.time), command.force, command.annotation)
@@ -59,7 +64,7 @@ def _applied(views: FieldViews, current: Current | None, command: Patch) -> Obje
         applied = apply(views, view, current.object if current else None, command.patch, applier)
     except AmbiguousItems as error:
         raise BadRequest(f"the applied object cannot be merged: {error}") from None
-    wanted = _decoded(view, applied.object) if applied.object is not None else _copied(current)
+    wanted = _decoded(view, applied.object, in_thread) if applied.object is not None else _copied(current)
     metadata = wanted["metadata"]
     metadata.pop("managedFields", None)
     if applied.managed_fields:
@@ -77,9 +82,9 @@ def _check_bounds(wanted: Object) -> None:
         raise TooLarge(f"Request entity too large: {error}") from None
 
 
-def _decoded(view: FieldView, merged: Object) -> Object:
+def _decoded(view: FieldView, merged: Object, in_steps: bool) -> Object:
     metadata = {name: value for name, value in merged["metadata"].items() if name != "managedFields"}
-    wanted = view.schema.decode_object({**merged, "metadata": metadata}).object
+    wanted = view.schema.decode_object({**merged, "metadata": metadata}, in_steps=in_steps).object
     null_empty_lists(view.schema, wanted)
     return view.store(wanted)
 

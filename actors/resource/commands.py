@@ -25,6 +25,7 @@ from actors.resource.applying import apply_object
 from actors.resource.decide import (
     Current,
     Decision,
+    Store,
     check_uid,
     check_unchanged_version,
     decide_create,
@@ -45,7 +46,7 @@ from actors.store.document import null_empty_lists
 from actors.store.proposal import Proposal
 from journal.view import View
 
-Find = Callable[[View, str, str], Current | None]  # (view, namespace, name) -> the current object
+Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class Attempt:
     """One attempt to decide a command."""
 
     command: Command
-    view: View
+    view: View | None  # None in a thread, where `Find` opens its own
     resumed: Progress | None = None  # None once it is used
     definition: Definition = field(init=False)
     request: AdmissionRequest | None = None  # None if no plugin is concerned
@@ -100,14 +101,31 @@ class Decided(NamedTuple):
     created: bool = False
     warnings: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name of the object."""
+        if self.current is not None:
+            metadata = self.current.object["metadata"]
+        else:
+            assert isinstance(self.decision, Store)
+            metadata = self.decision.object["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
 
 class Commands:
     """Decides the commands of one resource type."""
 
     def __init__(
-        self, definitions: dict[str, Definition], storage: Definition, admission: Admission, find: Find
+        self,
+        definitions: dict[str, Definition],
+        storage: Definition,
+        admission: Admission,
+        find: Find,
+        *,
+        in_thread: bool = False,
     ) -> None:
         self._find = find
+        self._in_thread = in_thread
         self._definitions = definitions  # by served version
         self._storage = storage
         self._admission = admission
@@ -175,7 +193,8 @@ class Commands:
             return self._apply(attempt, current, command)
         if current is None:
             raise not_found(definition, command.name)
-        patched = patch_object(definition.definition_at(command.subresource), current, command)
+        viewed = definition.definition_at(command.subresource)
+        patched = patch_object(viewed, current, command, in_thread=self._in_thread)
         replace = _as_replace(command, patched.object)
         try:
             decided = self._update(attempt, current, replace, "patch")
@@ -193,7 +212,7 @@ class Commands:
             raise not_found(definition, command.name)
         if current is None and not command.may_create:
             raise may_not_create(definition, command)
-        wanted = apply_object(self._views, definition, current, command)
+        wanted = apply_object(self._views, definition, current, command, in_thread=self._in_thread)
         if current is None:
             create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
             return self._create(attempt, create, "apply")
@@ -333,9 +352,11 @@ class Commands:
 
 def _is_current(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
     """Whether the object and the compiled chain are the same as when the command was paused."""
-    if progress.chain is not chain:
-        return False
-    now, then = attempt.written, progress.written
+    return progress.chain is chain and is_same_event(attempt.written, progress.written)
+
+
+def is_same_event(now: int | Proposal, then: int | Proposal) -> bool:
+    """Whether the event that wrote the current object is the same as at an earlier moment."""
     if now is then or isinstance(then, int):
         return now == then
     # It was not committed then. If it is now, its offset is known.

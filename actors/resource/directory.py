@@ -19,9 +19,10 @@ from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
+from actors.large_work import LargeWork
 from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
-from actors.resource.actor import ResourceActor
+from actors.resource.actor import LONGEST_STEP, ResourceActor
 from actors.store.committer import Committer
 from actors.supervisor import Supervisor
 from journal.log import Journal
@@ -36,12 +37,15 @@ class Directory:
         admission: Admission,
         supervisor: Supervisor,
         nursery: trio.Nursery,
+        longest_step: float = LONGEST_STEP,
     ) -> None:
         self._registry = registry
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._calls = AdmissionCalls(nursery)
+        self.large_work = LargeWork(nursery)
+        self._longest_step = longest_step  # of an actor between two checkpoints, in seconds
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
@@ -83,7 +87,15 @@ class Directory:
         found = self._registry.current.stored_type(type_name)
         if found is None:
             raise NoSuchResource
-        actor = ResourceActor(found, self._journal, self._committer, self._admission, self._calls)
+        actor = ResourceActor(
+            found,
+            self._journal,
+            self._committer,
+            self._admission,
+            self._calls,
+            self.large_work,
+            self._longest_step,
+        )
         if found.served:
             self._served[type_name] = actor
         else:

@@ -14,6 +14,7 @@ from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.kinds.values.go_format import quoted
+from actors.large_work import LARGE_BYTES, NeedsThread
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
@@ -31,10 +32,14 @@ class Patched:
     warnings: tuple[str, ...]
 
 
-def patch_object(definition: Definition, current: Current, command: Patch) -> Patched:
-    decoded = _decode(
-        definition, _transformed(definition, _served_document(definition, current), command), command
-    )
+def patch_object(
+    definition: Definition, current: Current, command: Patch, *, in_thread: bool = False
+) -> Patched:
+    """Raises NeedsThread if the patched object is large, unless `in_thread` says that this is a worker thread."""
+    document, size = _transformed(definition, _served_document(definition, current), command)
+    if size > LARGE_BYTES and not in_thread:
+        raise NeedsThread
+    decoded = _decode(definition, document, command, in_steps=in_thread)
     patched = decoded.object
     patched.setdefault("metadata", {})
     check_namespace(command.namespace, patched)
@@ -61,10 +66,11 @@ def _served_document(definition: Definition, current: Current) -> Object:
     return {"kind": definition.kind, "apiVersion": definition.api_version, **document}
 
 
-def _transformed(definition: Definition, document: Object, command: Patch) -> object:
+def _transformed(definition: Definition, document: Object, command: Patch) -> tuple[object, int]:
+    """The patched document and its size in bytes."""
     try:
-        patched = transform(command.format, document, command.patch, definition.fields)
-        return _with_type(definition, patched) if command.format == "strategic" else patched
+        patched, size = transform(command.format, document, command.patch, definition.fields)
+        return _with_type(definition, patched) if command.format == "strategic" else patched, size
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
     except MalformedPatch as error:
@@ -75,9 +81,9 @@ def _transformed(definition: Definition, document: Object, command: Patch) -> ob
         ) from None
 
 
-def _decode(definition: Definition, document: object, command: Patch) -> Decoded:
+def _decode(definition: Definition, document: object, command: Patch, *, in_steps: bool) -> Decoded:
     try:
-        return definition.schema.decode_object(document, command.problems)
+        return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
     except NotDecodable as error:
         patch_text = quoted(orjson.dumps(command.patch).decode()[:LONGEST_QUOTE])
         cause = Cause("FieldValueInvalid", f"Invalid value: {patch_text}: {error}", "patch")

@@ -18,13 +18,12 @@ from actors.mailbox import Reply
 from actors.messages import Command, Delete, Deleted, Outcome, Written
 from actors.resource.commands import Decided, Progress
 from actors.resource.decide import Remove
+from actors.resource.large_commands import LargeOutcome
+from actors.resource.proposing import Body
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
 
 logger = logging.getLogger(__name__)
-
-# The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
-Body = bytes | Proposal | tuple[bytes, Proposal]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,13 +31,16 @@ class Envelope:
     command: Command
     reply: Reply[Outcome]
     progress: Progress | None = None  # set after an asynchronous admission step
-    retries: int = 0  # how often admission started again because the object had changed
-    call: trio.CancelScope | None = None  # of the running admission step
+    retries: int = 0  # how often it started again because the object had changed
+    call: trio.CancelScope | None = None  # of the running admission step or thread
+    outcome: LargeOutcome | None = None  # set after a thread has decided the command
     abandoned: bool = False  # the caller no longer waits for the reply
 
     def fail(self, error: BaseException) -> None:
         if self.progress is not None:
             self.progress.request.complete(False)
+        if self.outcome is not None:
+            self.outcome.release()
         self.reply.fail(error)
 
 

@@ -15,7 +15,6 @@ event, and with a busy event loop each costs a thread switch (docs/decisions/000
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 import outcome
 import trio
 
+from actors import switch_interval
 from actors.errors import StorageRefused
 from actors.mailbox import Reply
 from actors.store.feed import Feed
@@ -42,7 +42,6 @@ OnCommitted = Callable[[Exception | None], None]
 # half of it. Other requests wait at most about this long for a commit in the event loop.
 SLOW_COMMIT = 0.004
 SMOOTHING = 0.1
-SWITCH_IN_THREAD, SWITCH_USUAL = 0.0005, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +204,10 @@ class Committer:
         if self._average_seconds > SLOW_COMMIT and not self._in_thread:
             self._in_thread = True
             # The writer releases the GIL at every put and gets it back within this interval.
-            sys.setswitchinterval(SWITCH_IN_THREAD)
+            switch_interval.shorten()
         elif self._average_seconds < SLOW_COMMIT / 2 and self._in_thread:
             self._in_thread = False
-            sys.setswitchinterval(SWITCH_USUAL)
+            switch_interval.restore()
 
     def _append(self, events: list[Event]) -> Exception | None:
         if not events:

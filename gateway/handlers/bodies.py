@@ -1,6 +1,8 @@
 """Decodes request bodies of any media type, and reports unknown and duplicate fields.
 
-fieldValidation decides whether such fields are dropped with a warning, dropped silently, or refused.
+fieldValidation decides whether such fields are dropped with a warning, dropped silently, or refused. The event loop
+decodes small bodies itself; large ones are decoded by `LargeWork`, after their values are counted and the memory that
+they need is taken from the budget.
 """
 
 from __future__ import annotations
@@ -9,25 +11,35 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
+import trio
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
+from actors.large_work import LARGE_BYTES, LargeWork
 from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
+from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
+from gateway.wire.body_bounds import check_values, is_large
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
-from gateway.wire.worker_threads import decode_in_thread
 
-# About a millisecond of decoding, which other requests may wait for.
-_THREAD_THRESHOLD = 64 * 1024
+# Of YAML and protobuf: some milliseconds of decoding in Python, which other requests may wait for.
+_SMALL = 8 * 1024
+# The pydantic decoder takes up to 10 microseconds per value, in one call that holds the interpreter lock.
+_VALUES_AT_ONCE = 5_000
+# What a decoded body takes, with the copies that admission, preparation and encoding make.
+_COPIES, _BYTES_PER_VALUE = 3, 150
+# A small patch can ask for much work: each of its operations may move the items of a long list.
+_BYTES_PER_OPERATION = 256
+
 T = TypeVar("T")
 
 
@@ -36,37 +48,259 @@ class Body(NamedTuple):
 
     object: Object  # in its storage version
     problems: tuple[str, ...]
+    large: bool = False  # a worker thread has to decide what becomes of it
 
 
-def decode_at_once(
-    context: RequestContext, definition: Definition, names: Names, field_validation: str
-) -> Body | None:
-    """A body that needs neither conversion to JSON nor a thread, as most do; else None, and `decode_body` decodes it.
+class DecodedPatch(NamedTuple):
+    value: Any
+    problems: tuple[str, ...]
+    large: bool = False
 
-    It saves two coroutines on every write.
-    """
-    raw = context.request.body
-    if (
-        len(raw) > _THREAD_THRESHOLD
-        or body_media(context.request.headers.get(b"content-type"), names) != "json"
-    ):
-        return None
+
+class Bodies:
+    def __init__(self, names: Names, large_work: LargeWork, memory: MemoryBudget) -> None:
+        self._names = names
+        self._large_work = large_work
+        self._memory = memory
+
+    def decode_at_once(
+        self, context: RequestContext, definition: Definition, field_validation: str
+    ) -> Body | None:
+        """A body that needs neither conversion to JSON nor a thread, as most do; else None, and `decode` decodes it.
+
+        It saves two coroutines on every write.
+        """
+        raw = context.request.body
+        if is_large(raw) or self._media(context) != "json":
+            return None
+        try:
+            decoded = definition.schema.decode_json(raw)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
+        return _stored_body(context, definition, decoded, field_validation)
+
+    async def decode(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+        raw, media = context.request.body, self._media(context)
+        work: Callable[..., Body]
+        if media == "json":
+            work, in_thread = self._decode_json, is_large(raw)
+        elif media == "protobuf":
+            work, in_thread = self._decode_protobuf, len(raw) > _SMALL
+        else:
+            work, in_thread = self._decode_yaml, _is_large_yaml(raw)
+        return await self.run(context, work, context, definition, field_validation, in_thread=in_thread)
+
+    async def delete_options(self, context: RequestContext) -> dict[str, Any] | None:
+        """The DeleteOptions of a body, not validated; None without a body."""
+        raw = context.request.body
+        if not raw:
+            return None
+        check_short(raw, "DeleteOptions")
+        media = self._media(context)
+        try:
+            if media == "json":
+                value = orjson.loads(raw)
+            elif media == "protobuf":
+                in_thread = len(raw) > _SMALL
+                value = await self.run(context, _read_delete_options, raw, in_thread=in_thread)
+            else:
+                value = (await self.run(context, yaml.load, raw, in_thread=_is_large_yaml(raw))).value
+        except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
+            raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise BadRequest(
+                "the body of the request must be an object of kind DeleteOptions, or be left out"
+            )
+        return value
+
+    async def patch(self, context: RequestContext, format_: str) -> DecodedPatch:
+        """A patch that is no apply, and problems with its fields."""
+        try:
+            return await self._read_patch(context, format_)
+        except PatchTooLarge as error:
+            raise TooLarge(f"Request entity too large: {error}") from None
+        except MalformedPatch as error:
+            raise BadRequest(str(error)) from None
+
+    async def applied(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+        """The object of an apply as the client sent it, after checking that it decodes."""
+        raw = context.request.body
+        in_thread = is_large(raw) if _looks_like_json(raw) else _is_large_yaml(raw)
+        return await self.run(
+            context,
+            self._decode_applied,
+            context,
+            definition,
+            field_validation,
+            in_thread,
+            in_thread=in_thread,
+        )
+
+    async def run(
+        self, context: RequestContext, work: Callable[..., T], *arguments: Any, in_thread: bool
+    ) -> T:
+        """Run work on a body: here if it is small, else in the thread for large work."""
+        if not in_thread:
+            return work(*arguments)
+        return await self._large_work.run(context.user.name, work, *arguments)
+
+    def _media(self, context: RequestContext) -> str:
+        return body_media(context.request.headers.get(b"content-type"), self._names)
+
+    # These run in the event loop for small bodies, and in a thread for large ones.
+
+    def _decode_json(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+        raw = context.request.body
+        large = is_large(raw)
+        in_steps = large and self._check(context, raw) > _VALUES_AT_ONCE
+        try:
+            decoded = definition.schema.decode_json(raw, in_steps=in_steps)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
+        return _stored_body(context, definition, decoded, field_validation, large=large)
+
+    def _decode_protobuf(
+        self, context: RequestContext, definition: Definition, field_validation: str
+    ) -> Body:
+        try:
+            read = read_object(definition.fields, context.request.body, definition.schema.check_type)
+        except (NotDecodable, NotProtobuf) as error:
+            raise BadRequest(str(error)) from None
+        in_thread = len(context.request.body) > _SMALL
+        return self._decode_tree(context, definition, field_validation, read.object, read.problems, in_thread)
+
+    def _decode_yaml(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+        raw = context.request.body
+        loaded = _load_yaml(raw)
+        return self._decode_tree(
+            context, definition, field_validation, loaded.value, loaded.problems, _is_large_yaml(raw)
+        )
+
+    def _decode_tree(
+        self,
+        context: RequestContext,
+        definition: Definition,
+        field_validation: str,
+        value: Any,
+        problems: tuple[str, ...],
+        in_thread: bool,
+    ) -> Body:
+        large = in_thread and self._check_tree(context, value)
+        try:
+            decoded = definition.schema.decode_object(value, problems, in_steps=large)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
+        return _stored_body(context, definition, decoded, field_validation, large=large)
+
+    def _decode_applied(
+        self, context: RequestContext, definition: Definition, field_validation: str, in_thread: bool
+    ) -> Body:
+        value, problems, large = self._load_applied(context, in_thread)
+        if not isinstance(value, dict):
+            raise BadRequest("the body of an apply must be an object")
+        if not value.get("apiVersion") or not value.get("kind"):
+            raise BadRequest("the body of an apply must say its apiVersion and kind")
+        try:
+            decoded = definition.schema.decode_object(value, problems, in_steps=large)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
+        if decoded.problems:
+            _report_problems(context, definition, decoded.problems, field_validation)
+        return Body(value, decoded.problems, large)
+
+    def _load_applied(self, context: RequestContext, in_thread: bool) -> DecodedPatch:
+        """Read JSON as JSON, at a tenth of the cost, unless keys are duplicate: only YAML problems have lines."""
+        raw = context.request.body
+        if _looks_like_json(raw):
+            if in_thread:
+                self._check(context, raw)
+            try:
+                value, problems = read_patch("merge", raw)
+                if not problems:
+                    return DecodedPatch(value, problems, in_thread)
+            except MalformedPatch:
+                pass
+        loaded = _load_yaml(raw)
+        large = in_thread and self._check_tree(context, loaded.value)
+        return DecodedPatch(loaded.value, loaded.problems, large)
+
+    async def _read_patch(self, context: RequestContext, format_: str) -> DecodedPatch:
+        raw = context.request.body
+        in_thread = is_large(raw)
+        return await self.run(context, self._parse_patch, context, format_, in_thread, in_thread=in_thread)
+
+    def _parse_patch(self, context: RequestContext, format_: str, large: bool) -> DecodedPatch:
+        raw = context.request.body
+        if large:
+            self._check(context, raw)
+        value, problems = read_patch(format_, raw)
+        if format_ == "json" and len(value) * _BYTES_PER_OPERATION > LARGE_BYTES:
+            large = True
+        return DecodedPatch(value, problems, large)
+
+    def _check_tree(self, context: RequestContext, value: Any) -> bool:
+        """Whether the value of a YAML or protobuf body is large; TooLarge if it has too many values.
+
+        Only in a worker thread.
+        """
+        try:
+            written = orjson.dumps(value)
+        except TypeError:
+            return True  # the decoder says what is wrong
+        if not is_large(written):
+            return False
+        self._check(context, written)
+        return True
+
+    def _check(self, context: RequestContext, raw: bytes) -> int:
+        """The number of values in a large JSON text; takes the memory that it needs. Only in a worker thread."""
+        values = check_values(raw)
+        needed = len(raw) * _COPIES + values * _BYTES_PER_VALUE
+        trio.from_thread.run_sync(self._memory.take, context.request, needed)
+        return values
+
+
+def check_short(raw: bytes, kind: str) -> None:
+    """Refuse a large body of a kind that is never stored and has few fields."""
+    if len(raw) > LARGE_BYTES:
+        raise TooLarge(
+            f"Request entity too large: a {kind} may have {LARGE_BYTES} bytes at most, this one has {len(raw)}"
+        )
+
+
+def _read_delete_options(raw: bytes) -> Any:
+    return read_object(DELETE_OPTIONS, raw).object
+
+
+def _looks_like_json(raw: bytes) -> bool:
+    return raw[:256].lstrip()[:1] == b"{"
+
+
+def _has_aliases(raw: bytes) -> bool:
+    return b"&" in raw and b"*" in raw
+
+
+def _is_large_yaml(raw: bytes) -> bool:
+    """Whether the body is long, or has aliases, which may enlarge it."""
+    return len(raw) > _SMALL or _has_aliases(raw)
+
+
+def _load_yaml(raw: bytes) -> yaml.Loaded:
     try:
-        decoded = definition.schema.decode_json(raw)
-    except NotDecodable as error:
+        return yaml.load(raw)
+    except yaml.YamlError as error:
         raise BadRequest(str(error)) from None
-    return _stored_body(context, definition, decoded, field_validation)
-
-
-async def decode_body(
-    context: RequestContext, definition: Definition, names: Names, field_validation: str
-) -> Body:
-    decoded = await _decode(context, definition, names)
-    return _stored_body(context, definition, decoded, field_validation)
 
 
 def _stored_body(
-    context: RequestContext, definition: Definition, decoded: Decoded, field_validation: str
+    context: RequestContext,
+    definition: Definition,
+    decoded: Decoded,
+    field_validation: str,
+    *,
+    large: bool = False,
 ) -> Body:
     if decoded.problems:
         _report_problems(context, definition, decoded.problems, field_validation)
@@ -74,35 +308,7 @@ def _stored_body(
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     stored.setdefault("metadata", {})
-    return Body(stored, decoded.problems)
-
-
-async def _decode(context: RequestContext, definition: Definition, names: Names) -> Decoded:
-    raw = context.request.body
-    media = body_media(context.request.headers.get(b"content-type"), names)
-    try:
-        schema = definition.schema
-        if media == "json":
-            return await _decode_by_size(raw, schema.decode_json, raw)
-        if media == "protobuf":
-            return await _decode_by_size(raw, _decode_message, definition, raw)
-        loaded = await yaml.load_in_thread(raw)
-        return await _decode_by_size(raw, schema.decode_object, loaded.value, loaded.problems)
-    except (NotDecodable, NotProtobuf, yaml.YamlError) as error:
-        raise BadRequest(str(error)) from None
-
-
-async def _decode_by_size(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
-    """Decode here if the body is small, else in a worker thread."""
-    if len(raw) <= _THREAD_THRESHOLD:
-        return read(*arguments)
-    return await decode_in_thread(read, *arguments)
-
-
-def _decode_message(definition: Definition, raw: bytes) -> Decoded:
-    schema = definition.schema
-    body = read_object(definition.fields, raw, schema.check_type)
-    return schema.decode_object(body.object, body.problems)
+    return Body(stored, decoded.problems, large)
 
 
 def _report_problems(
@@ -118,29 +324,6 @@ def _report_problems(
         context.warnings.extend(problems)
 
 
-async def decode_delete_options(context: RequestContext, names: Names) -> dict[str, Any] | None:
-    """The DeleteOptions of a body, not validated; None without a body."""
-    raw = context.request.body
-    if not raw:
-        return None
-    media = body_media(context.request.headers.get(b"content-type"), names)
-    value: Any
-    try:
-        if media == "json":
-            value = orjson.loads(raw)
-        elif media == "protobuf":
-            value = read_object(DELETE_OPTIONS, raw).object
-        else:
-            value = (await yaml.load_in_thread(raw)).value
-    except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
-        raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise BadRequest("the body of the request must be an object of kind DeleteOptions, or be left out")
-    return value
-
-
 def patch_format(content_type: bytes, definition: Definition) -> str:
     format_ = PATCH_FORMATS.get(content_type.partition(b";")[0].strip().lower())
     if format_ is None:
@@ -148,49 +331,3 @@ def patch_format(content_type: bytes, definition: Definition) -> str:
     if format_ == "strategic" and not definition.strategic_merge_patch:
         raise UnsupportedMediaType(tuple(media for media in PATCH_MEDIA if media != STRATEGIC))
     return format_
-
-
-async def decode_patch(context: RequestContext, format_: str) -> tuple[Any, tuple[str, ...]]:
-    """Value of a patch that is no apply, and problems with its fields."""
-    try:
-        return await _read_patch(format_, context.request.body)
-    except PatchTooLarge as error:
-        raise TooLarge(f"Request entity too large: {error}") from None
-    except MalformedPatch as error:
-        raise BadRequest(str(error)) from None
-
-
-async def _read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    return await _decode_by_size(raw, read_patch, format_, raw)
-
-
-async def decode_applied(context: RequestContext, definition: Definition, field_validation: str) -> Body:
-    """The object of an apply as the client sent it, after checking that it decodes."""
-    value, problems = await _load_applied(context.request.body)
-    if not isinstance(value, dict):
-        raise BadRequest("the body of an apply must be an object")
-    if not value.get("apiVersion") or not value.get("kind"):
-        raise BadRequest("the body of an apply must say its apiVersion and kind")
-    try:
-        decoded = definition.schema.decode_object(value, problems)
-    except NotDecodable as error:
-        raise BadRequest(str(error)) from None
-    if decoded.problems:
-        _report_problems(context, definition, decoded.problems, field_validation)
-    return Body(value, decoded.problems)
-
-
-async def _load_applied(raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """Read JSON as JSON, at a tenth of the cost, unless keys are duplicate: only YAML problems have line numbers."""
-    if raw.lstrip()[:1] == b"{":
-        try:
-            value, problems = await _read_patch("merge", raw)
-            if not problems:
-                return value, problems
-        except MalformedPatch:
-            pass
-    try:
-        loaded = await yaml.load_in_thread(raw)
-    except yaml.YamlError as error:
-        raise BadRequest(str(error)) from None
-    return loaded.value, loaded.problems

@@ -24,7 +24,7 @@ from actors.resource.evictions import Evictions
 from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts
-from gateway.handlers.bodies import decode_at_once, decode_body, decode_delete_options
+from gateway.handlers.bodies import Bodies
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders
@@ -37,6 +37,7 @@ from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
+from gateway.requests.memory import MemoryBudget
 from gateway.requests.request import Response
 from gateway.requests.route import Route
 from gateway.wire.encoders import list_metadata
@@ -59,6 +60,7 @@ class Dispatch:
         reviews: Reviews,
         watches: WatchOpener,
         computed: Mapping[str, Source],
+        memory: MemoryBudget,
         *,
         chunking: bool = True,
     ) -> None:
@@ -67,15 +69,16 @@ class Dispatch:
         self._directory = directory
         self._reads = reads
         self._write_contexts = write_contexts
-        self._patches = PatchDecoder(names, write_contexts, reads, self._may_create)
+        self._bodies = Bodies(names, directory.large_work, memory)
+        self._patches = PatchDecoder(names, self._bodies, write_contexts, reads, self._may_create)
         self._authorizer = authorizer
         self._watches = watches
         self._computed = ComputedObjects(computed)
         self._encoders = Encoders(names, write_contexts.now)
         self._chunking = chunking  # whether lists honour limit and continue
         evictions = Evictions(registry.current, journal, directory)
-        self._reviews = ReviewHandler(names, reviews)
-        self._subresources = SubresourceHandler(names, directory, reads, evictions)
+        self._reviews = ReviewHandler(self._bodies, reviews)
+        self._subresources = SubresourceHandler(names, self._bodies, directory, reads, evictions)
         self._verbs: dict[str, Callable[[RequestContext, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
@@ -194,14 +197,16 @@ class Dispatch:
             return await self._reviews.create(
                 context, definition, write, self._write_contexts.new(context.user, context.manager)
             )
-        body = decode_at_once(context, definition, self._names, write.field_validation)
+        body = self._bodies.decode_at_once(context, definition, write.field_validation)
         if body is None:
-            body = await decode_body(context, definition, self._names, write.field_validation)
+            body = await self._bodies.decode(context, definition, write.field_validation)
         namespace = _namespace(definition, context.route)
         check_namespace(namespace, body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
-        write_context = self._write_contexts.new(context.user, context.manager, suffix=generates)
+        write_context = self._write_contexts.new(
+            context.user, context.manager, suffix=generates, large=body.large
+        )
         command = Create(
             definition.api_version,
             namespace,
@@ -226,9 +231,9 @@ class Dispatch:
         write = self._write_options(context, "UpdateOptions")
         view = definition.definition_at(context.route.subresource)
         encoder = self._encoders.of(context, view)
-        body = decode_at_once(context, view, self._names, write.field_validation)
+        body = self._bodies.decode_at_once(context, view, write.field_validation)
         if body is None:
-            body = await decode_body(context, view, self._names, write.field_validation)
+            body = await self._bodies.decode(context, view, write.field_validation)
         check_namespace(_namespace(definition, context.route), body.object)
         check_name(context.route.name, body.object)
         command = Replace(
@@ -236,7 +241,7 @@ class Dispatch:
             _namespace(definition, context.route),
             context.route.name,
             body.object,
-            self._write_contexts.new(context.user, context.manager),
+            self._write_contexts.new(context.user, context.manager, large=body.large),
             context.route.subresource,
             write.dry_run,
             may_create=definition.strategy.allow_create_on_update and await self._may_create(context),
@@ -364,7 +369,7 @@ class Dispatch:
         self, context: RequestContext, definition: Definition
     ) -> tuple[DeleteOptions, bool | None]:
         """The options, and orphanDependents as the client sent it."""
-        body = await decode_delete_options(context, self._names)
+        body = await self._bodies.delete_options(context)
         many = not context.route.name
         chosen = options.delete_options(self._names, body, context.parameters.values(), many=many)
         if definition.deletion.default_policy_warning and not chosen.propagation_policy:

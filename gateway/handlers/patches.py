@@ -17,11 +17,11 @@ from actors.patch.managed_fields.last_applied import USUAL_MANAGER
 from actors.resource import options
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
-from gateway.handlers.bodies import decode_applied, decode_patch, patch_format
+from gateway.handlers.bodies import Bodies, patch_format
 from gateway.requests.context import RequestContext
 
 
-class DecodedPatch(NamedTuple):
+class PatchCommand(NamedTuple):
     command: Patch
     # Unknown and duplicate fields of the body, already reported as fieldValidation requires.
     problems: tuple[str, ...] = ()
@@ -31,17 +31,19 @@ class PatchDecoder:
     def __init__(
         self,
         names: Names,
+        bodies: Bodies,
         write_contexts: WriteContexts,
         reads: Reads,
         may_create: Callable[[RequestContext], Awaitable[bool]],
     ) -> None:
         self._names = names
+        self._bodies = bodies
         self._write_contexts = write_contexts
         self._reads = reads
         self._may_create = may_create
         self._annotation = names.key("last-applied-configuration", "kubectl")
 
-    async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> DecodedPatch:
+    async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> PatchCommand:
         format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
         write = self._options(context, format_)
         whole = definition.definition_at(context.route.subresource) is definition
@@ -50,19 +52,19 @@ class PatchDecoder:
         if format_ == "apply":
             format_ = "merge"  # views such as Scale have no managed fields
         try:
-            value, problems = await decode_patch(context, format_)
+            value, problems, large = await self._bodies.patch(context, format_)
         except (BadRequest, TooLarge):
             # A missing object is a 404, whatever is wrong with the patch.
             self._reads.get(definition, namespace, context.route.name)
             raise
-        return DecodedPatch(
+        return PatchCommand(
             Patch(
                 definition.api_version,
                 namespace,
                 context.route.name,
                 format_,
                 value,
-                self._write_contexts.new(context.user, context.manager),
+                self._write_contexts.new(context.user, context.manager, large=large),
                 context.route.subresource,
                 write.dry_run,
                 write.field_validation,
@@ -72,15 +74,15 @@ class PatchDecoder:
 
     async def _apply(
         self, context: RequestContext, definition: Definition, namespace: str, write: options.WriteOptions
-    ) -> DecodedPatch:
-        body = await decode_applied(context, definition, write.field_validation)
+    ) -> PatchCommand:
+        body = await self._bodies.applied(context, definition, write.field_validation)
         command = Patch(
             definition.api_version,
             namespace,
             context.route.name,
             "apply",
             body.object,
-            self._write_contexts.new(context.user, context.manager),
+            self._write_contexts.new(context.user, context.manager, large=body.large),
             context.route.subresource,
             write.dry_run,
             write.field_validation,
@@ -88,7 +90,7 @@ class PatchDecoder:
             may_create=await self._may_create(context),
             annotation=self._annotation if context.manager == USUAL_MANAGER else "",
         )
-        return DecodedPatch(command, body.problems)
+        return PatchCommand(command, body.problems)
 
     def _options(self, context: RequestContext, format_: str) -> options.WriteOptions:
         parameters = context.parameters

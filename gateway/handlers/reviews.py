@@ -1,6 +1,7 @@
 """Serves POST of a review: it is decoded like any other object, returned with its status, and never stored.
 
-`actors/access/reviews.py` computes the status; this module sets namespace and managedFields.
+`actors/access/reviews.py` computes the status; this module sets namespace and managedFields. Every user may send a
+review, and none needs to be large: its size is limited.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from actors.access.reviews import Reviews
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
-from actors.names import Names
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource import options
 from actors.store.addressing import check_namespace
-from gateway.handlers.bodies import decode_body
+from gateway.handlers.bodies import Bodies, check_short
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
@@ -26,8 +26,8 @@ _RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
 
 
 class ReviewHandler:
-    def __init__(self, names: Names, reviews: Reviews) -> None:
-        self._names = names
+    def __init__(self, bodies: Bodies, reviews: Reviews) -> None:
+        self._bodies = bodies
         self._reviews = reviews
 
     async def create(
@@ -37,19 +37,27 @@ class ReviewHandler:
         write: options.WriteOptions,
         write_context: WriteContext,
     ) -> Response:
-        decoded = await decode_body(context, definition, self._names, write.field_validation)
+        check_short(context.request.body, definition.kind)
+        decoded = await self._bodies.decode(context, definition, write.field_validation)
         review = decoded.object
         review.pop("status", None)
         check_namespace(context.route.namespace, review)
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
         status = await self._reviews.status(definition, review, context.user)
-        metadata = _metadata(definition, review, write_context)
-        spec = review["spec"]
-        if definition.kind == _RULES:
-            metadata, spec = {"creationTimestamp": None}, {}
-        body = orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
+        body = await self._bodies.run(
+            context, _response_body, definition, review, status, write_context, in_thread=decoded.large
+        )
         return await render.respond(context, object_encoder(definition).document(body), 201)
+
+
+def _response_body(
+    definition: Definition, review: Object, status: Object, write_context: WriteContext
+) -> bytes:
+    metadata, spec = _metadata(definition, review, write_context), review["spec"]
+    if definition.kind == _RULES:
+        metadata, spec = {"creationTimestamp": None}, {}
+    return orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
 
 
 def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:

@@ -19,7 +19,7 @@ from actors.resource.evictions import Evictions
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from actors.store.reads import Reads
-from gateway.handlers.bodies import decode_body
+from gateway.handlers.bodies import Bodies
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NodeUnreachable, NoEndpoints, Unimplemented
@@ -27,8 +27,11 @@ from gateway.requests.request import Response
 
 
 class SubresourceHandler:
-    def __init__(self, names: Names, directory: Directory, reads: Reads, evictions: Evictions) -> None:
+    def __init__(
+        self, names: Names, bodies: Bodies, directory: Directory, reads: Reads, evictions: Evictions
+    ) -> None:
         self._names = names
+        self._bodies = bodies
         self._directory = directory
         self._reads = reads
         self._evictions = evictions
@@ -42,7 +45,9 @@ class SubresourceHandler:
         write_context: WriteContext,
     ) -> Response:
         view = definition.definition_at(subresource.name)
-        body = await decode_body(context, view, self._names, write.field_validation)
+        body = await self._bodies.decode(context, view, write.field_validation)
+        if body.large:
+            write_context = write_context._replace(large=True)
         namespace, sent = context.route.namespace, body.object
         check_namespace(namespace, sent)
         if subresource.unimplemented_message:

@@ -9,6 +9,7 @@ from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
+    from actors.large_work import LargeWorkStatistics
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
     from gateway.connections.server_state import ServerStatistics
@@ -131,6 +132,24 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
     metrics.counter(
         "rewound_admission_refused_total",
         "Writes refused because too many were waiting for such plugins.",
+        lambda: read().refused,
+    )
+
+
+def meter_large_work(metrics: Metrics, read: Callable[[], LargeWorkStatistics]) -> None:
+    metrics.gauge(
+        "rewound_large_work_waiting",
+        "Pieces of work on large objects that wait for the worker thread.",
+        lambda: read().waiting,
+    )
+    metrics.counter(
+        "rewound_large_work_started_total",
+        "Pieces of work on large objects: bodies to decode, commands to decide.",
+        lambda: read().started,
+    )
+    metrics.counter(
+        "rewound_large_work_refused_total",
+        "Pieces of work on large objects refused because too many were waiting.",
         lambda: read().refused,
     )
 

@@ -1,8 +1,8 @@
-"""Runs work that would block the event loop for too long in a worker thread.
+"""Encodes large responses in worker threads, so that this does not hold the event loop.
 
 The caller knows the body size from which a thread pays: below it, the hop to a thread costs more than the work. Most of
 this work holds the interpreter lock, so more threads would only take turns; two let a small body overtake a large one.
-Request decoding and response encoding use separate thread limits, so slow request bodies cannot delay responses.
+Large requests have a thread of their own (`actors/large_work.py`), so that they cannot delay responses.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ import trio
 
 T = TypeVar("T")
 
-DECODING = trio.CapacityLimiter(2)
 ENCODING = trio.CapacityLimiter(2)
-
-
-async def decode_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    return await trio.to_thread.run_sync(work, *arguments, limiter=DECODING)
 
 
 async def encode_in_thread(work: Callable[..., T], *arguments: Any) -> T:

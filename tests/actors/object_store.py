@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -140,8 +141,9 @@ class Store:
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
         self.calls = AdmissionCalls(inner)
+        # Without a limit on the time of a step: what is one batch must not depend on the machine.
         self.directory = Directory(
-            self.registry, self.journal, self.committer, admission, self.supervisor, inner
+            self.registry, self.journal, self.committer, admission, self.supervisor, inner, math.inf
         )
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)

@@ -48,13 +48,13 @@ HOSTILE = [
         413,
         id="nesting-by-moves",
     ),
-    pytest.param(MERGE, b'{"a":' * 500_000 + b"1" + b"}" * 500_000, 400, id="nesting"),
+    pytest.param(MERGE, b'{"a":' * 500_000 + b"1" + b"}" * 500_000, 413, id="nesting"),
     pytest.param(STRATEGIC, b'{"a":' * 220 + b"1" + b"}" * 220, 400, id="nesting-strategic"),
     pytest.param(
-        APPLY, b'{"apiVersion":"v1","kind":"ConfigMap","a":' + b"[" * 1_000_000, 400, id="nesting-apply"
+        APPLY, b'{"apiVersion":"v1","kind":"ConfigMap","a":' + b"[" * 1_000_000, 413, id="nesting-apply"
     ),
-    pytest.param(MERGE, b'{"data":[' + b"[]," * 900_000 + b"[]]}", 422, id="brackets"),
-    pytest.param(MERGE, b'{"data":{' + b'"a":1,' * 400_000 + b'"a":1}}', 422, id="duplicates"),
+    pytest.param(MERGE, b'{"data":[' + b"[]," * 900_000 + b"[]]}", 413, id="brackets"),
+    pytest.param(MERGE, b'{"data":{' + b'"a":1,' * 400_000 + b'"a":1}}', 413, id="duplicates"),
     pytest.param(
         MERGE, b'{"data":{"k":"' + b"x" * 2_500_000 + b'"}}', 422, id="more-than-a-config-map-holds"
     ),

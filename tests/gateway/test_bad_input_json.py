@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.api import config_map, served
 
 PATH = "/api/v1/namespaces/default/configmaps"
-DEPTH = 100_000
+DEPTH = 10_000
 
 BROKEN = {
     "nothing": (b"", "offset 0"),
@@ -50,9 +50,7 @@ async def test_json_that_is_no_object_is_refused(found: str, body: bytes) -> Non
         assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
 
 
-@pytest.mark.parametrize(
-    "number", [b"9" * 1_000_000, b"1." + b"9" * 1_000_000, b"1e999999999", b"-" + b"9" * 400]
-)
+@pytest.mark.parametrize("number", [b"9" * 60_000, b"1." + b"9" * 60_000, b"1e999999999", b"-" + b"9" * 400])
 async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a","generation":' + number + b"}}"
@@ -63,7 +61,7 @@ async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
 
 async def test_long_number_in_an_unknown_field_is_dropped() -> None:
     async with served() as api:
-        body = b'{"metadata":{"name":"a"},"unknown":' + b"9" * 1_000_000 + b"}"
+        body = b'{"metadata":{"name":"a"},"unknown":' + b"9" * 60_000 + b"}"
         response = await api.ask("POST", PATH, body)
         assert response.status == 201
         assert response.warnings == ['299 - "unknown field \\"unknown\\""']
@@ -76,7 +74,7 @@ DELETE_OPTIONS = {
     "deep": (b'{"a":' * DEPTH, 400),
     "invalid UTF-8": (b'{"kind":"\xff"}', 400),
     "half a pair": (b'{"preconditions":{"uid":"\\ud800"}}', 400),
-    "a long number": (b'{"gracePeriodSeconds":' + b"9" * 1_000_000 + b"}", 400),
+    "a long number": (b'{"gracePeriodSeconds":' + b"9" * 60_000 + b"}", 400),
     "a fraction": (b'{"gracePeriodSeconds":1.5}', 400),
     "a string for a number": (b'{"gracePeriodSeconds":"1"}', 400),
     "a word for a list": (b'{"dryRun":"All"}', 400),

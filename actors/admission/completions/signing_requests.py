@@ -16,6 +16,7 @@ from actors.names import Names
 
 class SigningRequests(Plugin):
     name = "SigningRequests"
+    thread_safe = True
 
     def __init__(self, names: Names) -> None:
         resource = Resource(names.group("certificates"), "certificatesigningrequests")

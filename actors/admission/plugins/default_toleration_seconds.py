@@ -17,6 +17,7 @@ SECONDS: Final = 300
 
 class DefaultTolerationSeconds(Plugin):
     name = "DefaultTolerationSeconds"
+    thread_safe = True
     mutates = (rule(CREATE, UPDATE, of=(PODS,)),)
 
     def __init__(self, names: Names) -> None:

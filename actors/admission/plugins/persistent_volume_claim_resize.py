@@ -21,6 +21,7 @@ NOT_EXPANDABLE = (
 
 class PersistentVolumeClaimResize(Plugin):
     name = "PersistentVolumeClaimResize"
+    thread_safe = True
     validates = (rule(UPDATE, of=(CLAIMS,)),)
 
     def __init__(self, names: Names, journal: Journal) -> None:

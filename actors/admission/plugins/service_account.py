@@ -31,6 +31,7 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 class ServiceAccount(Plugin):
     name = "ServiceAccount"
+    thread_safe = True
     mutates = (rule(CREATE, of=(PODS,)),)
     validates = (rule(CREATE, of=(PODS,)), rule(UPDATE, of=(PODS,), subresources=("ephemeralcontainers",)))
 

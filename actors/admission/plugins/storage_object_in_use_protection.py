@@ -16,6 +16,7 @@ VOLUMES: Final = Resource("", "persistentvolumes")
 
 class StorageObjectInUseProtection(Plugin):
     name = "StorageObjectInUseProtection"
+    thread_safe = True
     mutates = (rule(CREATE, of=(CLAIMS, VOLUMES)),)
 
     def __init__(self, names: Names) -> None:

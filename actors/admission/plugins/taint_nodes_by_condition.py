@@ -17,6 +17,7 @@ EFFECT: Final = "NoSchedule"
 
 class TaintNodesByCondition(Plugin):
     name = "TaintNodesByCondition"
+    thread_safe = True
     mutates = (rule(CREATE, of=(NODES,)),)
 
     def __init__(self, names: Names) -> None:

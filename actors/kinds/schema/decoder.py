@@ -52,8 +52,9 @@ class Schema:
     def _pydantic(self) -> PydanticDecoder:
         return PydanticDecoder(self._struct, self._api_version, self._kind)
 
-    def decode_json(self, raw: bytes, *, defaults: bool = True) -> Decoded:
-        if defaults and (found := self._pydantic.from_json(raw)) is not None:
+    def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:
+        """`in_steps`: not with the pydantic decoder, which decodes a large document in one uninterruptible call."""
+        if defaults and not in_steps and (found := self._pydantic.from_json(raw)) is not None:
             return _clean((self._defaulted(found) if self._set_defaults else found, ()))
         return self.decode_exactly(raw, defaults=defaults)
 
@@ -66,10 +67,15 @@ class Schema:
         return self._decode(document, (), defaults)
 
     def decode_object(
-        self, value: object, problems: tuple[str, ...] = (), *, defaults: bool = True
+        self,
+        value: object,
+        problems: tuple[str, ...] = (),
+        *,
+        defaults: bool = True,
+        in_steps: bool = False,
     ) -> Decoded:
         """Decode a tree instead of text; `problems` are those that its parser has found already."""
-        found = self._pydantic.from_object(value) if defaults else None
+        found = self._pydantic.from_object(value) if defaults and not in_steps else None
         if found is not None:
             return Decoded(self._defaulted(found), problems)
         return self._decode(value, problems, defaults)

@@ -27,6 +27,7 @@ from actors.kinds.schema.fields import (
 from actors.kinds.schema.json_tree import Members
 from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
+from actors.time_limit import check_time
 
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
@@ -45,6 +46,7 @@ class ExactDecoder:
         return self._problems.texts()
 
     def struct(self, struct: Struct, value: Any, path: str = "") -> dict[str, Any]:
+        check_time()
         sent: dict[str, Any] = {}
         read: dict[str, Any] = {}
         for name, member in _members(value, struct):

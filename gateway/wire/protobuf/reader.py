@@ -15,6 +15,7 @@ from typing import Any
 from actors.kinds.schema.fields import ANY_JSON, Field, ListOf, MapOf, Scalar, Struct, Type
 from actors.kinds.schema.problems import MAX_PROBLEMS, Problems
 from actors.messages import Object
+from actors.time_limit import check_time
 from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, text_of
 from gateway.wire.protobuf.wire_format import LEN, VARINT, MalformedMessage, read_fields, read_varint
 
@@ -71,6 +72,7 @@ class _Fields:
 def read_message(
     struct: Struct, raw: bytes, unknown: UnknownFieldNumbers, into: Object | None = None
 ) -> Object:
+    check_time()
     found: Object = {} if into is None else into
     known = len(unknown.found)
     fields = _fields_of(struct)

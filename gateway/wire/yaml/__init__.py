@@ -8,7 +8,7 @@ same value.
 """
 
 from gateway.wire.yaml.failure import YamlError
-from gateway.wire.yaml.reader import Loaded, load, load_in_thread, merge_problems
+from gateway.wire.yaml.reader import Loaded, load, merge_problems
 from gateway.wire.yaml.writer import dump, from_json, from_json_in_thread
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "from_json_in_thread",
     "merge_problems",
     "load",
-    "load_in_thread",
 ]

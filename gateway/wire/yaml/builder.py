@@ -27,6 +27,7 @@ from yaml.events import (
 
 from actors.kinds.schema.problems import Problems
 from actors.kinds.values.go_format import quoted
+from actors.time_limit import check_time
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
 from gateway.wire.yaml.tags import COLLECTIONS, MERGE, resolve_tagged, short_tag
@@ -122,6 +123,7 @@ class Builder:
         self._weight += NODE_WEIGHT
 
     def _end(self, event: Any) -> None:
+        check_time()
         container = self._open.pop()
         value = container.value
         if isinstance(value, dict):

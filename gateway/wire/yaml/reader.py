@@ -6,19 +6,15 @@ Without libyaml, PyYAML's parser gives the same events, slowly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
-from gateway.wire.worker_threads import decode_in_thread
 from gateway.wire.yaml import text
 from gateway.wire.yaml.builder import Builder
 from gateway.wire.yaml.failure import YamlError
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-# About two milliseconds of parsing, which other requests may wait for.
-_THREAD_THRESHOLD: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +41,6 @@ def load(raw: bytes) -> Loaded:
     finally:
         parser.dispose()
     return Loaded(builder.value, builder.problems.texts())
-
-
-async def load_in_thread(raw: bytes) -> Loaded:
-    """`load`, in a worker thread if the body is large or has aliases that may enlarge it."""
-    if len(raw) <= _THREAD_THRESHOLD and not (b"&" in raw and b"*" in raw):
-        return load(raw)
-    return await decode_in_thread(load, raw)
 
 
 def _refusal(error: yaml.MarkedYAMLError) -> YamlError:

@@ -30,7 +30,8 @@ def at_rest(store: Store) -> ResourceActor:
     """An actor whose `run` was not started: commands wait in its mailbox."""
     found = store.registry.current.stored_type(TYPE)
     assert found is not None
-    return ResourceActor(found, store.journal, store.committer, Admission([]), store.calls)
+    large = store.directory.large_work
+    return ResourceActor(found, store.journal, store.committer, Admission([]), store.calls, large)
 
 
 async def test_actor_starts_with_the_first_write_to_its_type() -> None:

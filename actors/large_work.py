@@ -1,0 +1,143 @@
+"""Runs work on large objects in a worker thread, one piece at a time, so that it does not hold the event loop.
+
+Decoding, patching, validating and deciding take a microsecond per byte and more. Below `LARGE_BYTES` the event loop
+does them itself, because the hop to a thread would cost more than the work. Larger pieces wait here for the one thread:
+more threads would only take turns with the interpreter lock, and each would delay the event loop.
+
+Users take turns, so that one user's many large requests delay another user's single one by one piece at most. The
+number of waiting pieces is bounded, in all and for each user.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import trio
+
+from actors import switch_interval
+from actors.errors import Overloaded, ShuttingDown
+from actors.time_limit import run_limited
+
+# About a millisecond of work, which other requests may wait for.
+LARGE_BYTES: Final = 64 * 1024
+# At some tenths of a second for the largest piece, the last one waits about as long as a request may take.
+MAX_WAITING: Final = 256
+MAX_WAITING_OF_USER: Final = 64
+
+T = TypeVar("T")
+
+
+class NeedsThread(Exception):
+    """The command concerns a large object: it must be decided in a worker thread."""
+
+
+class TooMuchLargeWork(Overloaded):
+    message = "the server has more large requests than it can work on now, please try again later"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeWorkStatistics:
+    waiting: int
+    started: int
+    refused: int
+
+
+class LargeWork:
+    def __init__(
+        self, nursery: trio.Nursery, limit: int = MAX_WAITING, limit_of_user: int = MAX_WAITING_OF_USER
+    ) -> None:
+        self._nursery = nursery
+        self._limit, self._limit_of_user = limit, limit_of_user
+        self._running = False
+        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()  # the first user is next
+        self._count = self._started = self._refused = 0
+        self._thread = trio.CapacityLimiter(1)
+
+    async def run(self, user: str, work: Callable[..., T], *arguments: Any) -> T:
+        """Run work in the thread when it is the user's turn. Raises TooMuchLargeWork if too much is waiting.
+
+        Cancelling does not stop work that runs: this returns when it has ended, or at its next call to the event loop.
+        """
+        waited = await self._take_turn(user)
+        self._started += 1
+        switch_interval.shorten()
+        try:
+            if waited:
+                # Whoever gets the result of the piece before this one uses it first: an actor proposes its events.
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            return await trio.to_thread.run_sync(run_limited, work, *arguments, limiter=self._thread)
+        finally:
+            switch_interval.restore()
+            self._pass_turn()
+
+    def start(
+        self, user: str, work: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> trio.CancelScope:
+        """Like `run`, in a task of its own. Calls `done` exactly once, after this returns."""
+        scope = trio.CancelScope()
+        self._nursery.start_soon(self._run_and_report, user, work, done, scope)
+        return scope
+
+    async def _run_and_report(
+        self,
+        user: str,
+        work: Callable[[], T],
+        done: Callable[[T | Exception], None],
+        scope: trio.CancelScope,
+    ) -> None:
+        result: T | Exception = ShuttingDown()
+        try:
+            with scope:
+                result = await self.run(user, work)
+        except Exception as error:
+            result = error
+        finally:
+            done(result)
+
+    def statistics(self) -> LargeWorkStatistics:
+        return LargeWorkStatistics(self._count, self._started, self._refused)
+
+    async def _take_turn(self, user: str) -> bool:
+        """Returns whether others were before."""
+        if not self._running:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._running = True
+            return False
+        queue = self._waiting.get(user)
+        if self._count >= self._limit or (queue is not None and len(queue) >= self._limit_of_user):
+            self._refused += 1
+            raise TooMuchLargeWork
+        if queue is None:
+            queue = self._waiting[user] = deque()
+        task = trio.lowlevel.current_task()
+        queue.append(task)
+        self._count += 1
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._forget(user, task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        return True
+
+    def _forget(self, user: str, task: trio.lowlevel.Task) -> None:
+        queue = self._waiting[user]
+        queue.remove(task)
+        self._count -= 1
+        if not queue:
+            del self._waiting[user]
+
+    def _pass_turn(self) -> None:
+        """Give the thread to the next user; this one goes to the end."""
+        if not self._waiting:
+            self._running = False
+            return
+        user, queue = self._waiting.popitem(last=False)
+        task = queue.popleft()
+        self._count -= 1
+        if queue:
+            self._waiting[user] = queue
+        trio.lowlevel.reschedule(task)

@@ -1,0 +1,43 @@
+"""The processor time that one piece of work in a worker thread may take.
+
+Python cannot stop a thread, so long loops call `check_time`: over the operations of a patch, the structs of a body, the
+nodes of a YAML document. Elsewhere than in such a thread it does nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import thread_time
+from typing import Any, Final, TypeVar
+
+from actors.errors import TooLarge
+
+# Ten times what the largest ordinary objects take.
+MAX_SECONDS: Final = 5.0
+
+T = TypeVar("T")
+_local = threading.local()
+
+
+class TookTooLong(TooLarge):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"Request entity too large: it takes the server more than {seconds:g} seconds of processor time to "
+            "decode, patch and validate this object, please make it smaller or divide it into several"
+        )
+
+
+def run_limited(work: Callable[..., T], *arguments: Any, seconds: float = MAX_SECONDS) -> T:
+    """Call `work`, in which `check_time` raises TookTooLong after this time."""
+    _local.end, _local.seconds = thread_time() + seconds, seconds
+    try:
+        return work(*arguments)
+    finally:
+        _local.end = None
+
+
+def check_time() -> None:
+    end = getattr(_local, "end", None)
+    if end is not None and thread_time() > end:
+        raise TookTooLong(_local.seconds)

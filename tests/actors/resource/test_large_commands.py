@@ -1,0 +1,212 @@
+"""Commands on large objects are decided in a thread; meanwhile their actor goes on with others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.errors import AlreadyExists, Conflict, Resource
+from actors.large_work import LARGE_BYTES
+from actors.messages import Create, Object, Patch, Written
+from actors.resource.actor import MAX_RETRIES
+from tests.actors.object_store import Refused, Store, open_store
+
+CONFIG_MAPS = Resource("", "configmaps")
+TEXT = "x" * (LARGE_BYTES + 1)
+
+
+class Recorder(Plugin):
+    """Records the thread of each step, and calls `meanwhile` in it."""
+
+    name = "Recorder"
+    thread_safe = True
+    mutates = (rule(CREATE, UPDATE, DELETE, of=(CONFIG_MAPS,)),)
+
+    def __init__(self, meanwhile: Callable[[AdmissionRequest], Any] = lambda _: None) -> None:
+        self.meanwhile = meanwhile
+        self.in_event_loop: list[bool] = []
+        self.completed: list[bool] = []
+        self._event_loop = threading.get_ident()
+
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        self.in_event_loop.append(threading.get_ident() == self._event_loop)
+        request.callbacks.append(self.completed.append)
+        if not self.in_event_loop[-1]:
+            self.meanwhile(request)
+        return None
+
+
+class Hold:
+    """Holds the thread that calls it until it is released."""
+
+    def __init__(self) -> None:
+        self.reached = trio.Event()
+        self.release = threading.Event()
+
+    def __call__(self, _: AdmissionRequest) -> None:
+        trio.from_thread.run_sync(self.reached.set)
+        assert self.release.wait(60)
+
+
+class Unsafe(Recorder):
+    name = "Unsafe"
+    thread_safe = False
+
+
+def config_map(name: str = "a", **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def patch(store: Store, change: Any, format_: str = "merge", *, large: bool = False) -> Patch:
+    context = store.write_contexts.new("u", "m")._replace(large=large)
+    return Patch("v1", "default", "a", format_, change, context)
+
+
+async def send(store: Store, change: Any, format_: str = "merge", *, large: bool = False) -> Written:
+    outcome = await store.directory.ask(
+        store.definition("configmaps"), patch(store, change, format_, large=large)
+    )
+    assert isinstance(outcome, Written)
+    return outcome
+
+
+async def test_small_commands_stay_in_the_event_loop() -> None:
+    recorder = Recorder()
+    async with open_store(recorder) as store:
+        await store.create("configmaps", config_map())
+        await send(store, {"data": {"x": "1"}})
+        await store.delete("configmaps", "a")
+    assert recorder.in_event_loop == [True] * 3
+
+
+async def test_every_command_on_a_large_object_is_decided_in_a_thread() -> None:
+    recorder = Recorder()
+    async with open_store(recorder) as store:
+        await store.create("configmaps", config_map())
+        await send(store, {"data": {"x": TEXT}}, large=True)
+        await send(store, {"data": {"y": "1"}})
+        await store.replace("configmaps", config_map(x=TEXT, z="1"))
+        with pytest.raises(Refused, match="AlreadyExists"):
+            await store.create("configmaps", config_map())
+        stored = await store.get("configmaps", "a")
+        assert stored["data"] == {"x": TEXT, "z": "1"}
+        deleted = await store.delete("configmaps", "a")
+        assert deleted["data"] == stored["data"]
+        with pytest.raises(Refused, match="NotFound"):
+            await store.get("configmaps", "a")
+    assert [one for one in recorder.in_event_loop if one] == [
+        True
+    ] * 2  # both creates begin in the event loop
+    assert recorder.in_event_loop.count(False) == 5
+    assert recorder.completed.count(True) == 5
+
+
+async def test_small_patch_that_makes_an_object_large_is_applied_in_a_thread() -> None:
+    recorder = Recorder()
+    copies = [{"op": "copy", "from": "/data/x", "path": f"/data/x{number}"} for number in range(3)]
+    async with open_store(recorder) as store:
+        await store.create("configmaps", config_map(x=TEXT[: LARGE_BYTES // 2]))
+        await send(store, copies, "json")
+        assert len((await store.get("configmaps", "a"))["data"]) == 4
+    assert recorder.in_event_loop == [True, False]
+
+
+async def test_plugins_that_are_not_thread_safe_run_in_the_event_loop() -> None:
+    plugin, recorder = Unsafe(), Recorder()
+    async with open_store(plugin, recorder) as store:
+        await store.create("configmaps", config_map())
+        await send(store, {"data": {"x": TEXT}}, large=True)
+    assert plugin.in_event_loop == [True, True]
+    assert recorder.in_event_loop == [True, False]
+
+
+async def test_others_do_not_wait_for_a_large_command() -> None:
+    recorder = Recorder(hold := Hold())
+    async with open_store(recorder) as store, trio.open_nursery() as nursery:
+        await store.create("configmaps", config_map())
+        nursery.start_soon(lambda: send(store, {"data": {"x": TEXT}}, large=True))
+        await hold.reached.wait()
+        await store.create("configmaps", config_map("b"))
+        await store.delete("configmaps", "b")
+        assert "data" not in (await store.get("configmaps", "a"))
+        hold.release.set()
+    assert recorder.in_event_loop == [True, False, True, True]
+
+
+async def test_command_is_decided_again_if_its_object_has_changed() -> None:
+    async with open_store(recorder := Recorder()) as store:
+        await store.create("configmaps", config_map())
+
+        def change_once(_: AdmissionRequest) -> None:
+            recorder.meanwhile = lambda _: None
+            trio.from_thread.run(send, store, {"data": {"y": "1"}})
+
+        recorder.meanwhile = change_once
+        await send(store, {"data": {"x": TEXT}}, large=True)
+        stored = await store.get("configmaps", "a")
+        assert stored["data"] == {"x": TEXT, "y": "1"}
+    assert recorder.in_event_loop == [True, False, True, False]
+    # What admission reserved for the outdated attempt is given back.
+    assert sorted(recorder.completed) == [False, True, True, True]
+
+
+async def test_create_is_refused_if_another_was_created_meanwhile() -> None:
+    async with open_store(recorder := Recorder()) as store:
+
+        def create_other(_: AdmissionRequest) -> None:
+            recorder.meanwhile = lambda _: None
+            trio.from_thread.run(store.create, "configmaps", config_map(y="1"))
+
+        recorder.meanwhile = create_other
+        context = store.write_contexts.new("u", "m")._replace(large=True)
+        definition = store.definition("configmaps")
+        decoded = definition.schema.decode_object(config_map(x=TEXT)).object
+        with pytest.raises(AlreadyExists):
+            await store.directory.ask(definition, Create("v1", "default", decoded, context))
+        assert (await store.get("configmaps", "a"))["data"] == {"y": "1"}
+
+
+async def test_command_is_refused_after_some_retries() -> None:
+    async with open_store(recorder := Recorder()) as store:
+        await store.create("configmaps", config_map())
+
+        def change(_: AdmissionRequest) -> None:
+            count = str(len(recorder.in_event_loop))
+            trio.from_thread.run(send, store, {"data": {"y": count}})
+
+        recorder.meanwhile = change
+        with pytest.raises(Conflict):
+            await send(store, {"data": {"x": TEXT}}, large=True)
+        assert recorder.in_event_loop.count(False) == MAX_RETRIES + 1
+        assert "x" not in (await store.get("configmaps", "a"))["data"]
+    assert len(recorder.completed) == len(recorder.in_event_loop)
+
+
+async def test_many_writers_of_one_large_object_all_succeed() -> None:
+    async with open_store(Recorder()) as store:
+        await store.create("configmaps", config_map(x=TEXT))
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(send, store, {"data": {f"k{number}": "1"}})
+        assert len((await store.get("configmaps", "a"))["data"]) == 21
+
+
+async def test_large_command_whose_client_left_changes_nothing() -> None:
+    recorder = Recorder(hold := Hold())
+    async with open_store(recorder) as store:
+        await store.create("configmaps", config_map())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: send(store, {"data": {"x": TEXT}}, large=True))
+            await hold.reached.wait()
+            nursery.cancel_scope.cancel()
+        hold.release.set()
+        while len(recorder.completed) < 2:
+            await trio.sleep(0)
+        assert "data" not in (await store.get("configmaps", "a"))
+    assert sorted(recorder.completed) == [False, True]

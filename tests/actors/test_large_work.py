@@ -1,0 +1,104 @@
+"""Large work runs in one thread, users take turns, and little of it waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from actors.errors import ShuttingDown
+from actors.large_work import LargeWork, TooMuchLargeWork
+from actors.time_limit import TookTooLong, check_time, run_limited
+
+
+class Gate:
+    """Work that holds the thread until it is opened, and the order of all other work."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self.done: list[str] = []
+
+    def hold(self) -> int:
+        assert self._open.wait(60)
+        return threading.get_ident()
+
+    def open(self) -> None:
+        self._open.set()
+
+    def note(self, name: str) -> Callable[[], None]:
+        return lambda: self.done.append(name)
+
+
+async def test_work_runs_in_another_thread_and_its_error_reaches_the_caller() -> None:
+    async with trio.open_nursery() as nursery:
+        work = LargeWork(nursery)
+        assert await work.run("a", threading.get_ident) != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await work.run("a", lambda: 1 / 0)
+        assert await work.run("a", pow, 2, 3) == 8
+
+
+async def test_users_take_turns() -> None:
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        work = LargeWork(nursery)
+        nursery.start_soon(work.run, "greedy", gate.hold)
+        await wait_all_tasks_blocked()
+        for number in range(3):
+            nursery.start_soon(work.run, "greedy", gate.note(f"greedy {number}"))
+            await wait_all_tasks_blocked()
+        for user in ("b", "c"):
+            nursery.start_soon(work.run, user, gate.note(user))
+            await wait_all_tasks_blocked()
+        assert work.statistics().waiting == 5
+        gate.open()
+    assert gate.done == ["greedy 0", "b", "c", "greedy 1", "greedy 2"]
+    assert work.statistics().waiting == 0
+
+
+async def test_too_much_waiting_work_is_refused() -> None:
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        work = LargeWork(nursery, limit=3, limit_of_user=2)
+        for _ in range(3):
+            nursery.start_soon(work.run, "a", gate.hold)
+            await wait_all_tasks_blocked()
+        with pytest.raises(TooMuchLargeWork):
+            await work.run("a", gate.hold)
+        nursery.start_soon(work.run, "b", gate.hold)
+        await wait_all_tasks_blocked()
+        with pytest.raises(TooMuchLargeWork):
+            await work.run("c", gate.hold)
+        assert work.statistics().refused == 2
+        gate.open()
+
+
+async def test_cancelled_work_loses_its_place() -> None:
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        work = LargeWork(nursery)
+        nursery.start_soon(work.run, "a", gate.hold)
+        await wait_all_tasks_blocked()
+        outcomes: list[object] = []
+        scope = work.start("b", gate.note("b"), outcomes.append)
+        nursery.start_soon(work.run, "c", gate.note("c"))
+        await wait_all_tasks_blocked()
+        scope.cancel()
+        await wait_all_tasks_blocked()
+        assert [type(one) for one in outcomes] == [ShuttingDown]
+        gate.open()
+    assert gate.done == ["c"]
+
+
+def test_time_limit_ends_long_work_at_its_next_check() -> None:
+    with pytest.raises(TookTooLong):
+        run_limited(_spin, seconds=0.001)
+    check_time()  # no limit here
+
+
+def _spin() -> None:
+    while True:
+        check_time()
