@@ -133,6 +133,13 @@ class DamagedFile(JournalError):
         )
 
 
+class CannotRecover(JournalError):
+    """Nothing that can be served can be made of a damaged folder."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"the journal in {path} cannot be recovered ({why}): restore it from a backup")
+
+
 class CannotStore(JournalError):
     """The write failed; nothing of it is visible, and reads still work."""
 

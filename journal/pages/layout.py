@@ -81,6 +81,7 @@ class Node(NamedTuple):
     value: bytes
     flags: int
     size: int  # of the value
+    position: int  # in its page
 
 
 class Child(NamedTuple):
@@ -112,10 +113,18 @@ class PageFile:
         return self._read(position + HEADER, 4) == MAGIC.to_bytes(4, "little")
 
     def _read(self, position: int, size: int) -> bytes:
-        """Bytes of the file; zeros where it has none."""
+        """Bytes of the file; zeros where it has none, or where the disk cannot read them."""
         if position >= self.size:
             return bytes(size)
-        return os.pread(self._handle, size, position).ljust(size, b"\0")
+        try:
+            return os.pread(self._handle, size, position).ljust(size, b"\0")
+        except OSError:
+            return bytes(size)
+
+    def bytes_at(self, page: int, position: int, size: int) -> bytes:
+        """Bytes from a position in a page on; fewer where the file ends."""
+        start = page * self.page_size + position
+        return self._read(start, max(0, min(size, self.size - start)))
 
     def page(self, number: int) -> bytes:
         return self._read(number * self.page_size, self.page_size)
@@ -170,6 +179,12 @@ def overflow_pages(size: int, page_size: int) -> int:
     return (HEADER - 1 + size) // page_size + 1
 
 
+def overflow_size(page: bytes, page_size: int) -> int:
+    """The room that the overflow pages have which begin with this one."""
+    count: int = _OVERFLOW.unpack_from(page)[3]
+    return count * page_size - HEADER
+
+
 def kind_of(page: bytes) -> int:
     flags: int = _HEADER.unpack_from(page)[2]
     return flags
@@ -200,7 +215,9 @@ def leaf_nodes(page: bytes) -> list[Node]:
         if value + stored > end or not key_size or key_size > MAX_KEY or flags not in (0, BIG, SUBDATABASE):
             raise BadPage(f"the node at byte {position} has impossible sizes or flags")
         used += (NODE_SIZE + key_size + stored + 1) & ~1
-        nodes.append(Node(page[position + NODE_SIZE : value], page[value : value + stored], flags, size))
+        nodes.append(
+            Node(page[position + NODE_SIZE : value], page[value : value + stored], flags, size, position)
+        )
     _check_filled(page, positions, used)
     return nodes
 
@@ -241,7 +258,9 @@ def stray_nodes(page: bytes) -> Iterator[Node]:
         value = position + NODE_SIZE + key_size
         stored = 8 if flags == BIG else size
         if flags in (0, BIG) and 0 < key_size <= MAX_KEY and value + stored <= end:
-            yield Node(page[position + NODE_SIZE : value], page[value : value + stored], flags, size)
+            yield Node(
+                page[position + NODE_SIZE : value], page[value : value + stored], flags, size, position
+            )
 
 
 def database_of(node: Node) -> Database:

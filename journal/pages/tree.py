@@ -71,6 +71,7 @@ class Walk:
     last_page: int
     seen: set[int] = field(default_factory=set)
     by_number: bool = False  # keys are numbers of the machine (the free list), not bytes
+    free: frozenset[int] = frozenset()  # pages that no tree may have
     holes: list[Hole] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
 
@@ -83,6 +84,16 @@ class Walk:
             self.holes.append(Hole(root, b"", None, f"its depth is said to be {depth}"))
         else:
             yield from self._below(root, depth, b"", None)
+
+    def last_key(self) -> bytes:
+        """The last key of the tree, read along its last pages only; empty when it has none."""
+        number, depth = self.database.root, self.database.depth
+        if number == NO_PAGE or not 0 < depth <= MAX_DEPTH:
+            return b""
+        for _ in range(depth - 1):
+            number = branch_children(self._page(number, BRANCH))[-1].page
+        nodes = leaf_nodes(self._page(number, LEAF))
+        return nodes[-1].key if nodes else b""
 
     def value(self, node: Node) -> bytes:
         """The value of a leaf node; BadPage when it is on overflow pages that cannot be read."""
@@ -123,6 +134,8 @@ class Walk:
             raise BadPage(f"there is no page {number} in this file")
         if number in self.seen:
             raise BadPage("another part of the file has this page too")
+        if number in self.free:
+            raise BadPage("the free list has it")
         page = self.file.checked(number)
         if kind_of(page) != kind:
             wanted = "branch" if kind == BRANCH else "leaf"
@@ -156,6 +169,8 @@ class Walk:
             pages = range(first, first + count)
             if first + count > self.last_page + 1 or not self.seen.isdisjoint(pages):
                 raise BadPage("another part of the file has this page too")
+            if not self.free.isdisjoint(pages):
+                raise BadPage("the free list has it")
         except BadPage as bad:
             self.holes.append(Hole(first, node.key, node.key + b"\0", str(bad), single=True))
             return False

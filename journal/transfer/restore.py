@@ -32,7 +32,7 @@ def restore(stream: BinaryIO, path: Path, progress: Progress | None = None) -> H
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
     reader = Reader(stream)
-    with _temporary_folder(path) as building:
+    with temporary_folder(path) as building:
         journal = Journal.open(building, dialect=reader.header.dialect)
         try:
             _fill(journal, reader, progress)
@@ -42,7 +42,7 @@ def restore(stream: BinaryIO, path: Path, progress: Progress | None = None) -> H
 
 
 @contextmanager
-def _temporary_folder(path: Path) -> Iterator[Path]:
+def temporary_folder(path: Path) -> Iterator[Path]:
     """A folder that is renamed to `path` on success and removed on failure, with the parents created for it."""
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ COMMANDS = {
     "diff": ("diff", "what changed between two versions or times"),
     "stats": ("stats", "sizes, counts and rates"),
     "verify": ("verify", "check every record, and that the state equals a replay"),
+    "recover": ("recover", "save what is sound in a damaged folder into a new one"),
     "export": ("export", "write the journal to one portable file"),
     "import": ("importing", "create a new data folder from such a file"),
 }

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 from gateway.cli.journal.printing.output import Output, escaped
@@ -50,11 +51,14 @@ class Found:
 
 
 def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, nargs="?", help="the data folder (default: --data-dir)"
+    )
     add_output(parser, "json")
 
 
 def run(options: Options, output: Output) -> int:
-    found = read_in_child([*CHILD, str(options.data_dir / JOURNAL)])
+    found = read_in_child([*CHILD, str((options.folder or options.data_dir) / JOURNAL)])
     (_print_document if options.output == "json" else _print)(output, found)
     return 1 if found.wrong else 0
 

@@ -1,0 +1,295 @@
+"""Reads everything that a damaged file still has: the records of its newest readable version.
+
+Which version that is: the newer meta page, if both are as LMDB writes them, and what it leads to is complete.
+Otherwise the best of all that the file has: either meta page, or a page with the records of all databases that no
+meta page leads to any more (the meta page is damaged, the version that it named is not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from journal import keys, records
+from journal.environment import Databases
+from journal.errors import Damaged, NewerLayout
+from journal.pages.audit import MAIN, meta_faults
+from journal.pages.layout import (
+    BIG,
+    FIRST_PAGE,
+    LEAF,
+    SUBDATABASE,
+    BadPage,
+    Database,
+    Meta,
+    Node,
+    PageFile,
+    database_of,
+    free_pages,
+    kind_of,
+    leaf_nodes,
+    page_number,
+)
+from journal.pages.tree import Hole, Holes, Leaf, Walk
+
+NAMES = Databases._fields
+EVENT_FIELDS = 11
+
+
+class Place(NamedTuple):
+    """Where the value of a record is: in a page, from a position, with this size."""
+
+    page: int
+    position: int
+    size: int
+
+
+class FoundEvent(NamedTuple):
+    """An event whose checksum is right, without its contents."""
+
+    offset: int
+    key: bytes  # of the object in state
+    previous: int
+    removed: bool
+    time: int
+    place: Place
+
+
+class FoundRow(NamedTuple):
+    offset: int
+    place: Place
+
+
+class FoundLink(NamedTuple):
+    """What the indexes say about an event; `previous` and `removed` are None where only one index has it."""
+
+    key: bytes
+    previous: int | None
+    removed: bool | None
+
+
+@dataclass(slots=True)
+class Trees:
+    """The records of one version of the file. A key that is in no hole and has no record did not exist."""
+
+    source: str
+    events: dict[int, FoundEvent] = field(default_factory=dict)
+    rows: dict[bytes, FoundRow] = field(default_factory=dict)
+    links: dict[int, FoundLink] = field(default_factory=dict)
+    objects: dict[int, bytes] = field(default_factory=dict)  # by_object: offset -> key
+    meta: dict[bytes, bytes] = field(default_factory=dict)
+    holes: dict[str, Holes] = field(default_factory=dict)
+    ranges: dict[str, list[Hole]] = field(default_factory=dict)  # the same, for reports
+    read: set[int] = field(default_factory=set)  # pages whose records were all right
+    transaction: int = 0
+
+    @property
+    def head(self) -> int:
+        return max((*self.events, *self.links), default=0)
+
+    @property
+    def damaged(self) -> bool:
+        return any(self.ranges.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The databases of one version of the file."""
+
+    source: str
+    databases: dict[str, Database]
+    last_page: int
+    transaction: int = 0
+    free: frozenset[int] = frozenset()
+    seen: frozenset[int] = frozenset()
+
+    @property
+    def complete(self) -> bool:
+        return all(name in self.databases for name in NAMES)
+
+
+def survey(file: PageFile, transaction: int = 0) -> tuple[Trees, bool]:
+    """The records of the newest readable version, and whether it certainly is the newest.
+
+    `transaction` is that of a commit that is known to have happened (of the identity file).
+    """
+    metas = sorted(file.metas(), key=lambda meta: meta.transaction)
+    found = [_roots_of(file, meta) for meta in metas]
+    if _trusted(file, metas, found, transaction):
+        return read_trees(file, found[-1]), True
+    candidates = [roots for roots in (*found, *_stray_roots(file)) if roots.complete]
+    read = [read_trees(file, roots) for roots in candidates]
+    if not read:
+        return _nothing(), False
+    return max(read, key=lambda trees: (not trees.damaged, trees.head, trees.transaction)), False
+
+
+def _trusted(file: PageFile, metas: list[Meta], found: list[Roots], transaction: int) -> bool:
+    if any(True for meta in metas for _ in meta_faults(file, meta)) or not found[-1].complete:
+        return False
+    older, newer = metas
+    if newer.transaction - older.transaction > 1 or newer.transaction < transaction:
+        return False
+    before, after = (_newest_event(file, roots) for roots in found)
+    return before is None or after is None or before <= after
+
+
+def _newest_event(file: PageFile, roots: Roots) -> int | None:
+    """The offset of the last event of a version; None when it cannot be read."""
+    if "events" not in roots.databases:
+        return None
+    try:
+        key = Walk(file, "events", roots.databases["events"], roots.last_page).last_key()
+    except BadPage:
+        return None
+    return keys.offset_of(key.rjust(8, b"\0")[:8])
+
+
+def _nothing() -> Trees:
+    everything = Hole(0, b"", None, "neither meta page leads to the databases")
+    trees = Trees("no version can be read")
+    for name in NAMES:
+        trees.ranges[name] = [everything]
+        trees.holes[name] = Holes([everything])
+    return trees
+
+
+def _roots_of(file: PageFile, meta: Meta) -> Roots:
+    last_page = min(meta.last_page, file.pages)
+    seen: set[int] = set()
+    walk = Walk(file, MAIN, meta.main, last_page, seen)
+    databases: dict[str, Database] = {}
+    for leaf in walk.leaves():
+        databases |= _databases_on(leaf.nodes)
+    free = _free_list(file, meta, last_page, seen)
+    source = f"meta page {meta.slot}, transaction {meta.transaction}"
+    return Roots(source, databases, last_page, meta.transaction, free, frozenset(seen))
+
+
+def _databases_on(nodes: list[Node]) -> dict[str, Database]:
+    found: dict[str, Database] = {}
+    for node in nodes:
+        try:
+            found[node.key.decode()] = database_of(node)
+        except (BadPage, UnicodeDecodeError):
+            continue
+    return found
+
+
+def _free_list(file: PageFile, meta: Meta, last_page: int, seen: set[int]) -> frozenset[int]:
+    """The free pages; none when the free list is damaged, because then it proves nothing."""
+    walk = Walk(file, "free", meta.free, last_page, set(seen), by_number=True)
+    free: set[int] = set()
+    try:
+        for leaf in walk.leaves():
+            for node in leaf.nodes:
+                free.update(free_pages(walk.value(node)))
+    except BadPage:
+        return frozenset()
+    return frozenset() if walk.holes else frozenset(free)
+
+
+def _stray_roots(file: PageFile) -> Iterator[Roots]:
+    """Pages that have the records of all databases, whether or not a meta page leads to them."""
+    for number in range(FIRST_PAGE, file.pages):
+        page = file.page(number)
+        if kind_of(page) != LEAF or b"by_object" not in page:
+            continue
+        try:
+            nodes = leaf_nodes(page)
+        except BadPage:
+            continue
+        if all(node.flags == SUBDATABASE for node in nodes):
+            yield Roots(f"the databases on page {number}", _databases_on(nodes), file.pages - 1)
+
+
+def read_trees(file: PageFile, roots: Roots) -> Trees:
+    """Read and check all records of a version."""
+    trees = Trees(roots.source, transaction=roots.transaction)
+    seen = set(roots.seen)
+    reader = _TreeReader(file, trees)
+    for name in NAMES:
+        walk = Walk(file, name, roots.databases[name], roots.last_page, seen, free=roots.free)
+        doubtful = [hole for leaf in walk.leaves() if (hole := reader.leaf(walk, leaf)) is not None]
+        trees.ranges[name] = [*walk.holes, *doubtful]
+        trees.holes[name] = Holes(trees.ranges[name])
+    return trees
+
+
+Take = Callable[[Node, Place, bytes], None]
+
+
+class _TreeReader:
+    """Puts the records of leaf pages where they belong."""
+
+    def __init__(self, file: PageFile, trees: Trees) -> None:
+        self._file, self._trees = file, trees
+        self._takes: dict[str, Take] = {
+            "events": self._event,
+            "state": self._row,
+            "by_type": self._link,
+            "by_object": self._object,
+            "meta": self._meta,
+        }
+
+    def leaf(self, walk: Walk, leaf: Leaf) -> Hole | None:
+        """Take the records of a page; a hole over its whole range when one is wrong: another may be missing."""
+        take = self._takes.get(walk.name, _ignore)
+        wrong = ""
+        for node in leaf.nodes:
+            try:
+                take(node, place_of(leaf.number, node), walk.value(node))
+            except (Damaged, NewerLayout, BadPage, ValueError) as bad:
+                wrong = bad.what if isinstance(bad, Damaged) else str(bad)
+        if wrong:
+            return Hole(leaf.number, leaf.low, leaf.high, wrong)
+        self._trees.read.add(leaf.number)
+        return None
+
+    def _event(self, node: Node, place: Place, value: bytes) -> None:
+        event = event_in(node.key, value, place)
+        self._trees.events[event.offset] = event
+
+    def _row(self, node: Node, place: Place, value: bytes) -> None:
+        offset, _, _ = records.decode_row(node.key, memoryview(value))
+        self._trees.rows[node.key] = FoundRow(offset, place)
+
+    def _link(self, node: Node, place: Place, value: bytes) -> None:
+        if len(node.key) != 10:
+            raise BadPage("a key of the index by type has a wrong length")
+        link = records.decode_link(node.key, value)
+        self._trees.links[link.offset] = FoundLink(link.key, link.previous, link.removed)
+
+    def _object(self, node: Node, place: Place, value: bytes) -> None:
+        if len(node.key) < 13 or value:
+            raise BadPage("a record of the index by object is not one")
+        self._trees.objects[keys.offset_of(node.key)] = node.key[:-9]
+
+    def _meta(self, node: Node, place: Place, value: bytes) -> None:
+        self._trees.meta[node.key] = value
+
+
+def _ignore(node: Node, place: Place, value: bytes) -> None:
+    """Counts and snapshots: a new folder computes them again."""
+
+
+def place_of(number: int, node: Node) -> Place:
+    if node.flags == BIG:
+        return Place(page_number(node.value), 16, node.size)
+    return Place(number, node.position + 8 + len(node.key), node.size)
+
+
+def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
+    """An event in a record; Damaged or ValueError when the record is none."""
+    if len(key) != 8:
+        raise Damaged(f"an event has a key of {len(key)} bytes")
+    offset = keys.offset_of(key)
+    fields = records.event_fields(offset, value)
+    if len(fields) != EVENT_FIELDS or not offset:
+        raise Damaged(f"event {offset} has {len(fields)} fields")
+    name = keys.find_object(fields[records.TYPE_ID], fields[records.NAMESPACE], fields[records.NAME])
+    if name is None:
+        raise Damaged(f"event {offset} is of an object without a name")
+    previous, removed, time = fields[records.PREVIOUS], fields[records.REMOVED], fields[records.TIME]
+    return FoundEvent(offset, name, previous, removed, time, place)

@@ -1,0 +1,235 @@
+"""A damaged folder becomes a new one that has everything provable, nothing else, and no lower version."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journal import Journal, verify
+from journal.environment import DATA, Databases
+from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NoJournal
+from journal.pages.audit import newest_meta
+from journal.pages.layout import PageFile, database_of
+from journal.pages.tree import Walk
+from journal.recovery.recover import Recovered, recover
+from tests.journal.model import ram
+from tests.robustness.sample_journal import TYPES, Name, Sample, make_sample
+
+PAGE = 4096
+
+
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Sample]:
+    with tempfile.TemporaryDirectory(dir=ram()) as folder:
+        yield make_sample(Path(folder))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=ram()) as name:
+        yield Path(name)
+
+
+def roots(folder: Path) -> dict[str, int]:
+    """The root page of each database."""
+    file = PageFile(folder / DATA)
+    meta = newest_meta(file)
+    (leaf,) = Walk(file, "main", meta.main, meta.last_page).leaves()
+    file.close()
+    return {node.key.decode(): database_of(node).root for node in leaf.nodes}
+
+
+def recovered(sample: Sample, folder: Path, data: bytes | bytearray) -> tuple[Recovered, dict[Name, int]]:
+    """Recover a damaged copy; what it reports, and the versions of the objects in the new folder.
+
+    Checks what holds for every damage: the result is sound, versions do not fall, every content was written once,
+    and what is not as it was is reported.
+    """
+    sample.write_to(folder / "damaged", data)
+    found = recover(folder / "damaged", folder / "new")
+    assert (folder / "damaged" / DATA).read_bytes() == data
+    journal = Journal.open(folder / "new")
+    with journal.read() as view:
+        assert verify.verify(view).differences == []
+        rows = {
+            (number, namespace, name): row
+            for number in range(1, len(TYPES) + 1)
+            for namespace, name, row in view.rows(number)
+        }
+        kept = [event for event in view.all_events(0) if event.verb != "recover"]
+        assert view.head >= sample.head
+    journal.close()
+    assert all(sample.events[event.offset] == event for event in kept)
+    lost = {(TYPES.index(one.type_name) + 1, one.namespace, one.name): one for one in found.lost_objects}
+    for name in rows.keys() | sample.live.keys():
+        if name not in lost:
+            assert rows.get(name) == sample.live.get(name)
+        elif lost[name].restored:
+            assert text_of(rows[name].body) == text_of(sample.events[lost[name].restored].body)
+        else:
+            assert name not in rows
+    return found, {name: row.offset for name, row in rows.items()}
+
+
+def text_of(body: bytes) -> bytes:
+    return body.partition(b'"data"')[2]
+
+
+def is_complete(found: Recovered, sample: Sample) -> bool:
+    return not (found.lost_objects or found.lost_events) and (found.head, found.floor) == (
+        sample.head,
+        sample.floor,
+    )
+
+
+def without(data: bytes, *texts: bytes) -> bytearray:
+    """Flip a bit in every copy of some texts."""
+    damaged = bytearray(data)
+    for text in texts:
+        at = damaged.find(text)
+        assert at >= 0
+        while at >= 0:
+            damaged[at + len(text) // 2] ^= 1
+            at = damaged.find(text, at + 1)
+    return damaged
+
+
+def signature(sample: Sample, offset: int) -> bytes:
+    """Bytes that only this version has."""
+    return text_of(sample.events[offset].body)[10:40]
+
+
+def test_sound_folder_stays_as_it_is(sample: Sample, folder: Path) -> None:
+    found, versions = recovered(sample, folder, sample.data)
+    assert is_complete(found, sample) and not found.damage and not found.events_from_state
+    assert versions == {name: row.offset for name, row in sample.live.items()}
+    assert found.events == len([offset for offset in sample.events if offset > sample.floor]) + len(
+        {
+            (event.type_id, event.namespace, event.name)
+            for event in sample.events.values()
+            if event.offset <= sample.floor
+        }
+        & state_at(sample, sample.floor)
+    )
+
+
+def state_at(sample: Sample, offset: int) -> set[Name]:
+    live: set[Name] = set()
+    for event in sample.events.values():
+        if event.offset <= offset:
+            name = (event.type_id, event.namespace, event.name)
+            (live.discard if event.removed else live.add)(name)
+    return live
+
+
+@pytest.mark.parametrize("database", Databases._fields)
+def test_lost_root_page_of_one_database_loses_no_object(sample: Sample, folder: Path, database: str) -> None:
+    page = roots(sample.write_to(folder / "sound"))[database]
+    data = bytearray(sample.data)
+    data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+    found, _ = recovered(sample, folder, data)
+    assert found.lost_objects == []
+    assert found.damage and f"page {page} ({database})" in found.damage[0]
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_lost_meta_page_loses_nothing(sample: Sample, folder: Path, slot: int) -> None:
+    data = bytearray(sample.data)
+    data[slot * PAGE : (slot + 1) * PAGE] = bytes(PAGE)
+    found, _ = recovered(sample, folder, data)
+    assert (found.lost_objects, found.lost_events, found.head) == ([], [], sample.head)
+
+
+def test_both_meta_pages_lost(sample: Sample, folder: Path) -> None:
+    found, _ = recovered(sample, folder, bytes(2 * PAGE) + sample.data[2 * PAGE :])
+    assert (found.lost_objects, found.lost_events, found.head) == ([], [], sample.head)
+
+
+def test_lost_newest_version_is_replaced_by_an_older_one_under_a_new_version(
+    sample: Sample, folder: Path
+) -> None:
+    """The event and the row of the version are damaged: the one before it is the newest that is left."""
+    name, row = next(
+        (name, row)
+        for name, row in sample.live.items()
+        if row.offset > sample.floor and sample.events[row.offset].previous
+    )
+    found, versions = recovered(sample, folder, without(sample.data, signature(sample, row.offset)))
+    (lost,) = found.lost_objects
+    assert (lost.namespace, lost.name, lost.newest) == (name[1], name[2], row.offset)
+    assert 0 < lost.restored <= sample.events[row.offset].previous
+    assert versions[name] == found.head == sample.head + 1
+    assert found.lost_events == [row.offset] and found.floor >= row.offset
+
+
+def test_object_of_which_nothing_is_left_is_reported(sample: Sample, folder: Path) -> None:
+    name, row = next(iter(sample.live.items()))
+    versions = [
+        event.offset
+        for event in sample.events.values()
+        if (event.type_id, event.namespace, event.name) == name
+    ]
+    left = [offset for offset in versions if signature(sample, offset) in sample.data]
+    found, now = recovered(sample, folder, without(sample.data, *(signature(sample, at) for at in left)))
+    (lost,) = found.lost_objects
+    assert (lost.name, lost.newest, lost.restored) == (name[2], row.offset, 0)
+    assert name not in now
+
+
+def test_version_never_falls_when_the_newest_event_is_lost(sample: Sample, folder: Path) -> None:
+    newest = sample.events[sample.head]
+    found, _ = recovered(sample, folder, without(sample.data, signature(sample, sample.head)))
+    assert found.head == sample.head + 1
+    assert found.lost_events == [newest.offset]
+
+
+def test_removed_object_stays_removed_when_its_removal_is_lost(sample: Sample, folder: Path) -> None:
+    removal = next(
+        event
+        for event in reversed(sample.events.values())
+        if event.removed and (event.type_id, event.namespace, event.name) not in sample.live
+    )
+    assert removal.offset > sample.floor
+    found, versions = recovered(sample, folder, without(sample.data, signature(sample, removal.offset)))
+    assert found.lost_objects == [] and found.lost_events == [removal.offset]
+    assert (removal.type_id, removal.namespace, removal.name) not in versions
+
+
+def test_truncated_file(sample: Sample, folder: Path) -> None:
+    found, versions = recovered(sample, folder, sample.data[: len(sample.data) * 3 // 4])
+    assert found.damage and versions
+
+
+def test_new_folder_must_not_exist(sample: Sample, folder: Path) -> None:
+    sample.write_to(folder / "damaged")
+    sample.write_to(folder / "new")
+    with pytest.raises(JournalExists):
+        recover(folder / "damaged", folder / "new")
+    assert (folder / "new" / DATA).read_bytes() == sample.data
+
+
+def test_folder_of_a_running_server_is_refused(folder: Path) -> None:
+    journal = Journal.open(folder / "journal")
+    with pytest.raises(AlreadyOpen, match="stop that server first"):
+        recover(folder / "journal", folder / "new")
+    journal.close()
+    assert not (folder / "new").exists()
+    assert recover(folder / "journal", folder / "new").head == 0
+
+
+def test_folder_without_a_journal_is_refused(folder: Path) -> None:
+    with pytest.raises(NoJournal):
+        recover(folder / "nothing", folder / "new")
+    assert list(folder.iterdir()) == []
+
+
+def test_file_of_zeros_is_refused_and_leaves_nothing(sample: Sample, folder: Path) -> None:
+    sample.write_to(folder / "damaged", bytes(len(sample.data)))
+    with pytest.raises(CannotRecover, match="its dialect is lost"):
+        recover(folder / "damaged", folder / "new")
+    with pytest.raises(CannotRecover, match="no object in it can be read"):
+        recover(folder / "damaged", folder / "new", "cluster")
+    assert not (folder / "new").exists()

@@ -1,0 +1,101 @@
+"""A small journal with known contents, and checks of what may be read from a damaged copy of it.
+
+It has objects of three types in two namespaces, changed and removed in many commits, values on overflow pages, a
+retention floor and a snapshot. `Sample.versions` has every version of every object that was ever written.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journal import Event, Journal, Row, retention, snapshot_writer
+from journal.environment import DATA
+from journal.view import View
+
+Name = tuple[int, str, str]  # type id, namespace, name
+TYPES = ("configmaps", "secrets", "widgets.example.com")
+COMMITS = 90
+NAMES = 40
+TIME = 1_700_000_000_000_000
+
+
+@dataclass
+class Sample:
+    """What was written. `live` is the state at the head."""
+
+    data: bytes = b""
+    head: int = 0
+    floor: int = 0
+    events: dict[int, Event] = field(default_factory=dict)
+    live: dict[Name, Row] = field(default_factory=dict)
+
+    def write_to(self, folder: Path, data: bytes | bytearray | None = None) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DATA).write_bytes(self.data if data is None else data)
+        return folder
+
+    def wrong_state(self, view: View) -> list[str]:
+        """What a view returns and was not written, or does not return and is live."""
+        found = {
+            (number, namespace, name): row
+            for number in range(1, len(TYPES) + 1)
+            for namespace, name, row in view.rows(number)
+        }
+        wrong = [f"{name} {found.get(name)}" for name, row in self.live.items() if found.get(name) != row]
+        wrong += [f"{name} is not live" for name in found.keys() - self.live.keys()]
+        for name in self.live:
+            if view.get(*name) != self.live[name]:
+                wrong.append(f"get {name}")
+        return wrong
+
+    def wrong_history(self, view: View) -> list[str]:
+        return [
+            f"event {event.offset}" for event in view.all_events(0) if self.events.get(event.offset) != event
+        ]
+
+
+def make_sample(folder: Path, seed: int = 1, commits: int = COMMITS) -> Sample:
+    sample, rng = Sample(), random.Random(seed)
+    journal = Journal.open(folder)
+    journal.register_types(TYPES)
+    for number in range(commits):
+        batch = [_event(sample, rng) for _ in range(rng.choice([1, 1, 2, 6]))]
+        journal.append(batch)
+        if number % 10 == 9:
+            retention.advance(journal, journal.head - 60)
+        if number == commits * 2 // 3:
+            for _ in snapshot_writer.take(journal, chunk_rows=20):
+                pass
+    with journal.read() as view:
+        sample.floor = view.floor
+    journal.close()
+    sample.data = (folder / DATA).read_bytes()
+    return sample
+
+
+def _event(sample: Sample, rng: random.Random) -> Event:
+    sample.head = offset = sample.head + 1
+    number = rng.randrange(NAMES)
+    name = (1 + number % 3, ("default", "kube-system")[number % 2], f"name-{number:02}")
+    before = sample.live.get(name)
+    removed = before is not None and rng.random() < 0.2
+    size = rng.choice([20, 200, 900, 900, 3000, 9000])
+    text = rng.randbytes(size // 2).hex()
+    body = b'{"metadata":{"name":"%b","resourceVersion":"%d"},"data":{"text":"%b"}}' % (
+        name[2].encode(),
+        offset,
+        text.encode(),
+    )
+    verb = "delete" if removed else "update" if before else "create"
+    previous = before.offset if before else 0
+    event = Event(
+        offset, *name[:1], verb, *name[1:], previous, removed, TIME + offset, "alice", "tests", b"facts", body
+    )
+    sample.events[offset] = event
+    if removed:
+        del sample.live[name]
+    else:
+        sample.live[name] = Row(offset, b"facts", body)
+    return event
