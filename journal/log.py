@@ -60,12 +60,14 @@ class Journal:
         readonly: bool = False,
         map_size: int = MAP_SIZE,
         check_tail: bool = True,
+        cluster_id: bytes | None = None,
     ) -> Journal:
         """Open the journal in a folder, or create it. A read-only journal takes the dialect it finds.
 
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
+        A new journal gets a new `cluster_id`, unless it goes on with that of another folder.
         """
-        new = None if readonly else _new_journal(dialect)
+        new = None if readonly else _new_journal(dialect, cluster_id)
         environment = Environment(path, new=new, map_size=map_size)
         journal = cls(environment)
         try:
@@ -291,8 +293,8 @@ class Journal:
         }
 
 
-def _new_journal(dialect: str) -> NewJournal:
-    cluster_id = identity.new_cluster_id()
+def _new_journal(dialect: str, cluster_id: bytes | None) -> NewJournal:
+    cluster_id = cluster_id or identity.new_cluster_id()
     meta = {
         keys.DIALECT: dialect.encode(),
         keys.FLOOR: keys.pack_offset(0),

@@ -146,9 +146,11 @@ class _Evidence:
         if self.known[newest].removed or self._gone(key, newest):
             return _Choice(newest, None, lost=False)
         for offset in reversed(offsets):
+            if self.known[offset].removed:
+                break  # what is older was another object of the same name
             kept = self.content(key, offset)
             if kept is not None:
-                return _Choice(newest, None if kept.removed else kept, lost=offset != newest)
+                return _Choice(newest, kept, lost=offset != newest)
         return _Choice(newest, None, lost=True)
 
     def _gone(self, key: bytes, newest: int) -> bool:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journal import keys, verify
-from journal.environment import DATA
 from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
+from journal.files import identity
+from journal.files.data_file import DATA, LOCK
+from journal.files.identity import Identity
 from journal.log import LAYOUT, Journal
 from journal.pages.audit import describe
 from journal.pages.layout import PageFile
@@ -25,7 +27,7 @@ from journal.recovery.strays import Strays, find_strays
 from journal.recovery.survey import survey
 from journal.transfer.restore import temporary_folder
 
-LOCKS = ("writer.lock", DATA)
+LOCKS = (LOCK, DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,17 @@ class Findings:
     """What a damaged file has: its records, its types and its dialect."""
 
     def __init__(self, file: PageFile, path: Path, dialect: str | None) -> None:
-        self.trees, self.newest = survey(file)
+        self.who = _identity(path)
+        self.trees, self.newest = survey(file, self.who.transaction if self.who else 0)
         damaged = self.trees.damaged or not self.newest
         self.strays = find_strays(file, self.trees.read) if damaged else Strays()
         self._path = path
         meta = self._meta()
         self._check_layout(meta)
         self.types = keys.types_in(meta)
-        self.dialect = dialect or meta.get(keys.DIALECT, b"").decode(errors="replace")
+        recorded = self.who.dialect if self.who else meta.get(keys.DIALECT, b"").decode(errors="replace")
+        self.dialect = dialect or recorded
+        self.cluster_id = self.who.cluster_id if self.who else meta.get(keys.CLUSTER_ID)
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
         if not self.dialect:
             raise CannotRecover(path, "its dialect is lost: name it with --dialect")
@@ -127,7 +132,9 @@ class Findings:
             raise NewerLayout(f"the journal in {self._path}", layout, LAYOUT)
 
     def _plan(self) -> Plan:
-        plan = decide(self.trees, self.strays, self.floor, 0, newest=self.newest)
+        plan = decide(
+            self.trees, self.strays, self.floor, self.who.head if self.who else 0, newest=self.newest
+        )
         numbers = {keys.pack_type(number) for number in self.types.values()}
         nameless = [kept for kept in plan.kept if kept.key[:2] not in numbers]
         if nameless:
@@ -148,9 +155,16 @@ class Findings:
         ]
 
 
+def _identity(path: Path) -> Identity | None:
+    try:
+        return identity.read(path)
+    except ValueError:
+        return None
+
+
 def _build(file: PageFile, found: Findings, building: Path) -> Recovered:
     plan = found.plan
-    journal = Journal.open(building, dialect=found.dialect)
+    journal = Journal.open(building, dialect=found.dialect, cluster_id=found.cluster_id)
     try:
         write_meta(journal, found.types, plan.floor)
         write_events(journal, file, plan)

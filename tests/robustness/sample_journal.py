@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journal import Event, Journal, Row, retention, snapshot_writer
-from journal.environment import DATA
+from journal.files import identity
+from journal.files.data_file import DATA
 from journal.view import View
 
 Name = tuple[int, str, str]  # type id, namespace, name
@@ -26,6 +27,7 @@ class Sample:
     """What was written. `live` is the state at the head."""
 
     data: bytes = b""
+    identity: bytes = b""
     head: int = 0
     floor: int = 0
     events: dict[int, Event] = field(default_factory=dict)
@@ -33,6 +35,7 @@ class Sample:
 
     def write_to(self, folder: Path, data: bytes | bytearray | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / identity.FILE).write_bytes(self.identity)
         (folder / DATA).write_bytes(self.data if data is None else data)
         return folder
 
@@ -72,6 +75,7 @@ def make_sample(folder: Path, seed: int = 1, commits: int = COMMITS) -> Sample:
         sample.floor = view.floor
     journal.close()
     sample.data = (folder / DATA).read_bytes()
+    sample.identity = (folder / identity.FILE).read_bytes()
     return sample
 
 
