@@ -3,7 +3,10 @@
 The server runs one `Http1Connection` per connection. It creates no task, channel or cancel scope per request, and
 sends the responses of pipelined requests together, in order. A stream (a watch) gets the transport itself; requests
 that the client sends meanwhile are handled after it. Invariant: a request that was read whole is handled and gets its
-response before the transport is closed, also while draining; one that was not is never handled at all.
+response before the transport is closed, also while draining.
+
+A request whose body does not arrive together with its head is handled at once: its handler reads the body
+(`Request.arriving`) when it wants it. If it responds without, a small rest is discarded, else the connection ends.
 """
 
 from __future__ import annotations
@@ -17,17 +20,22 @@ from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, meter_of
 from gateway.connections.parser import Fault, Parser
 from gateway.connections.server_state import ServerState
-from gateway.connections.transport import Transport
+from gateway.connections.transport import RECEIVE, Transport
 from gateway.connections.websocket.connection import WebSocket
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.requests.exchange import Counter, Exchange
+from gateway.requests.memory import SMALL
 from gateway.requests.observer import RequestObserver, add_audit_id, observe
-from gateway.requests.request import EndReason, Peer, Response, Stream
+from gateway.requests.request import BodyNotRead, EndReason, Peer, Request, Response, Stream
 from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 
 # Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
 _GATHER = 32 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
+# The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
+_DISCARDED = 256 * KIB
+# A chunked body takes memory in steps of this size.
+_STEP = 256 * KIB
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
@@ -39,7 +47,7 @@ class Http1Connection:
         self._server = server
         self._transport = transport
         self._parser = Parser(peer, server.limits)
-        self._body_began = 0.0
+        self._body_began = 0.0  # when the rest of a body was first awaited
         self._early = b""  # bytes received during a stream
         self._observed: list[Exchange] = []  # requests in progress, oldest first, if there is an observer
 
@@ -96,18 +104,23 @@ class Http1Connection:
             if parser.ready:
                 transport.idle = False
                 transport.deadline = inf
-                if await self._respond():
-                    return
+                requests, parser.ready = parser.ready, []
+                try:
+                    if await self._respond(requests):
+                        return
+                finally:
+                    self._release(requests)
                 transport.idle = True
-                self._body_began = 0.0
-                if self._early:
-                    data, self._early = self._early, b""
-                    continue
+            if parser.incomplete is not None and await self._serve_incomplete():
+                return
+            if self._early:
+                data, self._early = self._early, b""
+                continue
             if parser.fault is not None:
                 await self._refuse(parser.fault)
                 return
             if parser.mid_message:
-                await self._await_rest()
+                self._await_rest()
             else:
                 transport.deadline = server.now + idle_seconds
                 if server.draining:
@@ -118,10 +131,93 @@ class Http1Connection:
             except trio.ClosedResourceError:
                 data = await self._interrupted()
 
-    async def _respond(self) -> bool:
+    async def _serve_incomplete(self) -> bool:
+        """Handle the request whose body has not arrived whole, and those after it that arrive with its rest.
+
+        True when the connection ends.
+        """
+        parser, transport = self._parser, self._transport
+        while (request := parser.incomplete) is not None and not parser.discarding and parser.fault is None:
+            transport.idle = False
+            transport.deadline = inf
+            self._body_began = self._server.now
+            request.arriving = self._read_body
+            parser.begin()
+            parser.ready.append(request)
+            del request
+            while parser.ready:
+                if await self._respond_to_ready():
+                    if parser.mid_message:
+                        await transport.linger()
+                    return True
+            transport.idle = not parser.discarding
+        return False
+
+    async def _read_body(self) -> bytes:
+        """Read the rest of the incomplete request, once there is room for it. BodyNotRead, TooManyRequests."""
+        parser, transport, server = self._parser, self._transport, self._server
+        request = parser.incomplete
+        assert request is not None
+        if parser.length > SMALL:
+            await server.memory.wait_for(request, parser.length)
+            self._body_began = server.now
+        try:
+            if parser.expects_continue:
+                parser.expects_continue = False
+                if not parser.received:
+                    await transport.send(CONTINUE)
+            while parser.incomplete is request:
+                await self._read_more(request)
+        except trio.ClosedResourceError:
+            raise BodyNotRead(_TOO_SLOW.status, _TOO_SLOW.message) from None
+        except OSError:
+            raise BodyNotRead from None
+        finally:
+            transport.deadline = inf
+        request.arriving = None
+        return request.body
+
+    async def _read_more(self, request: Request) -> None:
+        parser, transport, server = self._parser, self._transport, self._server
+        if parser.length < 0 and parser.received + RECEIVE > SMALL + request.reserved:
+            await server.memory.wait_for(request, _STEP)
+        transport.deadline = server.limits.transfer_deadline(self._body_began, parser.received, server.now)
+        if self._early:
+            data, self._early = self._early, b""
+        else:
+            data = await transport.receive()
+        if not data:
+            raise BodyNotRead
+        parser.feed(data)
+        if parser.fault is not None and parser.incomplete is request:
+            raise BodyNotRead(parser.fault.status, parser.fault.message)
+
+    def _leave_body(self, response: Response) -> bool:
+        """The incomplete request has its response: discard the rest of its body. True to end the connection instead."""
+        parser = self._parser
+        if parser.expects_continue or parser.fault is not None or response.stream is not None:
+            return True
+        parser.discard(_DISCARDED)
+        rest = parser.length - parser.received
+        return self._server.draining or parser.closing or rest > _DISCARDED
+
+    async def _respond_to_ready(self) -> bool:
+        requests, self._parser.ready = self._parser.ready, []
+        try:
+            return await self._respond(requests)
+        finally:
+            self._release(requests)
+
+    def _release(self, requests: list[Request]) -> None:
+        """The requests have their responses, or the connection is broken: they hold nothing any more."""
+        if self._server.memory.held:
+            for request in requests:
+                self._server.memory.release(request)
+        requests.clear()
+
+    async def _respond(self, requests: list[Request]) -> bool:
         """Respond to the requests read so far; True when the last response closes the connection."""
         parser, server, transport = self._parser, self._server, self._transport
-        requests, parser.ready = parser.ready, []
         left = len(requests)
         server.requests += left
         ending = False
@@ -132,6 +228,11 @@ class Http1Connection:
                 self._observed.append(observe(observer, request))
             try:
                 response = await server.handle(request)
+            except BodyNotRead as error:
+                if not error.status:
+                    return True
+                parser.fault = parser.fault or Fault(error.status, error.message)
+                response = server.refusal(error.status, error.message)
             except Exception as error:
                 response = server.failure(request, error)
             if observer is not None:
@@ -139,6 +240,8 @@ class Http1Connection:
             left -= 1
             if left == 0:
                 ending = (server.draining or parser.closing) and not parser.mid_message
+                if parser.incomplete is request:
+                    ending = self._leave_body(response)
             if response.stream is not None and request.method != "HEAD":
                 if left or not parser.upgrading:
                     ending = ending or parser.http10
@@ -146,7 +249,7 @@ class Http1Connection:
                     gathered = b""
                     exchange = request.exchange
                     if not left:
-                        requests.clear()  # frees the request's memory while the watch lasts
+                        self._release(requests)  # the request's memory is free while the watch lasts
                         del request
                     await self._stream(response.stream, response.status, exchange)
                     if parser.http10:
@@ -156,7 +259,7 @@ class Http1Connection:
                 if isinstance(accepted, Accepted):
                     await transport.send(gathered + accepted.head(response.headers))
                     exchange = request.exchange
-                    requests.clear()
+                    self._release(requests)
                     del request
                     transport.streaming = True
                     websocket = WebSocket(transport, parser.decline_upgrade(), exchange)
@@ -177,6 +280,8 @@ class Http1Connection:
             if len(gathered) + len(body) > _GATHER:
                 await transport.send_large(gathered, body)
                 gathered = b""
+                if request.reserved:
+                    server.memory.release(request)
                 if observer is not None:
                     self._complete()
             else:
@@ -236,27 +341,29 @@ class Http1Connection:
             exchange.cut_off()
         self._observed.clear()
 
-    async def _await_rest(self) -> None:
-        """Part of a request has been read: set the deadline of the rest, and send 100 Continue if expected."""
-        transport, parser, limits = self._transport, self._parser, self._server.limits
-        if transport.idle:
+    def _await_rest(self) -> None:
+        """Part of a request has been read: set the deadline of the rest of its head, or of what is discarded."""
+        transport, parser, server = self._transport, self._parser, self._server
+        if parser.discarding:
+            transport.deadline = server.limits.transfer_deadline(
+                self._body_began, parser.received, server.now
+            )
+        elif transport.idle:
             transport.idle = False
-            transport.deadline = self._server.now + limits.head_seconds
-        if parser.in_body:
-            self._body_began = self._body_began or self._server.now
-            transport.deadline = limits.transfer_deadline(self._body_began, parser.received, self._server.now)
-        if parser.expects_continue:
-            parser.expects_continue = False
-            await transport.send(CONTINUE)
+            transport.deadline = server.now + server.limits.head_seconds
 
     async def _interrupted(self) -> bytes:
         """The deadline passed, or the server stops; bytes that arrived in the same instant still count."""
         if self._transport.idle:
             return self._transport.receive_nowait()
-        await self._refuse(_TOO_SLOW)
+        if not self._parser.discarding:
+            await self._refuse(_TOO_SLOW)
         return b""
 
     async def _refuse(self, fault: Fault) -> None:
+        if self._parser.discarding:  # it has its response
+            await self._transport.linger()
+            return
         self._transport.deadline = inf
         server = self._server
         response = server.refusal(fault.status, fault.message)

@@ -1,10 +1,11 @@
-"""Parses the bytes of one HTTP/1.1 connection into whole `Request`s, with httptools' callbacks.
+"""Parses the bytes of one HTTP/1.1 connection into `Request`s, with httptools' callbacks.
 
-`http1` feeds it and takes the requests that are `ready`, complete and in order. A message that breaks the syntax or
-a size limit ends the connection with a `Fault`, after the requests before it. llhttp stays in its strict mode: it
-refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers. What it accepts and we do
-not serve (other codings, other versions, CONNECT) is refused here. After a request for a WebSocket it stops parsing:
-what follows is HTTP only if the upgrade is declined.
+`http1` feeds it and takes the requests that are `ready`, complete and in order. One whose head is complete and whose
+body is not is `incomplete`; once `http1` has taken it (`begin`), its body is completed in place, or discarded. A
+message that breaks the syntax or a size limit ends the connection with a `Fault`, after the requests before it. llhttp
+stays in its strict mode: it refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers.
+What it accepts and we do not serve (other codings, other versions, CONNECT) is refused here. After a request for a
+WebSocket it stops parsing: what follows is HTTP only if the upgrade is declined.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 
 import httptools
 
+from gateway.connections.body_parts import Parts, add_part, join_parts
 from gateway.connections.limits import Limits
 from gateway.requests.request import Peer, Request
 
@@ -51,6 +53,7 @@ class _Stop(Exception):
 
 class Parser:
     __slots__ = (
+        "_begun",
         "_body",
         "_cached_block",
         "_cached_headers",
@@ -59,16 +62,20 @@ class Parser:
         "_headers",
         "_http",
         "_limits",
+        "_most",
         "_peer",
         "_repeated",
-        "_request",
+        "_since_body",
         "_upgrade_body_left",
         "_url",
         "after_upgrade",
         "closing",
+        "discarding",
         "expects_continue",
         "fault",
         "http10",
+        "incomplete",
+        "length",
         "mid_message",
         "ready",
         "received",
@@ -82,7 +89,10 @@ class Parser:
         self.expects_continue = False  # the client waits for 100 Continue before it sends the body
         self.closing = False  # the last ready request asked to close the connection
         self.http10 = False  # the last ready request was HTTP/1.0
+        self.incomplete: Request | None = None  # its head is complete, its body is not
+        self.length = 0  # of its body; -1 if it is chunked
         self.received = 0  # bytes of the current body
+        self.discarding = False  # the rest of the current body, after its response
         self.upgrading = False  # the last ready request asks for a WebSocket
         self.after_upgrade = b""  # bytes received after that request
         self._peer = peer
@@ -91,9 +101,11 @@ class Parser:
         self._repeated: dict[bytes, list[bytes]] | None = None
         self._url = b""
         self._head = 0  # bytes of the current head after its first read
-        self._body: list[bytes] = []
+        self._body: Parts = []
         self._upgrade_body_left = 0  # body bytes of a request for an upgrade, which llhttp leaves unparsed
-        self._request: Request | None = None
+        self._begun = False  # the incomplete request has been taken: it does not become ready
+        self._most = limits.body  # bytes of the current body
+        self._since_body = 0  # bytes since the last part of a body: chunk extensions, trailers
         # The header block of the last request without a body, and its parsed headers: clients repeat the same
         # bytes, so most requests of a connection cost a request line and a comparison.
         self._cached_block: bytes | None = None
@@ -101,18 +113,9 @@ class Parser:
         self._cached_repeated: dict[bytes, list[bytes]] | None = None
         self._http: Any = httptools.HttpRequestParser(self)
 
-    @property
-    def in_body(self) -> bool:
-        return self._request is not None
-
     def feed(self, data: bytes) -> None:
         if self.mid_message:
-            if self._request is None:
-                self._head += len(data)
-                if self._head > self._limits.head:
-                    self.fault = self._head_too_large()
-                    return
-            self._parse(data)
+            self._continue(data)
             return
         line, _, block = data.partition(b"\r\n")
         if block == self._cached_block and len(line) <= self._limits.target:
@@ -122,6 +125,27 @@ class Parser:
                 return
         self._parse(data)
         self._cache_block(line, block)
+
+    def _continue(self, data: bytes) -> None:
+        """Parse more of a message; a head, or what follows a body, may not grow without end."""
+        if self.incomplete is None:
+            self._head += len(data)
+            if self._head > self._limits.head:
+                self.fault = self._head_too_large()
+                return
+            self._parse(data)
+        else:
+            self._since_body += len(data)
+            self._parse(data)
+            if self._since_body > self._limits.head and self.incomplete is not None and self.fault is None:
+                self.fault = self._head_too_large()
+        if self.mid_message:
+            self._check_fields()
+
+    def _check_fields(self) -> None:
+        """Refuse too many fields or trailers before all have arrived: each takes many times its bytes."""
+        if len(self._headers) > self._limits.headers and self.fault is None:
+            self.fault = self._too_many_fields()
 
     def _parse(self, data: bytes) -> None:
         while data:
@@ -157,7 +181,10 @@ class Parser:
 
     def _cache_block(self, line: bytes, block: bytes) -> None:
         """Cache the block if it was the whole head of one HTTP/1.1 request without a body that keeps the connection."""
-        if len(self.ready) != 1 or self.mid_message or self.closing or self.http10 or self.fault is not None:
+        if self.mid_message:
+            self._check_fields()
+            return
+        if len(self.ready) != 1 or self.closing or self.http10 or self.fault is not None:
             return
         request = self.ready[0]
         alone = block.find(b"\r\n\r\n") == len(block) - 4
@@ -181,10 +208,20 @@ class Parser:
         data, self.after_upgrade = self.after_upgrade, b""
         return data
 
+    def begin(self) -> None:
+        """The incomplete request is being handled."""
+        self._begun = True
+
+    def discard(self, limit: int) -> None:
+        """Discard the rest of the request's body; more than `limit` bytes of it are a fault."""
+        self.discarding = True
+        self._body.clear()
+        self._most = self.received + limit
+
     def take_unread(self) -> Request | None:
-        """Return the request whose body is incomplete, if there is one, and stop reading it."""
-        request, self._request = self._request, None
-        return request
+        """Return the request whose body is incomplete, if there is one that is not handled yet, and stop reading it."""
+        request, self.incomplete = self.incomplete, None
+        return None if self._begun else request
 
     def release(self) -> None:
         """Break the reference cycle of parser and callbacks, so that a closed connection is freed at once."""
@@ -204,6 +241,9 @@ class Parser:
 
     def _head_too_large(self) -> Fault:
         return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
+
+    def _too_many_fields(self) -> Fault:
+        return Fault(431, f"Request header fields too large: limit is {self._limits.headers} fields")
 
     # Callbacks of llhttp, in order.
 
@@ -230,6 +270,9 @@ class Parser:
             self._repeated = {}
         values = self._repeated.setdefault(name, [self._headers[name]])
         values.append(value)
+        if len(values) > self._limits.headers:
+            self.fault = self._too_many_fields()
+            raise _Stop
         self._headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
@@ -247,7 +290,7 @@ class Parser:
             url = self._odd_target(url)
         path, _, query = url.decode("latin-1").partition("?")
         method = _METHODS.get(http.get_method()) or self._odd_method(http)
-        self._request = Request(method, path, query, headers, b"", self._peer, repeated)
+        self.incomplete = Request(method, path, query, headers, b"", self._peer, repeated)
         if b"content-length" in headers or b"transfer-encoding" in headers:
             self._check_body(headers)
 
@@ -257,7 +300,8 @@ class Parser:
             self._stop(400, "the request has more than one Host header")
         count = len(headers) + sum(len(values) - 1 for values in repeated.values())
         if count > self._limits.headers:
-            self._stop(431, f"Request header fields too large: limit is {self._limits.headers} fields")
+            self.fault = self._too_many_fields()
+            raise _Stop
         size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
         if size > self._limits.head:
             self.fault = self._head_too_large()
@@ -286,6 +330,8 @@ class Parser:
     def _check_body(self, headers: dict[bytes, bytes]) -> None:
         length = int(headers.get(b"content-length") or 0)
         coding = headers.get(b"transfer-encoding")
+        self.length = length if coding is None else -1
+        self._since_body = 0
         if length > self._limits.body:
             self._stop(413, f"Request entity too large: limit is {self._limits.body}")
         if coding is not None and (self.http10 or coding.lower() != b"chunked"):
@@ -303,25 +349,31 @@ class Parser:
         self.expects_continue = not self.http10
 
     def on_body(self, part: bytes) -> None:
-        self._body.append(part)
+        self._since_body = 0
         self.received += len(part)
-        if self.received > self._limits.body:
+        if self.received > self._most:
             self._stop(413, f"Request entity too large: limit is {self._limits.body}")
+        if not self.discarding:
+            add_part(self._body, part)
 
     def on_message_complete(self) -> None:
         if self._upgrade_body_left:
             return
-        request = self._request
+        request = self.incomplete
         assert request is not None
         if self._body:
-            request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            request.body = join_parts(self._body)
             self._body = []
-            self.received = 0
+        self.received = 0
         if self._headers:
             self._headers, self._repeated = {}, None
-        self._request = None
+        self.incomplete = None
         self.mid_message = self.expects_continue = False
-        self.ready.append(request)
+        if self._begun:
+            self._begun = self.discarding = False
+            self._most = self._limits.body
+        else:
+            self.ready.append(request)
 
     def _read_upgrade_body(self, data: bytes) -> bytes:
         """Read the body of a request for an upgrade, which llhttp does not parse."""

@@ -1,7 +1,9 @@
-"""The steps of every request: authenticate, refuse impersonation, authorize, negotiate, dispatch.
+"""The steps of every request: authenticate, refuse impersonation, authorize, negotiate, read the body, dispatch.
 
-`handle` never raises: every error becomes a Status. A step that fails ends the request before any later step begins, so
-a refused request changes nothing. Connections call it once per request and send its response.
+A body that did not arrive together with its head is read only once the request is authorized, so that nobody makes the
+server hold what it will not use. `handle` raises BodyNotRead alone: every other error becomes a Status.
+A step that fails ends the request before any later step begins, so a refused request changes nothing. Connections call
+it once per request and send its response.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath, failure_of, plain_failure
 from gateway.requests.parameters import EMPTY, parse
-from gateway.requests.request import Request, Response
+from gateway.requests.request import BodyNotRead, Request, Response
 from gateway.requests.route import Route, find_route
 from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty
 from gateway.wire.protobuf.objects import ProtobufEncoder
@@ -86,6 +88,7 @@ class Pipeline:
             if not isinstance(authenticated, Authenticated):
                 authenticated = await authenticated
             context.user = authenticated.user
+            request.user = authenticated.user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
             self._refuse_impersonation(request)
@@ -102,7 +105,11 @@ class Pipeline:
                 raise forbidden(attributes, decision.reason)
             if context.route.is_resource or self._paths.negotiates(context.route.path):
                 self._choose_representation(context)
+            if request.arriving is not None:
+                await self._read_body(context)
             response = await (self._dispatch(context) if context.route.is_resource else self._paths(context))
+        except BodyNotRead:
+            raise  # the connection responds
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
         except Exception as error:
@@ -114,6 +121,15 @@ class Pipeline:
         if seconds > LOGGED:
             self._watchdog.completed(request, seconds)
         return response
+
+    async def _read_body(self, context: RequestContext) -> None:
+        """Read the rest of a request that is allowed and has somewhere to go; no other path reads bodies."""
+        request = context.request
+        if not context.route.is_resource:
+            return
+        self._dispatch.check(context)
+        assert request.arriving is not None
+        request.body = await request.arriving()
 
     def _authenticate(self, request: Request) -> Authenticated | Awaitable[Authenticated]:
         authorization = request.headers.get(b"authorization")

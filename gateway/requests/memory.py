@@ -53,7 +53,8 @@ class MemoryBudget:
     def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
         self._total = total
         self.process = process or ProcessMemory(NO_LIMIT)
-        self._held = self._most = self._refused = 0
+        self.held = 0  # bytes
+        self._most = self._refused = 0
         self._by_user: dict[str, int] = {}
         self._waiting: OrderedDict[trio.lowlevel.Task, tuple[Request, int]] = OrderedDict()
 
@@ -69,12 +70,12 @@ class MemoryBudget:
             raise TooManyRequests(self._reason(request, size))
 
     def try_take(self, request: Request, size: int) -> bool:
-        if self._held + size > self._total or self._of_user(request.user) + size > self._share(request.user):
+        if self.held + size > self._total or self._of_user(request.user) + size > self._share(request.user):
             return False
         if size > SMALL and not self.process.has_room(size):
             return False
-        self._held += size
-        self._most = max(self._most, self._held)
+        self.held += size
+        self._most = max(self._most, self.held)
         self._by_user[request.user] = self._of_user(request.user) + size
         request.reserved += size
         return True
@@ -114,7 +115,7 @@ class MemoryBudget:
         if not size:
             return
         request.reserved -= size
-        self._held -= size
+        self.held -= size
         left = self._of_user(request.user) - size
         if left:
             self._by_user[request.user] = left
@@ -134,7 +135,7 @@ class MemoryBudget:
         process = self.process
         return MemoryStatistics(
             self._total,
-            self._held,
+            self.held,
             self._most,
             len(self._waiting),
             self._refused + process.refused,

@@ -37,9 +37,22 @@ class Request:
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
     exchange: Exchange | None = None  # set if the server has an observer
     # Reads the body once the request is authorized; None if the body arrived together with the head, or there is none.
+    # BodyNotRead, TooManyRequests.
     arriving: Callable[[], Awaitable[bytes]] | None = None
     user: str = ""  # whose memory budget it uses; empty until it is authenticated
     reserved: int = 0  # bytes that it holds of `gateway.requests.memory.MemoryBudget`
+
+
+class BodyNotRead(Exception):
+    """The body of a request did not arrive whole. Handlers let this error pass: the connection responds.
+
+    `status` is 0 if there is nobody to send a response to.
+    """
+
+    def __init__(self, status: int = 0, message: str = "the client disconnected") -> None:
+        self.status = status
+        self.message = message
+        super().__init__(message)
 
 
 class EndReason(Enum):

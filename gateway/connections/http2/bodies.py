@@ -6,6 +6,7 @@ those that handlers still have; a body in tiny frames occupies no more memory th
 
 from __future__ import annotations
 
+from gateway.connections.body_parts import add_part, join_parts
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import FLOW_CONTROL_ERROR, ConnectionFault, window_update
 from gateway.connections.http2.stream import Stream
@@ -18,8 +19,6 @@ CONNECTION_WINDOW = 1024 * 1024
 # Bytes of incomplete bodies on one connection, and with those of requests that are being handled.
 _MAX_INCOMPLETE = 16 * 1024 * 1024
 _MAX_HELD = 64 * 1024 * 1024
-# Parts below this are joined as they arrive: an object for each would be many times as large as its bytes.
-_SMALL_PART = 4096
 
 
 class Bodies:
@@ -48,12 +47,7 @@ class Bodies:
         """Add a part to a body in progress; return why it is refused."""
         parts, size = stream.parts, len(part)
         assert parts is not None
-        if size >= _SMALL_PART or not parts:
-            parts.append(part)
-        elif isinstance(last := parts[-1], bytearray):
-            last += part
-        else:
-            parts.append(bytearray(part))
+        add_part(parts, part)
         stream.received += size
         stream.held += size
         self._incomplete += size
@@ -79,8 +73,7 @@ class Bodies:
         assert parts is not None
         self._incomplete -= stream.received
         stream.parts = None
-        first = parts[0] if parts else b""
-        return first if len(parts) < 2 and isinstance(first, bytes) else b"".join(parts)
+        return join_parts(parts)
 
     def release(self, stream: Stream) -> None:
         """Discard what has arrived of a body; its request is refused, or has ended."""

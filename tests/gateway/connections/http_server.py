@@ -10,11 +10,12 @@ import datetime
 import ipaddress
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import trio
 from cryptography import x509
@@ -26,6 +27,7 @@ from actors.certificates.context import server_context
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
+from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
@@ -185,6 +187,7 @@ class Host:
     secure: tuple[str, int]
     insecure: tuple[str, int]
     stop: trio.Event
+    handled: list[str]  # paths of requests that arrived whole
     stopped: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -222,6 +225,18 @@ def refuse(status: int, message: str) -> Response:
     return Response(status, message.encode(), b"text/plain")
 
 
+def reading(handle: Handle, handled: list[str]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """A handler that wants the body of every request, and lists the paths of those that it got whole."""
+
+    async def read(request: Request) -> Response:
+        if request.arriving is not None:
+            request.body = await request.arriving()
+        handled.append(request.path)
+        return await handle(request)
+
+    return read
+
+
 @asynccontextmanager
 async def served(
     handle: Handle = hello,
@@ -229,8 +244,13 @@ async def served(
     *,
     grace: float = 5.0,
     observer: RequestObserver | None = None,
+    memory: MemoryBudget | None = None,
+    reads: bool = True,
 ) -> AsyncIterator[Host]:
-    server = Server(handle, refuse, limits or Limits(), observer)
+    """A server with this handler; without `reads`, the handler itself has to read bodies."""
+    handled: list[str] = []
+    chosen = reading(handle, handled) if reads else handle
+    server = Server(chosen, refuse, limits or Limits(), observer, memory)  # type: ignore[arg-type]
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
 
@@ -246,7 +266,7 @@ async def served(
                         grace=grace,
                     )
                 )
-                host = Host(server, secure, insecure, stop)
+                host = Host(server, secure, insecure, stop, handled)
                 task_status.started(host)
             host.stopped.set()
 
