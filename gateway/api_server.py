@@ -114,7 +114,15 @@ class ApiServer:
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
         protobuf = ProtobufEncoder(store.registry, store.names)
         return Pipeline(
-            store.names, authenticator, authorize, dispatch, paths, self._metrics, self._watchdog, protobuf
+            store.names,
+            authenticator,
+            authorize,
+            dispatch,
+            paths,
+            self._metrics,
+            self._watchdog,
+            protobuf,
+            self._memory,
         )
 
     def _serves(self, definition: Definition) -> bool:

@@ -17,6 +17,7 @@ from actors.access.attributes import Attributes
 from actors.access.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, forbidden
 from actors.errors import BadRequest, Forbidden
+from actors.identity import MASTERS
 from actors.names import Names
 from actors.selectors import FieldSelector
 from gateway.connections.parser import wants_websocket
@@ -27,7 +28,8 @@ from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import NoSuchPath, failure_of, plain_failure
+from gateway.requests.errors import NoSuchPath, TooManyRequests, failure_of, plain_failure
+from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.parameters import EMPTY, parse
 from gateway.requests.request import BodyNotRead, Request, Response
 from gateway.requests.route import Route, find_route
@@ -62,6 +64,7 @@ class Pipeline:
         metrics: Metrics,
         watchdog: LoopWatchdog,
         protobuf: ProtobufEncoder,
+        memory: MemoryBudget,
     ) -> None:
         self._names = names
         self._authenticator = authenticator
@@ -71,6 +74,7 @@ class Pipeline:
         self._metrics = metrics
         self._watchdog = watchdog
         self._protobuf = protobuf
+        self._process = memory.process
         self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
@@ -103,6 +107,8 @@ class Pipeline:
                 exchange.decision(decision)
             if not decision.allowed:
                 raise forbidden(attributes, decision.reason)
+            if began >= self._process.next_check:
+                self._check_memory(context)
             if context.route.is_resource or self._paths.negotiates(context.route.path):
                 self._choose_representation(context)
             if request.arriving is not None:
@@ -121,6 +127,12 @@ class Pipeline:
         if seconds > LOGGED:
             self._watchdog.completed(request, seconds)
         return response
+
+    def _check_memory(self, context: RequestContext) -> None:
+        """Refuse requests while the process is above its limit, except what operators need to see or end that."""
+        if self._process.is_full() and context.route.is_resource and MASTERS not in context.user.groups:
+            self._process.refused += 1
+            raise TooManyRequests(NO_MEMORY)
 
     async def _read_body(self, context: RequestContext) -> None:
         """Read the rest of a request that is allowed and has somewhere to go; no other path reads bodies."""

@@ -6,8 +6,8 @@ the number of connections and streams, and with them what each may hold uncounte
 
 `ProcessMemory` is the measure of what is not counted: beyond the limit of the process nobody takes anything.
 
-Nobody can take everything: one user may hold `USER_SHARE` of the budget, and all requests that are not authenticated
-yet hold `STRANGER_SHARE` of it together.
+Nobody can take everything: one user may hold `USER_SHARE` of the budget, and all requests that are not authenticated,
+or anonymous, hold `STRANGER_SHARE` of it together.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import trio
 
+from actors.identity import ANONYMOUS
 from gateway.requests.errors import TooManyRequests
 from gateway.requests.process_memory import ProcessMemory
 from gateway.requests.request import Request
@@ -31,7 +32,9 @@ MAX_WAITING = 1000
 # The part of the memory limit that requests may hold. The rest is for the process itself, its threads and connections.
 BUDGET_SHARE = 1 / 2
 
+_STRANGERS = ("", ANONYMOUS)
 NO_LIMIT = 1 << 62
+NO_MEMORY = "the server uses as much memory as its limit allows, please try again later"
 NO_ROOM = "the server holds as much for other requests as its memory limit allows, please try again later"
 USER_NO_ROOM = (
     "your other requests hold as much of the server's memory as one user may, please try again later"
@@ -147,7 +150,7 @@ class MemoryBudget:
         return self._by_user.get(user, 0)
 
     def _share(self, user: str) -> int:
-        return int(self._total * (USER_SHARE if user else STRANGER_SHARE))
+        return int(self._total * (STRANGER_SHARE if user in _STRANGERS else USER_SHARE))
 
     def _reason(self, request: Request, size: int) -> str:
         over = self._of_user(request.user) + size > self._share(request.user)

@@ -1,0 +1,106 @@
+"""Trailers, chunk extensions, tiny chunks and many header fields: none makes a connection hold more than a head may."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import until_idle
+
+KIB = 1024
+CHUNKED = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+LAST = b"5\r\nhello\r\n0\r\n"
+
+
+async def measure(request: Request) -> Response:
+    return Response(200, b"%d" % len(request.body))
+
+
+async def test_endless_trailers_are_refused() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + LAST)
+        for _ in range(12):
+            await client.send(b"a: " + b"x" * 16 * KIB + b"\r\n")
+            await until_idle()
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_one_endless_trailer_is_refused() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + LAST + b"a: ")
+        for _ in range(12):
+            await client.send(b"x" * 16 * KIB)
+            await until_idle()
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_many_trailers_are_refused() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + LAST)
+        await client.send(b"".join(b"a%d:\r\n" % number for number in range(202)))
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_one_trailer_repeated_too_often_is_refused() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + LAST + b"a:\r\n" * 300)
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_endless_chunk_extension_is_refused() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + b"5;a=")
+        for _ in range(12):
+            await client.send(b"x" * 16 * KIB)
+            await until_idle()
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_trailers_within_the_limits_are_ignored() -> None:
+    trailers = b"".join(b"a%d: b\r\n" % number for number in range(200))
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + LAST)
+        await until_idle()
+        await client.send(trailers + b"\r\n")
+        assert (await client.reply()).body == b"5"
+
+
+async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None:
+    chunks = b"1\r\nx\r\n" * 2000
+    async with served(measure) as host, host.connect() as client:
+        await client.send(CHUNKED + chunks)
+        await until_idle()
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                await client.send(chunks)
+                await until_idle()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held < 6 * 20 * 2000  # an object of its own takes each byte at least 34 of them
+        await client.send(b"0\r\n\r\n")
+        assert (await client.reply()).body == b"%d" % (21 * 2000)
+
+
+async def test_many_fields_are_refused_before_the_head_is_complete() -> None:
+    async with served(measure) as host, host.connect() as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
+        await until_idle()
+        await client.send(b"".join(b"a%d:\r\n" % number for number in range(201)))
+        assert (await client.reply()).status == 431
+        assert await client.ended()
+
+
+async def test_a_field_repeated_too_often_is_refused_before_the_head_is_complete() -> None:
+    async with served(measure, Limits(headers=20)) as host, host.connect() as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n" + b"a:\r\n" * 22)
+        assert (await client.reply()).status == 431
+        assert await client.ended()

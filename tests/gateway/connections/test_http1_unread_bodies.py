@@ -1,0 +1,237 @@
+"""Bodies over HTTP/1.1 that do not arrive together with their head: the handler reads them, or responds without."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.connections.limits import Limits
+from gateway.requests.memory import MemoryBudget
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import Client, served
+from tests.gateway.idle import advance, until_idle
+from tests.gateway.observing import Observer
+
+KIB, MIB = 1024, 1024 * 1024
+GET = b"GET /next HTTP/1.1\r\nHost: t\r\n\r\n"
+
+
+def post(length: int, *, more: bytes = b"") -> bytes:
+    return b"POST /post HTTP/1.1\r\nHost: t\r\n%bContent-Length: %d\r\n\r\n" % (more, length)
+
+
+CHUNKED = b"POST /post HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def refuse(request: Request) -> Response:
+    """Responds without the body; to GET with its path."""
+    if request.method == "GET":
+        return Response(200, request.path.encode())
+    return Response(401, b"who?")
+
+
+async def echo(request: Request) -> Response:
+    return Response(200, request.body)
+
+
+async def is_open(client: Client) -> bool:
+    reply = await client.request(GET)
+    return (reply.status, reply.body) == (200, b"/next")
+
+
+async def test_response_comes_before_the_body() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(100 * KIB))).status == 401
+
+
+async def test_body_with_its_head_is_not_read_again() -> None:
+    async def handle(request: Request) -> Response:
+        return Response(200, b"%d %a" % (len(request.body), request.arriving is None))
+
+    async with served(handle, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(3) + b"abc")).body == b"3 True"
+
+
+async def test_connection_goes_on_after_a_discarded_body() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(256 * KIB))).status == 401
+        await client.send(b"x" * 256 * KIB)
+        assert await is_open(client)
+
+
+async def test_chunked_body_is_discarded_with_its_trailers() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(CHUNKED)).status == 401
+        await client.send(b"5\r\nhello\r\n0\r\nA: b\r\n\r\n")
+        assert await is_open(client)
+
+
+async def test_large_rest_of_an_unread_body_ends_the_connection() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        reply = await client.request(post(256 * KIB + 1))
+        assert (reply.status, reply.headers[b"connection"]) == (401, b"close")
+        assert await client.ended()
+
+
+async def test_endless_chunks_that_nobody_reads_end_the_connection() -> None:
+    chunk = b"4000\r\n" + b"x" * 0x4000 + b"\r\n"
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(CHUNKED)).status == 401
+        await client.send(chunk * 17)
+        assert await client.ended()
+
+
+async def test_malformed_rest_of_an_unread_body_gets_no_second_response() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(CHUNKED)).status == 401
+        await client.send(b"zz\r\n")
+        assert await client.ended()
+
+
+async def test_discarded_rest_that_never_comes_ends_the_connection(mock_clock: MockClock) -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(10))).status == 401
+        await advance(mock_clock, Limits().transfer_seconds + 2)
+        assert await client.ended()
+
+
+async def test_unwanted_body_gets_no_continue() -> None:
+    """The client may send it or not: only the end of the connection makes clear where the next request begins."""
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        reply = await client.request(post(10, more=b"Expect: 100-continue\r\n"))
+        assert (reply.status, reply.headers[b"connection"]) == (401, b"close")
+        assert await client.ended()
+
+
+async def test_wanted_body_gets_continue_once_the_handler_reads_it() -> None:
+    entered, wanted = trio.Event(), trio.Event()
+
+    async def handle(request: Request) -> Response:
+        entered.set()
+        await wanted.wait()
+        assert request.arriving is not None
+        return Response(200, await request.arriving())
+
+    async with served(handle, reads=False) as host, host.connect() as client:
+        await client.send(post(2, more=b"Expect: 100-continue\r\n"))
+        await entered.wait()
+        await until_idle()
+        wanted.set()
+        assert (await client.reply()).status == 100
+        assert (await client.request(b"hi")).body == b"hi"
+
+
+async def test_requests_behind_a_body_are_handled_after_it() -> None:
+    async with served(echo) as host, host.connect() as client:
+        await client.send(post(6) + b"abc")
+        await until_idle()
+        await client.send(b"def" + post(2) + b"gh" + GET + post(4) + b"ij")
+        assert [(await client.reply()).body for _ in range(3)] == [b"abcdef", b"gh", b""]
+        assert (await client.request(b"kl")).body == b"ijkl"
+
+
+async def test_requests_behind_a_discarded_body_are_handled() -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        await client.send(GET + post(6) + b"abc")
+        assert [(await client.reply()).status for _ in range(2)] == [200, 401]
+        await client.send(b"def" + GET + post(4))
+        assert [(await client.reply()).status for _ in range(2)] == [200, 401]
+
+
+async def test_client_that_leaves_in_its_body_is_cut_off_once() -> None:
+    observer = Observer()
+    async with served(echo, observer=observer) as host:
+        async with host.connect() as client:
+            await client.send(post(6) + b"abc")
+            await until_idle()
+        (record,) = await observer.ended(1)
+    assert record.end == (0, 0, True)
+    assert host.statistics.failed == 0
+
+
+async def test_large_body_waits_for_memory() -> None:
+    memory = MemoryBudget(4 * MIB)
+    other = Request("POST", "/", "", {}, b"", None, user="other")  # type: ignore[arg-type]
+    memory.take(other, 2 * MIB)
+
+    async def handle(request: Request) -> Response:
+        request.user = request.path
+        assert request.arriving is not None
+        return Response(200, b"%d" % len(await request.arriving()))
+
+    async with (
+        served(handle, reads=False, memory=memory) as host,
+        host.connect() as one,
+        host.connect() as two,
+    ):
+        await one.send(post(2 * MIB) + b"x" * KIB)
+        await until_idle()
+        assert (memory.held, memory.statistics().waiting) == (4 * MIB, 0)
+        await two.send(post(2 * MIB).replace(b"/post", b"/two"))
+        await until_idle()
+        assert (memory.held, memory.statistics().waiting) == (4 * MIB, 1)
+        memory.release(other)
+        await until_idle()
+        assert (memory.held, memory.statistics().waiting) == (4 * MIB, 0)
+        for client in (one, two):
+            await client.send(b"x" * (2 * MIB - KIB if client is one else 2 * MIB))
+            assert (await client.reply()).body == b"%d" % (2 * MIB)
+        await until_idle()
+        assert memory.held == 0
+
+
+async def test_chunked_body_takes_memory_as_it_grows() -> None:
+    memory = MemoryBudget(4 * MIB)
+    chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+
+    async def handle(request: Request) -> Response:
+        request.user = "user"
+        assert request.arriving is not None
+        return Response(200, b"%d" % len(await request.arriving()))
+
+    async with served(handle, reads=False, memory=memory) as host, host.connect() as client:
+        await client.send(CHUNKED)
+        held = []
+        for _ in range(20):
+            await client.send(chunk)
+            await until_idle()
+            held.append(memory.held)
+        assert held[0] == 0
+        assert held == sorted(held)
+        assert 20 * 0x8000 - 64 * KIB <= held[-1] <= 20 * 0x8000 + 256 * KIB
+        await client.send(b"0\r\n\r\n")
+        assert (await client.reply()).body == b"%d" % (20 * 0x8000)
+        await until_idle()
+        assert memory.held == 0
+
+
+@pytest.mark.parametrize("end", ["left", "stalled", "malformed", "too large", "stopped"])
+async def test_memory_is_given_back_however_a_body_ends(end: str, mock_clock: MockClock) -> None:
+    memory = MemoryBudget(8 * MIB)
+
+    async def handle(request: Request) -> Response:
+        request.user = "user"
+        assert request.arriving is not None
+        return Response(200, await request.arriving())
+
+    async with served(handle, reads=False, memory=memory) as host:
+        async with host.connect() as client:
+            await client.send(CHUNKED + b"fffff\r\n" + b"x" * 300_000)
+            await until_idle()
+            assert memory.held > 0
+            if end == "stalled":
+                await advance(mock_clock, 60)
+            elif end == "malformed":
+                await client.send(b"x" * (0xFFFFF - 300_000) + b"\r\nzz\r\n")
+            elif end == "too large":
+                await client.send(b"x" * (0xFFFFF - 300_000) + (b"\r\nfffff\r\n" + b"x" * 0xFFFFF) * 3)
+            elif end == "stopped":
+                host.stop.set()
+                await until_idle()
+                await advance(mock_clock, 5)
+            if end != "left":
+                await until_idle()
+                assert memory.held == 0
+        await until_idle()
+        assert memory.held == 0
