@@ -14,12 +14,12 @@ now = time.perf_counter
 
 
 class Turn:
-    """A turn that begins when it is made."""
+    """A turn that begins when it is made, or several."""
 
     __slots__ = ("_end",)
 
-    def __init__(self) -> None:
-        self._end = now() + TURN
+    def __init__(self, count: int = 1) -> None:
+        self._end = now() + count * TURN
 
     def over(self) -> bool:
         return now() >= self._end

@@ -71,6 +71,11 @@ def field_bytes(field: str, value: str | None = None) -> bytes:
     return _packed(field) + _packed(_FIELD) + (b"" if value is None else _packed(value))
 
 
+def stored_text(text: str) -> str:
+    """Return a text of a selector as facts would have it: without halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
+
+
 # Packer reuses its buffer, packb makes one per call. Only the event loop's thread packs facts.
 _pack = msgpack.Packer(unicode_errors="replace").pack
 

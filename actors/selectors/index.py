@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from actors.selectors.facts import unpack_selectable
+from actors.selectors.facts import stored_text, unpack_selectable
 from actors.selectors.fields import FieldSelector
 from actors.selectors.labels import ABSENT, IN, NOT_IN, LabelSelector
 
@@ -68,15 +68,10 @@ def criteria(labels: LabelSelector | None, fields: FieldSelector | None) -> Crit
         if field.operator != "=" or not field.value:
             others = True
         elif field.field != _NAME:
-            terms.append(Term(True, field.field, (_stored(field.value),)))
+            terms.append(Term(True, field.field, (stored_text(field.value),)))
     names = {one.value for one in fields.requirements if one.field == _NAME} if fields is not None else ()
     implied = not others and len(terms) <= 1 and len(names) <= 1
     return Criteria(tuple(sorted(terms, key=lambda term: term.cost)[:MAX_TERMS]), implied)
-
-
-def _stored(value: str) -> str:
-    """Return the value as facts have it: they have no half of a surrogate pair."""
-    return value.encode("utf-8", "replace").decode()
 
 
 Found = dict[T, Match | None]  # with the function that decides; None: it matches

@@ -1,9 +1,9 @@
 """Compiles selectors to a function that decides from the packed facts of an object, mostly without unpacking them.
 
 The facts contain the bytes of a label or field exactly if the object has it (see `actors/selectors/facts.py`), so every
-requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Only comparisons of numbers and long
-lists of values unpack the labels, and only if the searches did not decide. Rejected: an index database per label, which
-would slow every write.
+requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Comparisons of numbers unpack the
+labels, only if the searches did not decide; a selector with many requirements or values is compiled to sets
+(`actors/selectors/large.py`). Rejected: an index database per label, which would slow every write.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from actors.selectors.facts import field_bytes, label_bytes, unpack_labels
 from actors.selectors.fields import FieldRequirement, FieldSelector
 from actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement, LabelSelector
+from actors.selectors.large import large_matcher
 
 Match = Callable[[bytes], bool]
 Needles = list[bytes]
@@ -23,15 +24,19 @@ MAX_SEARCHES = 16
 
 def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match | None:
     """None if there are no requirements: the caller then takes every row without a call."""
+    of_labels = labels.requirements if labels is not None else ()
+    of_fields = fields.requirements if fields is not None else ()
+    if not (of_labels or of_fields):
+        return None
+    if len(of_fields) + sum(len(one.values) or 1 for one in of_labels) > MAX_SEARCHES:
+        return large_matcher(of_labels, of_fields)
     wanted: list[Needles] = []  # the facts must contain one of each list
     unwanted: Needles = []
     compared: list[LabelRequirement] = []
-    for requirement in labels.requirements if labels is not None else ():
+    for requirement in of_labels:
         _add_label(requirement, wanted, unwanted, compared)
-    for field_requirement in fields.requirements if fields is not None else ():
+    for field_requirement in of_fields:
         _add_field(field_requirement, wanted, unwanted)
-    if not (wanted or unwanted or compared):
-        return None
     if len(wanted) == 1 and len(wanted[0]) == 1 and not unwanted and not compared:
         return _contains(wanted[0][0])
     return _meets_all(wanted, unwanted, compared)
@@ -44,10 +49,6 @@ def _add_label(
     compared: list[LabelRequirement],
 ) -> None:
     key = requirement.key
-    if len(requirement.values) > MAX_SEARCHES:
-        wanted += [[label_bytes(key)]] if requirement.operator == IN else []
-        compared.append(requirement)
-        return
     values = [label_bytes(key, value) for value in requirement.values]
     if requirement.operator == IN:
         wanted.append(values)

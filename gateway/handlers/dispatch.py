@@ -154,7 +154,7 @@ class Dispatch:
             document = encoder.document(self._computed.get(definition, context.route.name))
         else:
             with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes time
-                listing = self._computed.listing(definition, self._list_options(context, definition))
+                listing = self._computed.listing(definition, await self._list_options(context, definition))
             document = encoder.listing(listing)
         return await render.respond(context, document)
 
@@ -170,7 +170,7 @@ class Dispatch:
         return definition.definition_at(route.subresource), body
 
     async def _list(self, context: RequestContext, definition: Definition) -> Response:
-        list_options = self._list_options(context, definition)
+        list_options = await self._list_options(context, definition)
         try:
             with Deadline(context):
                 listing = await self._reads.listing(definition, context.route.namespace or None, list_options)
@@ -180,7 +180,7 @@ class Dispatch:
         return await render.respond(context, self._encoders.of(context, definition).listing(listing))
 
     async def _watch(self, context: RequestContext, definition: Definition) -> Response:
-        list_options = self._list_options(context, definition)
+        list_options = await self._list_options(context, definition)
         representation = context.representation
         if representation.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
@@ -317,7 +317,7 @@ class Dispatch:
         self._encoders.of(
             context, definition
         )  # refuses an unknown includeObject, though the response is a Status
-        listed = self._list_options(context, definition)
+        listed = await self._list_options(context, definition)
         chosen, _ = await self._delete_options(context, definition)
         write_context = self._write_contexts.new(context.user, context.manager)
         try:
@@ -340,7 +340,7 @@ class Dispatch:
             status["metadata"] = list_metadata(listing)
         return await render.document(context, status)
 
-    def _list_options(self, context: RequestContext, definition: Definition) -> ListOptions:
+    async def _list_options(self, context: RequestContext, definition: Definition) -> ListOptions:
         parameters = context.parameters
         version = parameters.first("resourceVersion") or ""
         match = parameters.first("resourceVersionMatch") or ""
@@ -350,7 +350,7 @@ class Dispatch:
             options.list_options(
                 self._names, version, match, limit, token, watch=context.route.verb == "watch"
             )
-        labels, fields = parse_selectors(context, definition)
+        labels, fields = await parse_selectors(context, definition)
         return ListOptions(version, match, limit, token, labels, fields)
 
     def _write_options(self, context: RequestContext, kind: str) -> options.WriteOptions:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from time import perf_counter
 
 import orjson
 
-from gateway.requests.time_slice import slice_end
+from actors.turns import Turn
 from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Event
@@ -117,13 +116,13 @@ class Changes:
 
 def _step(changes: Iterable[Change], upto: int, size: int) -> tuple[list[Change], int]:
     found: list[Change] = []
-    deadline = slice_end()
+    turn = Turn()
     for change in changes:
         event = change.event
         if event.offset > upto:
             break
         found.append(change)
         size -= len(event.body)
-        if size <= 0 or len(found) == STEP_EVENTS or perf_counter() > deadline:
+        if size <= 0 or len(found) == STEP_EVENTS or turn.over():
             return found, event.offset
     return found, upto

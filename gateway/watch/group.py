@@ -12,14 +12,12 @@ An idle group has swept every commit that affects it; `update_head` then moves i
 from __future__ import annotations
 
 import logging
-from math import inf
-from time import perf_counter
 from typing import Any, Protocol
 
 import trio
 
+from actors.turns import Turn
 from gateway.requests.request import EndReason
-from gateway.requests.time_slice import slice_end
 from gateway.watch.backlog import Backlog
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Change, TooOld
@@ -167,7 +165,7 @@ class Group:
         reached = self._hub.newest()
         if self.sweeping or len(self.lagging) > 1:
             changes, reached = self._changes.after(self.head, reached)
-            frames, reached = self._framed_until(slice_end(), changes, reached)
+            frames, reached = self._framed_in_turn(Turn(), changes, reached)
             for part in rounds(frames):
                 await self._sweep(part)
         else:
@@ -178,10 +176,10 @@ class Group:
         self.idle = reached == self._hub.newest()
 
     def _framed(self, changes: list[Change]) -> list[Frame]:
-        return self._framed_until(inf, changes, 0)[0]
+        return self._framed_in_turn(None, changes, 0)[0]
 
-    def _framed_until(
-        self, deadline: float, changes: list[Change], reached: int, *, first: bool = False
+    def _framed_in_turn(
+        self, turn: Turn | None, changes: list[Change], reached: int, *, first: bool = False
     ) -> tuple[list[Frame], int]:
         """Frame changes that lead to `reached`, or those that there is time for, and return what they lead to."""
         frames: list[Frame] = []
@@ -191,7 +189,7 @@ class Group:
             if selected is not None:
                 frames.append((change.event.offset, self._framing(encode(*selected))))
                 encode = self._encode
-            if perf_counter() > deadline:
+            if turn is not None and turn.over():
                 reached = reached if change is changes[-1] else change.event.offset
                 break
         self._counters.frames += len(frames)
@@ -222,15 +220,15 @@ class Group:
                 await trio.lowlevel.checkpoint()
                 if self._removals != departures:
                     turn = [pipe for pipe in turn if self._needs_round(pipe)]
-            end = slice_end(
+            time = Turn(
                 2
-            )  # a turn that takes longer, with encryption or a busy machine, makes the next shorter
+            )  # sends that take longer, with encryption or on a busy machine, make the next turn shorter
             missed = self._broadcast(turn, data)
             self._counters.deliveries += (len(turn) - len(missed)) * len(frames)
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
             first += length
-            length = max(SMALLEST_TURN, length // 2) if perf_counter() > end else min(longest, length * 2)
+            length = max(SMALLEST_TURN, length // 2) if time.over() else min(longest, length * 2)
         self._unserved = _NO_PIPES
 
     def _needs_round(self, pipe: Pipe) -> bool:
@@ -311,7 +309,7 @@ class Group:
 
     def _send_some(self, member: Member) -> None:
         """Send up to a round, or as much as the connection takes."""
-        left, deadline = ROUND_BYTES, slice_end()
+        left, turn = ROUND_BYTES, Turn()
         while left > 0 and member.cursor < self.head:
             frames, reached = self._frames_after(member.cursor, first=member.first_pending)
             data = joined(frames) if frames else b""
@@ -319,7 +317,7 @@ class Group:
             self._counters.deliveries += note_sent(member, frames, abs(sent))
             if abs(sent) == len(data):
                 member.cursor = reached
-            if sent != len(data) or perf_counter() > deadline:
+            if sent != len(data) or turn.over():
                 return
             left -= max(len(data), EMPTY_STEP_BYTES)
 
@@ -332,4 +330,4 @@ class Group:
         if not first:
             return self._backlog.after(cursor, self.head)
         changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed_until(slice_end(), changes, reached, first=True)
+        return self._framed_in_turn(Turn(), changes, reached, first=True)

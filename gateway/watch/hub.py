@@ -8,14 +8,13 @@ ten. A group ends with its last member.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 import trio
 
 from actors.store.feed import Feed
-from gateway.requests.time_slice import slice_end
+from actors.turns import Turn
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
@@ -164,20 +163,20 @@ class Hub:
     def _committed(self, events: Sequence[Event]) -> None:
         """Record a batch and wake its groups; after an error, the feed repeats the whole batch.
 
-        Groups that a time slice was too short to try are woken too, and try the changes in their own tasks.
+        Groups that the turn was too short to try are woken too, and try the changes in their own tasks.
         """
         before = self._head
         affected: dict[Sweeper, None] = {}
         untried: set[WatchedType[Sweeper]] = set()
-        deadline = slice_end()
+        turn = Turn()
         for event in events:
             watched = self._watched_types.get(event.type_id)
             if watched is not None:
                 change = watched.changes.add(event)
-                if perf_counter() < deadline:
-                    watched.collect(change, affected, deadline)
-                else:
+                if turn.over():
                     untried.add(watched)
+                else:
+                    watched.collect(change, affected, turn)
         for watched in untried:
             affected.update(dict.fromkeys(watched))
         for sweeper in affected:

@@ -16,6 +16,7 @@ import trio
 from actors.kinds.declaration.definition import Definition
 from actors.store.list_reader import Listing
 from actors.store.reads import ListOptions, Reads
+from actors.turns import Turn
 from gateway.watch.member import Member, send_all
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.
@@ -71,7 +72,7 @@ class InitialEvents:
         self._version = listing.version
         member.cursor = listing.version  # for the error message if the version expires meanwhile
         self._limit = _next_limit(listing)
-        rest, last = _offer(member, listing, frame)
+        rest, last = await _offer(member, listing, frame)
         if last is None and listing.token:
             last = listing.bodies[-1]
         if last is None:
@@ -85,12 +86,16 @@ class InitialEvents:
         return await self._reads.listing(self._definition, self._namespace, options)
 
 
-def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes | None]:
+async def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes | None]:
     """Send what fits; return the rest of the frame sent in part, and its object."""
     frames = []
+    turn = Turn()
     for body in listing.bodies:
         frames.append(frame(body, member.first_pending))
         member.first_pending = False
+        if turn.over():
+            await trio.lowlevel.checkpoint()
+            turn = Turn()
     sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
     for data, body in zip(frames, listing.bodies, strict=True):
         if sent < len(data):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Collection
-from time import perf_counter
 
 import trio
 
+from actors.turns import Turn
 from gateway.requests.request import EndReason
-from gateway.requests.time_slice import slice_end
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group
@@ -115,8 +114,8 @@ class Wakeups:
     async def _wake_waiting(self) -> None:
         count = WAKE_AT_ONCE
         while self._waiting:
-            end = slice_end()
+            turn = Turn()
             for _ in range(min(count, len(self._waiting))):
                 self._waiting.popleft().wake()
             await trio.lowlevel.checkpoint()
-            count = max(1, count // 2) if perf_counter() > end else min(MOST_AT_ONCE, count * 2)
+            count = max(1, count // 2) if turn.over() else min(MOST_AT_ONCE, count * 2)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from time import perf_counter
 from typing import Generic, TypeVar
 
 from actors.selectors.index import Found, SelectorIndex
+from actors.turns import Turn
 from gateway.watch.changes import Change, Changes
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import WatchCounters
@@ -77,8 +77,8 @@ class WatchedType(Generic[T]):
         if not followers:
             del self._followers[scope]
 
-    def collect(self, change: Change, affected: dict[T, None], deadline: float) -> None:
-        """Add the followers that a change affects; those not tried until `deadline` count as affected."""
+    def collect(self, change: Change, affected: dict[T, None], turn: Turn) -> None:
+        """Add the followers that a change affects; those not tried in `turn` count as affected."""
         namespace, name = change.event.namespace, change.event.name
         for scope in ((None, None), (namespace, None), (namespace, name), (None, name)):
             followers = self._followers.get(scope)
@@ -86,10 +86,10 @@ class WatchedType(Generic[T]):
                 continue
             affected.update(followers.unconditional)
             if followers.selecting:
-                self._collect_selecting(change, followers.selecting, affected, deadline)
+                self._collect_selecting(change, followers.selecting, affected, turn)
 
     def _collect_selecting(
-        self, change: Change, selecting: SelectorIndex[T], affected: dict[T, None], deadline: float
+        self, change: Change, selecting: SelectorIndex[T], affected: dict[T, None], turn: Turn
     ) -> None:
         facts = change.event.facts
         try:
@@ -102,19 +102,17 @@ class WatchedType(Generic[T]):
             return
         for found in selecting.find(facts, before):
             self.counters.tried += len(found)
-            _try(found, facts, before, affected, deadline)
+            _try(found, facts, before, affected, turn)
 
 
-def _try(
-    found: Found[T], facts: bytes, before: bytes | None, affected: dict[T, None], deadline: float
-) -> None:
+def _try(found: Found[T], facts: bytes, before: bytes | None, affected: dict[T, None], turn: Turn) -> None:
     left = TRIES
     for follower, match in found.items():
         if match is None or match(facts) or (before is not None and match(before)):
             affected[follower] = None
         left -= 1
         if not left:
-            if perf_counter() > deadline:
+            if turn.over():
                 affected.update(dict.fromkeys(found))
                 return
             left = TRIES

@@ -1,6 +1,6 @@
-"""All tests of watches: the server's socket buffers hold less than one large event, and time slices have no end.
+"""All tests of watches: the server's socket buffers hold less than one large event, and turns have no end.
 
-A busy machine would end a slice at any place: what is sent together would be random. Tests of slices set their own.
+A busy machine would end a turn at any place: what is sent together would be random. Tests of turns set their own.
 The kernel's autotuning would let them hold megabytes on one machine and less on another: whether a client that does
 not read falls behind, and in the middle of which event, would be random.
 """
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors import turns
 from gateway.connections.listen import Listener
-from gateway.requests import time_slice
 
 SEND_BUFFER = 48 << 10  # the kernel doubles it; with less, delayed acknowledgements slow the tests
 
@@ -31,5 +31,5 @@ def small_send_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def endless_time_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slice, "SECONDS", 3600.0)
+def endless_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN", 3600.0)

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.requests import time_slice
+from actors import turns
 from gateway.watch.statistics import WatchStatistics
 from gateway.watch.sweeper import WAKE_AT_ONCE
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 
-OVER = -1.0  # seconds of a time slice that has always ended
+OVER = -1.0  # seconds of a turn that is always over
 
 MANY = 5000
 
@@ -109,10 +109,10 @@ async def test_group_that_ends_is_no_longer_tried() -> None:
         assert (statistics(base).tried, statistics(base).groups) == (0, 1)
 
 
-async def test_groups_that_a_time_slice_is_too_short_for_get_their_events(
+async def test_groups_that_a_turn_is_too_short_for_get_their_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_slice, "SECONDS", OVER)
+    monkeypatch.setattr(turns, "TURN", OVER)
     async with memory_hub() as base:
         watchers = [base.join(labels=f"app!=a{number}") for number in range(30)]
         base.commit([base.event(f"n-{number}", app=f"a{number}") for number in range(30)])
@@ -122,7 +122,7 @@ async def test_groups_that_a_time_slice_is_too_short_for_get_their_events(
 
 
 async def test_other_tasks_run_while_many_groups_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slice, "SECONDS", OVER)
+    monkeypatch.setattr(turns, "TURN", OVER)
     async with memory_hub() as base:
         watchers = [base.join(labels=f"x!=y{number}") for number in range(200)]
         await wait_all_tasks_blocked()
@@ -141,7 +141,7 @@ async def test_other_tasks_run_while_many_groups_are_woken(monkeypatch: pytest.M
 
 
 async def test_group_yields_while_it_selects_from_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slice, "SECONDS", OVER)
+    monkeypatch.setattr(turns, "TURN", OVER)
     async with memory_hub() as base:
         watcher = base.join(labels="app!=web")
         await wait_all_tasks_blocked()
@@ -161,7 +161,7 @@ async def test_group_yields_while_it_selects_from_a_batch(monkeypatch: pytest.Mo
 async def test_watch_that_catches_up_yields_between_events_that_do_not_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_slice, "SECONDS", OVER)
+    monkeypatch.setattr(turns, "TURN", OVER)
     async with memory_hub() as base:
         start = base.put("first")
         for number in range(40):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from math import inf
 
 import pytest
 
 from actors.selectors import FieldSelector, LabelSelector, criteria, matcher
 from actors.selectors.facts import pack_facts
+from actors.turns import Turn
 from gateway.watch.changes import Change, Changes
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import WatchCounters
@@ -113,7 +113,7 @@ def test_index_finds_what_trying_all_selections_finds(seed: int) -> None:
                 watched.unfollow(selections.pop(gone), gone)
             change = objects.change()
             affected: dict[int, None] = {}
-            watched.collect(change, affected, inf)
+            watched.collect(change, affected, Turn())
             assert set(affected) == {one for one, selection in selections.items() if selection.select(change)}
         for one, selection in selections.items():
             watched.unfollow(selection, one)
