@@ -21,6 +21,8 @@ import errno
 import mmap
 import os
 import threading
+import time
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -39,12 +41,14 @@ from journal.errors import (
     StorageFull,
     WritesStopped,
 )
-from journal.files import creation, identity, opening
+from journal.files import creation, identity, meta_pages, opening
 from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
 
 Result = TypeVar("Result")
 
+# The structure of the file is damaged, or LMDB does not know what it has written.
+STRUCTURE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError)
 PageError = lmdb.Error  # what LMDB raises when it reads an invalid page
 
 MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal grows its map
@@ -55,6 +59,7 @@ _NOT_OPEN: Any = None
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 PROBE = 1 << 20
+CHECK_INTERVAL = 1.0  # seconds between two checks of the files by writes: some microseconds each
 RESIZE_TIMEOUT = 30.0  # seconds; reads are short, a longer one is a caller that writes while it reads
 
 
@@ -85,7 +90,9 @@ class Environment:
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
         self.stopped = ""  # why no write is accepted any more; a restart is necessary
-        self.head = self._transaction = 0  # the newest offset, and the newest transaction, for the writer
+        # For the writer: the newest offset, the newest transaction, and the checksum of its meta page.
+        self.head = self._transaction = self._page_checksum = 0
+        self._check_at = 0.0  # when the next write checks the files
         self._reads = self.resizing = 0
         self._counting = threading.Lock()
         self._no_reads = threading.Condition(self._counting)
@@ -120,6 +127,7 @@ class Environment:
         self.identity, pages = opening.check(self.path, self._data.handle)
         self._data.map_meta_pages(pages)
         self._transaction = pages.newest.transaction
+        self._page_checksum = pages.checksum(self._transaction)
         self._env = _open(self.path, map_size, readonly=False)
         _extend_to_last_page(self._env, self.path, writer=True)
         self.databases = _open_databases(self._env, self.path)
@@ -151,7 +159,15 @@ class Environment:
         self._uncount()
 
     def damaged(self, error: Exception) -> Damaged:
-        return Damaged(f"the file in {self.path} is damaged ({error})")
+        """What to raise when LMDB met an invalid page."""
+        damage = Damaged(f"the file in {self.path} is damaged ({error})", self.path)
+        self.note_damage(damage)
+        return damage
+
+    def note_damage(self, damage: Damaged) -> None:
+        """A read found damage: accept no more writes, which could spread it."""
+        if not self.readonly:
+            self._stop(damage.what.replace(f" in {self.path}", ""))
 
     def _uncount(self) -> None:
         with self._counting:
@@ -172,6 +188,8 @@ class Environment:
         `head` is the newest offset after it, if it changes.
         """
         with self._writing:
+            if time.monotonic() >= self._check_at:
+                self.check()
             while True:
                 if self.stopped:
                     raise WritesStopped(self.path, self.stopped)
@@ -193,20 +211,25 @@ class Environment:
 
     def _record(self, transaction: int, head: int) -> None:
         """Record a commit in the identity file. A transaction that changed nothing leaves no meta page."""
-        data = self._data
+        assert self._data is not None
         if head:
             self.head = head
-        if data is None or data.transaction(transaction & 1) != transaction:
+        page = self._data.meta_page(transaction)
+        if not meta_pages.is_of(page, transaction):
             return
+        before, self._page_checksum = self._page_checksum, zlib.crc32(page)
         self._transaction = transaction
         if self._identity_file is not None:
-            self._identity_file.record(transaction, self.head, data.checksum())
+            self._identity_file.record(transaction, self.head, self._page_checksum, before)
 
     def adopt(self, who: Identity) -> None:
         """Give a folder of an earlier release its identity file."""
         assert self._data is not None
         self.identity = who._replace(
-            transaction=self._transaction, head=self.head, meta_checksum=self._data.checksum()
+            transaction=self._transaction,
+            head=self.head,
+            newest_page=self._page_checksum,
+            older_page=zlib.crc32(self._data.meta_page(self._transaction + 1)),
         )
         identity.create(self.path, self.identity)
         self._identity_file = IdentityFile(self.path, self.identity)
@@ -243,6 +266,8 @@ class Environment:
             code = self._short_write_cause()
         if code in FULL:
             return StorageFull(self.path, os.strerror(code))
+        if isinstance(error, STRUCTURE):
+            return self._stop(str(error))
         return StorageFailed(self.path, str(error))
 
     def _short_write_cause(self) -> int:
@@ -262,11 +287,17 @@ class Environment:
     def check(self) -> str:
         """Check that the files are still those that were opened; the problem in a sentence, empty without one.
 
-        After a problem with the data file, no write is accepted any more.
+        Writes do it once a second. After a problem with the data file, no write is accepted any more.
         """
+        self._check_at = time.monotonic() + CHECK_INTERVAL
         if self._data is not None and not self.stopped and (problem := self._data.problem()):
             self._stop(problem)
         return self.stopped or (self._identity_file.check() if self._identity_file is not None else "")
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether the identity file is behind on the disk."""
+        return self._identity_file is not None and self._identity_file.unsynced
 
     def sync(self) -> None:
         """Make the identity file durable. May take as long as the disk does."""

@@ -19,6 +19,13 @@ NEXT = (
 class JournalError(Exception):
     """Base of all errors of this package."""
 
+    path: Path | None = None  # the folder that the text names
+
+    @property
+    def public(self) -> str:
+        """The text without the path of the folder, for clients of the API."""
+        return str(self) if self.path is None else str(self).replace(f" in {self.path}", "")
+
 
 class CannotOpen(JournalError):
     """The folder cannot be opened; nothing in it was changed."""
@@ -103,8 +110,8 @@ class NewerLayout(CannotOpen):
 class Damaged(JournalError):
     """A record is not what was written. It is never returned."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, path: Path | None = None) -> None:
+        self.what, self.path = what, path
         super().__init__(f"{what}: {NEXT}")
 
 
@@ -146,11 +153,13 @@ class CannotStore(JournalError):
 
 class StorageFull(CannotStore):
     def __init__(self, path: Path, why: str) -> None:
+        self.path = path
         super().__init__(f"no room for the journal in {path} ({why}): free some space there, then try again")
 
 
 class StorageFailed(CannotStore):
     def __init__(self, path: Path, why: str) -> None:
+        self.path = path
         super().__init__(
             f"writing the journal in {path} failed ({why}): check the disk, then restart the server"
         )
@@ -160,6 +169,7 @@ class WritesStopped(StorageFailed):
     """The files are no longer those that this process opened, or another process writes them."""
 
     def __init__(self, path: Path, why: str) -> None:
+        self.path = path
         CannotStore.__init__(
             self,
             f"the journal in {path} is not written any more ({why}): "
@@ -172,6 +182,7 @@ class CannotGrow(CannotStore):
     """The process may not map a larger file."""
 
     def __init__(self, path: Path, size: int) -> None:
+        self.path = path
         super().__init__(
             f"the journal in {path} needs {size} bytes of address space, which this process may not have: "
             "raise its limit (ulimit -v, RLIMIT_AS), then restart the server"
@@ -182,6 +193,7 @@ class CannotRead(JournalError):
     """LMDB cannot begin a read transaction."""
 
     def __init__(self, path: Path, why: str) -> None:
+        self.path = path
         super().__init__(f"the journal in {path} cannot be read ({why}): restart the server")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from journal import failpoints, keys, records, state, verify
 from journal.environment import MAP_SIZE, Environment, NewJournal, PageError
 from journal.errors import (
+    Damaged,
     IncompleteFolder,
     LostCommits,
     NewerLayout,
@@ -120,7 +121,7 @@ class Journal:
             return
         if self.environment.identity is None:
             layout = int.from_bytes(stored[keys.LAYOUT], "big")
-            self.environment.adopt(Identity(layout, identity.new_cluster_id(), self.dialect, 0, 0, 0))
+            self.environment.adopt(Identity(layout, identity.new_cluster_id(), self.dialect, 0, 0, 0, 0))
         who = self.environment.identity
         assert who is not None
         meta = self.environment.databases.meta
@@ -216,6 +217,9 @@ class Journal:
         try:
             value = txn.get(key, None, environment.databases.state)
             return None if value is None else decode_row(key, value)[2]
+        except Damaged as damage:
+            environment.note_damage(damage)
+            raise
         except PageError as error:
             raise environment.damaged(error) from error
         finally:
@@ -272,8 +276,13 @@ class Journal:
             _failpoint("before-commit")
 
     def check(self) -> str:
-        """Check the files beside reads and writes: a problem in a sentence, after which writes may be refused."""
+        """Check the files: the problem in a sentence, after which writes may be refused; empty without one."""
         return self.environment.check()
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether `sync` has something to do."""
+        return self.environment.unsynced
 
     def sync(self) -> None:
         """Make the identity file durable: it may be behind the newest commit by what was written since."""
@@ -301,7 +310,7 @@ def _new_journal(dialect: str, cluster_id: bytes | None) -> NewJournal:
         keys.LAYOUT: LAYOUT.to_bytes(2, "big"),
         keys.CLUSTER_ID: cluster_id,
     }
-    return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0))
+    return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0, 0))
 
 
 class _Prepared:

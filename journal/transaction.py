@@ -40,7 +40,9 @@ class ReadTransaction:
     ) -> None:
         txn, self.txn = self.txn, None
         self._environment.end_read(txn)
-        if isinstance(error, PageError):
+        if isinstance(error, Damaged):
+            self._environment.note_damage(error)
+        elif isinstance(error, PageError):
             raise self._environment.damaged(error) from error
 
     @property

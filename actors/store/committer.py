@@ -215,7 +215,10 @@ class Committer:
         try:
             self._journal.append(events)
         except JournalError as error:
-            return StorageRefused(str(error))
+            refused = StorageRefused(error.public)
+            if str(refused) != self.last_failure:
+                logger.error("%s", error)  # with the path, which is not for clients
+            return refused
         except Exception as error:
             logger.exception("the journal failed to append")
             return StorageRefused(f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Periodic maintenance of the journal: takes snapshots for fast replay, and advances the retention floor.
+"""Periodic maintenance of the journal: snapshots for fast replay, the retention floor, the identity file.
 
 One task; the committer performs all its writes in small steps, so that no commit waits for more than one step.
 """
@@ -46,6 +46,8 @@ class Housekeeping:
         await self.recover()
         await self.take_snapshot_when_due()
         await self.advance_floor()
+        if self._journal.unsynced:
+            await trio.to_thread.run_sync(self._journal.sync)
 
     async def recover(self) -> None:
         """Test the disk after a failed write, so that the health check recovers without another write."""

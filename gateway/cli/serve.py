@@ -42,9 +42,11 @@ def _serve_until_stopped(settings: Settings) -> int:
 
     from gateway.cli.failures import explain
     from gateway.cli.malloc import configure_malloc
+    from gateway.cli.memory_faults import explain_memory_faults
     from gateway.cli.process import serve_until_signal
 
     configure_malloc()
+    explain_memory_faults(settings.journal)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def announce(addresses: Addresses) -> None:

@@ -35,6 +35,7 @@ from gateway.requests.request import BodyNotRead, Request, Response
 from gateway.requests.route import Route, find_route
 from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty
 from gateway.wire.protobuf.objects import ProtobufEncoder
+from journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
 
@@ -201,6 +202,8 @@ class Pipeline:
             if context.request.exchange is not None:
                 context.request.exchange.panic(error)
             failure = plain_failure(500, INTERNAL_ERROR)
+        elif isinstance(error, JournalError):
+            logger.error("%s %s failed: %s", context.request.method, context.request.path, error)
         try:
             self._negotiate(context)
         except Exception:

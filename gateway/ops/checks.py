@@ -74,7 +74,7 @@ class Checks:
         ]
 
     def _write_problem(self) -> str | None:
-        return self._committer.last_failure or None
+        return self._committer.last_failure or self._journal.check() or None
 
     def _read_problem(self) -> str | None:
         with self._journal.read():

@@ -15,6 +15,7 @@ from actors.errors import Cause, RequestError, Resource
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.objects import NoProtobufType
+from journal.errors import CannotRead, Damaged
 
 
 class MethodNotAllowed(RequestError):
@@ -139,6 +140,8 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(410, "Expired", str(error), continue_token=error.fresh)
         case RequestError():
             return _failure_without_details(error)
+        case Damaged() | CannotRead():
+            return Failure(500, "InternalError", f"Internal error occurred: {error.public}")
         case UnknownMediaTypes():
             return Failure(406, "NotAcceptable", str(error), {})
         case NotAcceptable() | NoProtobufType():

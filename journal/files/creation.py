@@ -54,7 +54,10 @@ def as_left(data: Path, who: Identity) -> Identity:
         pages = meta_pages.read(handle)
     finally:
         os.close(handle)
-    return who._replace(transaction=pages.newest.transaction, meta_checksum=pages.checksum)
+    newest = pages.newest.transaction
+    return who._replace(
+        transaction=newest, newest_page=pages.checksum(newest), older_page=pages.checksum(newest + 1)
+    )
 
 
 def _write(draft: Path, databases: tuple[str, ...], meta: Mapping[bytes, bytes]) -> None:

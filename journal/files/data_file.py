@@ -51,19 +51,15 @@ class DataFile:
             raise AlreadyOpen(path, "") from None
 
     def map_meta_pages(self, pages: MetaPages) -> None:
-        """Keep the meta pages in sight, for `transaction` and `checksum`: a read of them takes no system call."""
+        """Keep the meta pages in sight, for `meta_page`: a read of them takes no system call."""
         self._page_size = pages.newest.page_size
         self._map = mmap.mmap(self.handle, 2 * self._page_size, prot=mmap.PROT_READ)
 
-    def transaction(self, page: int) -> int:
-        """The transaction id in meta page 0 or 1, as it is now."""
+    def meta_page(self, transaction: int) -> bytes:
+        """What LMDB uses of the meta page that a transaction writes, as it is now."""
         assert self._map is not None
-        return meta_pages.transaction_of(self._map, self._page_size, page)
-
-    def checksum(self) -> int:
-        """The checksum of both meta pages, as they are now."""
-        assert self._map is not None
-        return meta_pages.checksum(self._map, self._page_size)
+        start = self._page_size if transaction & 1 else 0
+        return self._map[start : start + meta_pages.SIZE]
 
     def problem(self) -> str:
         """Why this file must not be written any more, in a sentence; empty when all is well."""

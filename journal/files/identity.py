@@ -13,13 +13,15 @@ Two slots, at bytes 0 and 4096 of the file (8192 bytes in all), so that a torn w
            36  16   dialect, ASCII, padded with zeros
            52   8   transaction: the id that LMDB gave to a durable commit
            60   8   head: the newest offset after that commit; 0 when there is none
-           68   4   CRC-32 of both meta pages as that commit left them (`meta_pages.checksum`)
-           72   4   CRC-32 of bytes 0 to 71 of this slot
+           68   4   CRC-32 of the meta page that this commit wrote, page `transaction & 1` (152 bytes)
+           72   4   CRC-32 of the other meta page at that time, which has the commit before
+           76   4   CRC-32 of bytes 0 to 75 of this slot
 
 All numbers are big-endian. A commit writes the slot `transaction & 1`; the valid slot with the higher transaction
 counts. The writer writes a slot after each commit without fsync (so that a killed process leaves an exact one), and
-calls fdatasync about once a second and at close: after a power failure the file may be behind `data.mdb`, never ahead
-of it. A folder made by an earlier release has no such file; the first writer that opens it creates one.
+calls fdatasync in housekeeping (every 30 seconds) and at close: after a power failure the file may be behind
+`data.mdb`, never ahead of it. A folder made by an earlier release has no such file; the first writer that opens it
+creates one.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ SIZE = 8192
 
 _MAGIC = b"rewound identity"
 _FIXED = struct.Struct(">16sHH16s16s")
-_CHANGING = struct.Struct(">QQI")
+_CHANGING = struct.Struct(">QQII")
 _CHECKSUM = struct.Struct(">I")
 _SLOT_SIZE = _FIXED.size + _CHANGING.size + _CHECKSUM.size
 
@@ -53,7 +55,8 @@ class Identity(NamedTuple):
     dialect: str
     transaction: int
     head: int
-    meta_checksum: int
+    newest_page: int  # CRC-32 of the meta page of that transaction
+    older_page: int  # CRC-32 of the other meta page
 
     @property
     def uuid(self) -> str:
@@ -91,7 +94,9 @@ def decode(slot: bytes) -> Identity | None:
 def create(path: Path, identity: Identity) -> None:
     """Write both slots of a new file; durable when this returns, its directory entry included."""
     content = bytearray(SIZE)
-    encoded = _Encoder(identity).slot(identity.transaction, identity.head, identity.meta_checksum)
+    encoded = _Encoder(identity).slot(
+        identity.transaction, identity.head, identity.newest_page, identity.older_page
+    )
     for start in SLOTS:
         content[start : start + _SLOT_SIZE] = encoded
     write_durably(path, bytes(content))
@@ -127,8 +132,8 @@ class _Encoder:
         self._fixed = _FIXED.pack(_MAGIC, VERSION, identity.layout, identity.cluster_id, dialect)
         self._fixed_checksum = zlib.crc32(self._fixed)
 
-    def slot(self, transaction: int, head: int, meta_checksum: int) -> bytes:
-        changing = _CHANGING.pack(transaction, head, meta_checksum)
+    def slot(self, transaction: int, head: int, newest_page: int, older_page: int) -> bytes:
+        changing = _CHANGING.pack(transaction, head, newest_page, older_page)
         return self._fixed + changing + _CHECKSUM.pack(zlib.crc32(changing, self._fixed_checksum))
 
 
@@ -141,22 +146,23 @@ class IdentityFile:
     def __init__(self, path: Path, identity: Identity) -> None:
         self._path, self._problem = path, ""
         self._slot = _Encoder(identity).slot
-        self._unsynced = False
+        self.unsynced = False
         self._handle = os.open(path / FILE, os.O_RDWR | os.O_CLOEXEC)
 
-    def record(self, transaction: int, head: int, meta_checksum: int) -> None:
+    def record(self, transaction: int, head: int, newest_page: int, older_page: int) -> None:
         """Record a durable commit."""
+        slot = self._slot(transaction, head, newest_page, older_page)
         try:
-            os.pwrite(self._handle, self._slot(transaction, head, meta_checksum), SLOTS[transaction & 1])
+            os.pwrite(self._handle, slot, SLOTS[transaction & 1])
         except OSError as error:
             self._problem = _unwritable(error)
-        self._unsynced = True
+        self.unsynced = True
 
     def sync(self) -> None:
         """Make what was recorded durable. May take as long as the disk does."""
-        if not self._unsynced:
+        if not self.unsynced:
             return
-        self._unsynced = False
+        self.unsynced = False
         try:
             os.fdatasync(self._handle)
         except OSError as error:

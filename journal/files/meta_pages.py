@@ -5,7 +5,8 @@ checksum for them, takes the one with the higher transaction id, and may read be
 fields make no sense. So every opening validates them before LMDB sees the file.
 
 LMDB writes 120 bytes of a meta page in one call, inside one sector, after the pages it refers to are durable. So a
-power failure leaves the old or the new page: a page with impossible fields is damage, never an interrupted commit.
+power failure leaves the old or the new page, and impossible fields in the newest one are damage. The older one may
+have them: when LMDB cannot write a page, it puts its old transaction and last page back, but not its old roots.
 
     bytes   0  8  page number      8  2  pad     10  2  flags     12  4  unused
            16  4  magic           20  4  version 24  8  address   32  8  size of the map
@@ -19,7 +20,6 @@ This is the layout of LMDB 0.9 on machines with 64 bits; numbers are in the mach
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import sys
@@ -75,12 +75,21 @@ class MetaPages(NamedTuple):
     """Both pages as they are in a file of `file_size` bytes."""
 
     pages: tuple[MetaPage, MetaPage]
-    checksum: int
+    contents: tuple[bytes, bytes]  # what LMDB uses of each
     file_size: int
 
     @property
     def newest(self) -> MetaPage:
         return max(self.pages, key=lambda page: page.transaction)
+
+    def checksum(self, transaction: int) -> int:
+        """The CRC-32 of the page that a transaction writes."""
+        return zlib.crc32(self.contents[transaction & 1])
+
+    def checksum_as_of(self, transaction: int) -> int:
+        """The CRC-32 of the page that a transaction writes, if only the transaction id in it were this one."""
+        content = self.contents[transaction & 1]
+        return zlib.crc32(content[:_TRANSACTION_AT] + _TRANSACTION.pack(transaction))
 
 
 class BadMetaPage(ValueError):
@@ -96,8 +105,7 @@ def read(handle: int) -> MetaPages:
     size = os.fstat(handle).st_size
     _, contents = read_bytes(handle)
     first, second = (_PAGE.unpack(content) for content in contents)
-    checksum = zlib.crc32(contents[1], zlib.crc32(contents[0]))
-    found = MetaPages((_meta_page(first), _meta_page(second)), checksum, size)
+    found = MetaPages((_meta_page(first), _meta_page(second)), contents, size)
     _check(found)
     for database in (found.newest.free, found.newest.main):
         _check_root(handle, found.newest, database)
@@ -116,15 +124,9 @@ def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
     return page_size, (first, second)
 
 
-def checksum(content: mmap.mmap, page_size: int) -> int:
-    """The CRC-32 of what LMDB uses of both pages, in a mapped file."""
-    return zlib.crc32(content[page_size : page_size + SIZE], zlib.crc32(content[:SIZE]))
-
-
-def transaction_of(content: mmap.mmap, page_size: int, page: int) -> int:
-    """The transaction id in meta page 0 or 1 of a mapped file."""
-    found: int = _TRANSACTION.unpack_from(content, page * page_size + _TRANSACTION_AT)[0]
-    return found
+def is_of(content: bytes, transaction: int) -> bool:
+    """Whether what LMDB uses of a meta page is of this transaction."""
+    return content[_TRANSACTION_AT:] == _TRANSACTION.pack(transaction)
 
 
 def _page_size(handle: int, first: MetaPage) -> int:
@@ -147,8 +149,8 @@ def _meta_page(fields: tuple[int, ...]) -> MetaPage:
 def _check(found: MetaPages) -> None:
     first, second = found.pages
     for number, page in enumerate(found.pages):
-        if why := _problem(number, page):
-            raise BadMetaPage(f"meta page {number} is damaged: {why}")
+        if (page.number, page.flags, page.magic, page.version) != (number, _META, MAGIC, VERSION):
+            raise BadMetaPage(f"meta page {number} is damaged: its header is not that of a meta page")
     if (first.free.pad, first.free.flags, first.main.flags) != (
         second.free.pad,
         second.free.flags,
@@ -160,11 +162,11 @@ def _check(found: MetaPages) -> None:
         raise BadMetaPage(
             f"the meta pages have the transactions {transactions}, which cannot follow each other"
         )
+    if why := _problem(found.newest):
+        raise BadMetaPage(f"meta page {found.newest.number} is damaged: {why}")
 
 
-def _problem(number: int, page: MetaPage) -> str:
-    if (page.number, page.flags, page.magic, page.version) != (number, _META, MAGIC, VERSION):
-        return "its header is not that of a meta page"
+def _problem(page: MetaPage) -> str:
     if not page.free.flags & _INTEGER_KEYS:
         return "the flags of its databases are impossible"
     if page.last_page < 1 or (page.last_page + 1) * page.page_size > page.map_size:

@@ -2,7 +2,9 @@
 
     identity file      meta pages                                   outcome
     ahead              behind: a commit that was durable is gone    LostCommits
-    same transaction   other bytes than that commit left            DamagedMetaPage
+    same transaction   the newest is not what that commit wrote     DamagedMetaPage
+    one behind         its page is not what that commit wrote, or   DamagedMetaPage
+                       the newest is the older one with another id
     behind             ahead: a power failure, or a kill between    opened
                        a commit and the write of the identity file
     none               valid                                        opened; the first writer creates the file
@@ -40,9 +42,18 @@ def check(path: Path, handle: int) -> Files:
     newest = pages.newest.transaction
     if who.transaction > newest:
         raise LostCommits(path, f"the identity file has transaction {who.transaction}, {DATA} has {newest}")
-    if who.transaction == newest and who.meta_checksum != pages.checksum:
-        raise DamagedMetaPage(path, f"the meta pages are not what transaction {newest} left")
+    if not _agree(who, pages):
+        raise DamagedMetaPage(path, f"its meta pages are not what transaction {who.transaction} left")
     return who, pages
+
+
+def _agree(who: Identity, pages: MetaPages) -> bool:
+    known, newest = who.transaction, pages.newest.transaction
+    if newest - known > 1:
+        return True  # both pages are newer
+    if who.newest_page != pages.checksum(known):
+        return False
+    return newest == known or who.older_page != pages.checksum_as_of(known - 1)
 
 
 def check_beside_writer(path: Path) -> Files:

@@ -70,11 +70,14 @@ def flags(folder: Path, port: int, *more: str) -> list[str]:
 
 
 @asynccontextmanager
-async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
-    """Serve a folder until the end of the block, or until the test ends the server."""
+async def process(folder: Path, *more: str, errors: int = subprocess.DEVNULL) -> AsyncIterator[Server]:
+    """Serve a folder until the end of the block, or until the test ends the server.
+
+    `errors` is a file for what it writes to standard error.
+    """
     port = reserve_port()
     started = await trio.lowlevel.open_process(
-        flags(folder, port, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+        flags(folder, port, *more), stdout=subprocess.PIPE, stderr=errors, cwd=ROOT
     )
     server = Server(started, port)
     try:

@@ -71,7 +71,7 @@ def test_two_journals_have_different_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-@pytest.mark.parametrize("damage", [b"\xff" * 76, b""])
+@pytest.mark.parametrize("damage", [b"\xff" * 80, b""])
 def test_one_damaged_copy_does_not_matter(tmp_path: Path, slot: int, damage: bytes) -> None:
     model = written(tmp_path)
     file = tmp_path / identity.FILE
@@ -88,9 +88,9 @@ def test_one_damaged_copy_does_not_matter(tmp_path: Path, slot: int, damage: byt
 
 def test_every_flipped_bit_of_a_copy_is_found(tmp_path: Path) -> None:
     written(tmp_path)
-    copy = (tmp_path / identity.FILE).read_bytes()[:76]
+    copy = (tmp_path / identity.FILE).read_bytes()[:80]
     assert identity.decode(copy) is not None
-    for position in range(76):
+    for position in range(80):
         for bit in range(8):
             changed = bytearray(copy)
             changed[position] ^= 1 << bit

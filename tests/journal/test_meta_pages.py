@@ -46,8 +46,7 @@ def flip(handle: int, position: int, bit: int) -> None:
     os.pwrite(handle, bytes([byte ^ (1 << bit)]), position)
 
 
-@pytest.mark.parametrize("page", [0, 1])
-def test_every_flipped_bit_of_a_meta_page_is_refused(folder: Path, page: int) -> None:
+def outcomes_of_flips(folder: Path, page: int) -> set[str]:
     outcomes = set()
     handle = os.open(folder / "data.mdb", os.O_RDWR)
     for position in range(page * PAGE, page * PAGE + meta_pages.SIZE):
@@ -56,8 +55,34 @@ def test_every_flipped_bit_of_a_meta_page_is_refused(folder: Path, page: int) ->
             outcomes.add(outcome(folder))
             flip(handle, position, bit)
     os.close(handle)
-    assert outcomes == {"refused"}
     assert outcome(folder) == "whole"
+    return outcomes
+
+
+def newest_page(folder: Path) -> int:
+    with (folder / "data.mdb").open("rb") as file:
+        return meta_pages.read(file.fileno()).newest.number
+
+
+def test_every_flipped_bit_of_the_newest_meta_page_is_refused(folder: Path) -> None:
+    assert outcomes_of_flips(folder, newest_page(folder)) == {"refused"}
+
+
+def test_every_flipped_bit_of_the_older_meta_page_is_refused_or_harmless(folder: Path) -> None:
+    assert outcomes_of_flips(folder, 1 - newest_page(folder)) == {"refused", "whole"}
+
+
+def test_older_meta_page_with_a_newer_transaction_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    handle = os.open(copy / "data.mdb", os.O_RDWR)
+    newest = meta_pages.read(handle).newest.transaction
+    at = ((newest + 1) & 1) * PAGE + meta_pages.SIZE - 8
+    os.pwrite(handle, (newest + 1).to_bytes(8, "little"), at)
+    assert meta_pages.read(handle).newest.transaction == newest + 1  # valid for LMDB
+    os.close(handle)
+    with pytest.raises(DamagedMetaPage, match=f"its meta pages are not what transaction {newest} left"):
+        Journal.open(copy, readonly=True)
 
 
 @pytest.mark.parametrize("position", [meta_pages.SIZE, 1000, PAGE - 1, PAGE + meta_pages.SIZE, 2 * PAGE - 1])
@@ -118,10 +143,12 @@ def test_refusal_names_the_page_and_the_reason(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
+    page = newest_page(folder)
     with (copy / "data.mdb").open("r+b") as file:
-        file.seek(PAGE + position)
+        file.seek(page * PAGE + position)
         file.write(value)
-    with pytest.raises(DamagedMetaPage, match=f"meta page 1 is damaged: .*{why}.*rewound journal recover"):
+    expected = f"meta page {page} is damaged: .*{why}.*rewound journal recover"
+    with pytest.raises(DamagedMetaPage, match=expected):
         Journal.open(copy)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.failure import Failure, UsageError
 from gateway.cli.journal.query.flags import Parser
+from gateway.cli.memory_faults import explain_memory_faults
 from journal.errors import JournalError
 
 COMMANDS = {
@@ -69,6 +70,7 @@ def _run(name: str, command: Any, rest: Sequence[str]) -> int:
     parser = Parser(f"rewound journal {name}", command.__doc__, COMMANDS[name][1])
     command.add_flags(parser)
     options = parser.parse_args(rest)
+    explain_memory_faults(options.data_dir)
     output = Output.of(sys.stdout, options.color)
     code: int = command.run(options, output)
     output.flush()
