@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import orjson
+
 
 class RequestError(Exception):
     """Base of every error that becomes an error response."""
@@ -87,24 +89,61 @@ class ApplyConflict(RequestError):
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-# A body of a few megabytes can break a hundred thousand rules; a response lists at most this many.
+# A body of a few megabytes can break a hundred thousand rules; a response lists at most this many, and at most as
+# many bytes of them (in JSON, with the message, which repeats each different one): no response to a bad body exceeds
+# 64 KiB, names, braces and indentation included.
 MAX_CAUSES = 100
+MAX_CAUSE_BYTES = 48 * 1024
 MAX_COUNTED = 1000  # validation stops to look for errors beyond this number
+MAX_NAME = 1024  # characters of a name in a message; valid names have at most 253
 
 
 class Invalid(RequestError):
     """The object (or the options) is well-formed but breaks rules; every broken rule is a cause."""
 
     def __init__(self, group: str, kind: str, name: str, causes: Sequence[Cause]) -> None:
-        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes[:MAX_CAUSES])
+        self.group, self.kind, self.causes = group, kind, _first_causes(causes)
+        self.name = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}..."
         texts = list(dict.fromkeys(str(cause) for cause in self.causes))
         if len(causes) > MAX_COUNTED:
             texts.append("and many more")
-        elif len(causes) > MAX_CAUSES:
-            texts.append(f"and {len(causes) - MAX_CAUSES} more")
+        elif len(causes) > len(self.causes):
+            texts.append(f"and {len(causes) - len(self.causes)} more")
         described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{kind}.{group}" if group else kind
-        self.message = f'{qualified} "{name}" is invalid: {described}'
+        self.message = f'{qualified} "{self.name}" is invalid: {described}'
+
+
+def _first_causes(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """As many causes as a response lists; the first one is always there, cut where it has to be."""
+    kept: list[Cause] = []
+    texts: set[str] = set()
+    room = MAX_CAUSE_BYTES
+    for cause in causes[:MAX_CAUSES]:
+        text = str(cause)
+        size = _bytes_in_json(text)
+        room -= size if text in texts else 2 * size
+        if room < 0:
+            break
+        kept.append(cause)
+        texts.add(text)
+    if causes and not kept:
+        first = causes[0]
+        room = MAX_CAUSE_BYTES // 4
+        return (Cause(first.reason, _fitting(first.message, room), _fitting(first.field, room)),)
+    return tuple(kept)
+
+
+def _bytes_in_json(text: str) -> int:
+    return len(orjson.dumps(text))
+
+
+def _fitting(text: str, room: int) -> str:
+    """The text, or the start of it that fits."""
+    length = len(text)
+    while _bytes_in_json(text[:length]) > room:
+        length //= 2
+    return text if length == len(text) else f"{text[:length]}..."
 
 
 class BadRequest(RequestError):

@@ -19,7 +19,7 @@ from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, 
 from actors.kinds.validation.checks import CheckName, dns_subdomain, name_is_path_segment, port_number
 from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.kinds.validation.formats import dns_1035_label
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
 
@@ -176,7 +176,7 @@ def _check_name(expected: str, name: str, _: bool) -> list[str]:
     wrong = name_is_path_segment(name, False)
     if wrong or name == expected:
         return wrong
-    return [f'must be `spec.version+"."+spec.group`: {quoted(expected)}']
+    return [f'must be `spec.version+"."+spec.group`: {quoted_start(expected)}']
 
 
 def _local_rules(errors: FieldErrors, spec: Object) -> None:

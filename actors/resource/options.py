@@ -24,7 +24,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.go_format import format_value, quoted
+from actors.kinds.values.go_format import format_value, quoted_start
 from actors.messages import DeleteOptions
 from actors.names import Names
 
@@ -56,7 +56,7 @@ def integer(name: str, text: str) -> int:
         if -_INT64 <= value < _INT64:
             return value
     sent = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
-    raise BadRequest(f"{name}: Invalid value: {quoted(sent)}: must be a 64-bit integer")
+    raise BadRequest(f"{name}: Invalid value: {quoted_start(sent)}: must be a 64-bit integer")
 
 
 def boolean(text: str) -> bool:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from actors.errors import BadRequest
 from actors.kinds.validation.checks import label_value, qualified_name
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 
@@ -229,4 +229,4 @@ def _integer(text: str) -> int | None:
 
 
 def _invalid(field: str, value: str, why: str) -> str:
-    return f"{field}: Invalid value: {quoted(value)}: {why}"
+    return f"{field}: Invalid value: {quoted_start(value)}: {why}"

@@ -12,7 +12,7 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
@@ -59,7 +59,7 @@ def assign(sent: Object, pod: Object, now: int) -> Object:
         raise Conflict(POD_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host")
     node = pod["spec"].get("nodeName")
     if node:
-        raise Conflict(POD_BINDING, name, f"pod {name} is already assigned to node {quoted(node)}")
+        raise Conflict(POD_BINDING, name, f"pod {name} is already assigned to node {quoted_start(node)}")
     annotations = {**metadata.get("annotations", {}), **sent["metadata"].get("annotations", {})}
     if annotations:
         metadata["annotations"] = dict(sorted(annotations.items()))

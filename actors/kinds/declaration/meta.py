@@ -34,7 +34,7 @@ from actors.kinds.validation.field_errors import (
     too_long,
     unchanged,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
@@ -263,7 +263,7 @@ def _no_new_finalizers(errors: FieldErrors, new: Sequence[str], old: Sequence[st
     added = sorted(set(new) - set(old))
     if not added:
         return
-    listed = ", ".join(quoted(name) for name in added)
+    listed = quoted_list(added)
     text = (
         "no new finalizers can be added if the object is being deleted, "
         f"found new finalizers []string{{{listed}}}"

@@ -21,7 +21,7 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values.go_format import format_value, quoted
+from actors.kinds.values.go_format import format_value, quoted_list, quoted_start
 from actors.messages import Object
 from actors.names import Names
 
@@ -209,12 +209,12 @@ def _precedence(errors: FieldErrors, number: int, name: str) -> None:
 def _method(errors: FieldErrors, method: Object | None) -> None:
     if method is None or method["type"] in METHODS:
         return
-    value = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted(method['type'])}}}"
+    value = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted_start(method['type'])}}}"
     errors.add(_not_supported("spec.distinguisherMethod.type", value, METHODS))
 
 
 def _not_supported(field: str, value: str, supported: tuple[str, ...]) -> FieldError:
-    listed = ", ".join(quoted(one) for one in supported)
+    listed = quoted_list(supported)
     text = f"Unsupported value: {value}: supported values: {listed}"
     return FieldError("FieldValueNotSupported", field, text)
 

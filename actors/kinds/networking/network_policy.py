@@ -34,7 +34,7 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.kinds.validation.formats import port_name
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
 from actors.names import Names
 
@@ -229,7 +229,7 @@ def _is_strict_subset(part: Network, whole: Network) -> bool:
 def _policy_types(errors: FieldErrors, types: list[str]) -> None:
     field = "spec.policyTypes"
     if len(types) > len(POLICY_TYPES):
-        listed = ", ".join(quoted(one) for one in types)
+        listed = quoted_list(types)
         text = (
             f"Invalid value: []networking.PolicyType{{{listed}}}: may not specify more than two policyTypes"
         )

@@ -5,6 +5,7 @@ order of the calls is the order of the causes in the response. Making a `FieldEr
 
 The collector bounds the count: a body of three megabytes can break a million rules. Past `MOST` it raises
 `TooManyErrors`, which ends validation there and then; `collect` makes the collector and is the only one to catch it.
+It also cuts paths and messages: both can hold a key or a name of megabytes, and there may be a thousand of them.
 Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide counter in the
 constructor of `FieldError`, because constructing a value then depends on who else is validating.
 
@@ -13,14 +14,18 @@ The texts are part of the API: clients and people match on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
-from actors.kinds.values.go_format import format_value, quoted
+from actors.kinds.values.go_format import cut, format_value, quoted_list, quoted_start
 
 MOST: Final = MAX_COUNTED
+LONGEST_PATH: Final = 1024
+LONGEST_MESSAGE: Final = (
+    12 * 1024
+)  # more than the longest that has a meaning, the differences between two pods
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 
@@ -52,6 +57,10 @@ class FieldErrors:
         self.found: list[FieldError] = []
 
     def add(self, error: FieldError) -> None:
+        if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:
+            error = FieldError(
+                error.reason, cut(error.field, LONGEST_PATH), cut(error.message, LONGEST_MESSAGE)
+            )
         self.found.append(error)
         if len(self.found) > MOST:
             raise TooManyErrors
@@ -112,11 +121,9 @@ def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
     )
 
 
-def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
-    listed = ", ".join(quoted(one) for one in supported)
-    return FieldError(
-        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {listed}"
-    )
+def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldError:
+    text = f"Unsupported value: {quoted_start(value)}: supported values: {quoted_list(supported)}"
+    return FieldError("FieldValueNotSupported", field, text)
 
 
 def not_found(field: str, value: Any) -> FieldError:

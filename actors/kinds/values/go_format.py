@@ -2,11 +2,16 @@
 
 Strings are quoted; lists of strings and label selectors look as in Go; other objects are JSON, because their Go type
 names would not help. Labels have a function of their own, as a map looks like any other object.
+
+A message shows the first `LONGEST` characters of a value: a body of three megabytes can break a thousand rules about
+one list, and the message of each names the list. Formatting reads no more of a value than it shows, so that its cost
+does not grow with the value. `quoted` alone formats all of its text, for callers that need it whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -24,6 +29,10 @@ _ESCAPES: Final = {
 }
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 
+LONGEST: Final = 1024  # characters of a value in a message; the longest that the API itself defines has 253
+_DEEPEST: Final = 32  # levels of a value in a message
+_FEW: Final = 16  # members
+
 
 class Formatted(str):
     """A text that messages print as it is."""
@@ -39,27 +48,31 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return quoted_start(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in islice(value, LONGEST)):
         return _strings(value)
     if isinstance(value, dict) and _is_selector(value):
         return format_selector(value)
     if isinstance(value, (list, dict)):
-        return orjson.dumps(value).decode()
+        return _joined(_json(value), "")
     return str(value)
 
 
 def _is_selector(value: Mapping[str, Any]) -> bool:
     """Whether these are members of a label selector, and of no other kind of selector."""
     requirements = value.get("matchExpressions") or ()
-    return bool(value) and _SELECTOR.issuperset(value) and all("key" in one for one in requirements)
+    return (
+        bool(value)
+        and _SELECTOR.issuperset(value)
+        and all("key" in one for one in islice(requirements, LONGEST))
+    )
 
 
 def format_labels(value: Mapping[str, str] | None) -> Formatted:
     if value is None:
         return Formatted("map[string]string(nil)")
-    pairs = ", ".join(f"{quoted(key)}:{quoted(value[key])}" for key in sorted(value))
-    return Formatted(f"map[string]string{{{pairs}}}")
+    pairs = (f"{quoted_start(key)}:{quoted_start(value[key])}" for key in sorted(islice(value, LONGEST)))
+    return Formatted(f"map[string]string{{{_joined(pairs)}}}")
 
 
 def format_selector(value: Mapping[str, Any]) -> Formatted:
@@ -68,23 +81,97 @@ def format_selector(value: Mapping[str, Any]) -> Formatted:
     type_, requirements = "[]v1.LabelSelectorRequirement", value.get("matchExpressions")
     listed = f"{type_}(nil)"
     if requirements is not None:
-        listed = f"{type_}{{{', '.join(_requirement(one) for one in requirements)}}}"
+        listed = f"{type_}{{{_joined(_requirement(one) for one in requirements)}}}"
     return Formatted(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}")
 
 
 def _requirement(value: Mapping[str, Any]) -> str:
-    key, operator, values = quoted(value["key"]), quoted(value["operator"]), value.get("values")
+    key, operator, values = (value["key"], value["operator"], value.get("values"))
     listed = "[]string(nil)" if values is None else _strings(values)
-    return f"v1.LabelSelectorRequirement{{Key:{key}, Operator:{operator}, Values:{listed}}}"
+    return (
+        f"v1.LabelSelectorRequirement{{Key:{quoted_start(key)}, Operator:{quoted_start(operator)}, "
+        f"Values:{listed}}}"
+    )
 
 
 def _strings(values: Sequence[str]) -> str:
-    return "[]string{" + ", ".join(quoted(value) for value in values) + "}"
+    return f"[]string{{{quoted_list(values)}}}"
+
+
+def quoted_list(values: Sequence[str]) -> str:
+    """Texts in double quotes with commas between them, the first `LONGEST` characters."""
+    first = values[: LONGEST // 4]
+    if sum(map(len, first)) > LONGEST or not _needs_no_escapes("".join(first)):
+        return _joined(map(quoted_start, values))
+    listed = '", "'.join(first)
+    return (f'"{listed}"' if first else "") + (", ..." if len(first) < len(values) else "")
+
+
+def quoted_start(text: str) -> str:
+    """In double quotes, the first `LONGEST` characters of it, and then how long it is."""
+    if len(text) <= LONGEST:
+        return quoted(text)
+    return f"{quoted(text[:LONGEST])}... ({len(text)} characters)"
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """The text as it is, or its start and then how long it is."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
+
+
+def _joined(parts: Iterable[str], between: str = ", ") -> str:
+    """As many parts as fit into a message, and an ellipsis for those that do not."""
+    taken, room = [], LONGEST
+    for part in parts:
+        if room <= 0:
+            taken.append("...")
+            break
+        taken.append(part)
+        room -= len(part) + len(between)
+    return between.join(taken)
+
+
+def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
+    """Compact JSON piece by piece: whoever needs only the start takes only the first pieces."""
+    if isinstance(value, str) and len(value) > LONGEST:
+        yield orjson.dumps(value[:LONGEST]).decode() + "..."
+    elif not isinstance(value, (list, dict)) or _is_small(value):
+        yield orjson.dumps(value).decode()
+    elif not depth:
+        yield "..."
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield "," if index else "["
+            yield from _json(item, depth - 1)
+        yield "]"
+    else:
+        for index, (name, member) in enumerate(value.items()):
+            yield "," if index else "{"
+            yield from _json(name)
+            yield ":"
+            yield from _json(member, depth - 1)
+        yield "}"
+
+
+def _is_small(value: list[Any] | dict[str, Any]) -> bool:
+    """Whether it has few members, none of them large: it takes less time as one piece."""
+    if len(value) > _FEW:
+        return False
+    members = [*value, *value.values()] if isinstance(value, dict) else value
+    return not any(
+        isinstance(one, (list, dict)) or (isinstance(one, str) and len(one) > LONGEST) for one in members
+    )
 
 
 def quoted(text: str) -> str:
     """In double quotes, with unprintable characters escaped, like Go's %q."""
+    if _needs_no_escapes(text):
+        return f'"{text}"'
     return '"' + "".join(_escaped(letter) for letter in text) + '"'
+
+
+def _needs_no_escapes(text: str) -> bool:
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _escaped(letter: str) -> str:

@@ -13,6 +13,8 @@ import calendar
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
+from actors.kinds.values.go_format import LONGEST
+
 _DIGITS: Final = frozenset("0123456789")
 _FRACTION: Final = ".000000"
 _ZONE: Final = "Z07:00"
@@ -141,5 +143,6 @@ def _leading(text: str) -> int:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """Times have few characters: messages show the start of a longer text."""
+    escaped = text[:LONGEST].replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if len(text) <= LONGEST else f'"{escaped}"... ({len(text)} characters)'

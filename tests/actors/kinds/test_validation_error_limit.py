@@ -39,6 +39,6 @@ def test_validation_stops_after_many_errors(plural: str, document: dict[str, Any
     context = WriteContext(0, "user", "manager", "u-1", "abcde")
     with pytest.raises(Invalid) as refused:
         prepare_create(definition, Create("v1", "default", new, context), new)
-    assert len(refused.value.causes) == 100
+    assert 70 <= len(refused.value.causes) <= 100
     assert all(cause.field.startswith(fields) for cause in refused.value.causes)
     assert refused.value.message.endswith("and many more]")

@@ -11,7 +11,7 @@ from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
 from actors.kinds.validation.checks import between
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 
 MUTABLE_FIELDS: Final = (
@@ -96,7 +96,7 @@ def added_container_rules(errors: FieldErrors, new: list[Object], old: list[Obje
     """Ephemeral containers cannot be changed or removed."""
     field, by_name = "spec.ephemeralContainers", {one["name"]: one for one in new}
     for before in old:
-        name, after = quoted(before["name"]), by_name.get(before["name"])
+        name, after = quoted_start(before["name"]), by_name.get(before["name"])
         if after is None:
             errors.add(forbidden(field, f"existing ephemeral containers {name} may not be removed\n"))
         elif after != before:

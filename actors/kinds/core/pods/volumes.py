@@ -61,7 +61,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 
 VOLUME = Struct(
@@ -185,7 +185,7 @@ def _initiator_rules(errors: FieldErrors, volume: Object, field: str) -> None:
 def _claim_name_rules(errors: FieldErrors, name: str, pod: str, field: str) -> None:
     claim = f"{pod}-{name}"
     for text in dns_subdomain(claim):
-        errors.add(invalid(f"{field}.name", name, f"PVC name {quoted(claim)}: {text}"))
+        errors.add(invalid(f"{field}.name", name, f"PVC name {quoted_start(claim)}: {text}"))
 
 
 def set_volume_defaults(volumes: list[Object]) -> None:

@@ -9,7 +9,7 @@ from actors.kinds.core.pods.affinity import PREFERRED, REQUIRED
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.declaration.deprecated_labels import deprecated_labels, requirement_warnings
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
@@ -122,7 +122,7 @@ def _duplicates(entries: Iterable[Object], part: str, field: str) -> Iterator[st
     for index, entry in enumerate(entries):
         value = entry.get(part, "")
         if value in seen:
-            yield f"{field}[{index}].{part}: duplicate {part} {quoted(value)}"
+            yield f"{field}[{index}].{part}: duplicate {part} {quoted_start(value)}"
         seen.add(value)
 
 
@@ -136,4 +136,4 @@ def _fractions(amounts: Object, field: str, *names: str) -> Iterator[str]:
     for name in names or _IN_BYTES:
         amount = amounts.get(name)
         if amount is not None and amount[-1] == "m" and nanos_of(amount) % NANOS:
-            yield f"{field}[{name}]: fractional byte value {quoted(amount)} is invalid, must be an integer"
+            yield f"{field}[{name}]: fractional byte value {quoted_start(amount)} is invalid, must be an integer"

@@ -1,0 +1,111 @@
+"""However large an invalid body is, the errors about it stay short: values are cut, and so is their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.errors import Cause, Invalid
+from actors.kinds.built_in import built_in
+from actors.kinds.validation.field_errors import FieldErrors, collect, invalid, not_supported
+from actors.kinds.values.go_format import LONGEST, format_value, quoted, quoted_start
+from actors.names import CLUSTER
+from gateway.requests.errors import failure_of
+from tests.actors.kinds.definitions import Definitions
+
+DEFINITIONS = Definitions(built_in(CLUSTER))
+LONG = "x" * 100_000
+LARGEST_RESPONSE = 64 * 1024
+
+
+def response_to(error: Invalid) -> bytes:
+    failure = failure_of(error)
+    assert failure is not None
+    return orjson.dumps(failure.document(), option=orjson.OPT_INDENT_2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        LONG,
+        [LONG],
+        ["x"] * 100_000,
+        [{"a": "x"}] * 100_000,
+        {"a": LONG},
+        {f"k{index}": index for index in range(100_000)},
+        {LONG: 1},
+        {"matchLabels": {f"k{index}": "v" for index in range(10_000)}},
+        {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"] * 10_000}]},
+        {"a": [[[[["x"] * 1000] * 100]] * 100]},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_messages_show_the_start_of_a_large_value(value: Any) -> None:
+    text = format_value(value)
+    assert len(text) < 3 * LONGEST
+    assert "..." in text
+
+
+def test_deeply_nested_values_are_cut() -> None:
+    value: Any = "x"
+    for _ in range(5000):
+        value = [value]
+    assert "..." in format_value(value)
+
+
+@pytest.mark.parametrize("value", [["a"] * 50, {"a": "b", "c": [1, {"d": None}]}, [{"a": 1.5}, True], {}, []])
+def test_short_values_are_shown_whole(value: Any) -> None:
+    expected = orjson.dumps(value).decode()
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        expected = "[]string{" + ", ".join(quoted(one) for one in value) + "}"
+    assert format_value(value) == expected
+
+
+def test_a_cut_text_says_how_long_it_was() -> None:
+    assert quoted_start(LONG) == f'"{"x" * LONGEST}"... (100000 characters)'
+    assert f"({len(LONG)} characters)" in not_supported("a", LONG, ("b",)).message
+
+
+def test_paths_and_details_are_cut() -> None:
+    def rules(errors: FieldErrors) -> None:
+        errors.add(invalid(LONG, "a", LONG))
+
+    (error,) = collect(rules)
+    assert len(error.field) < 2000
+    assert len(error.message) < 15_000
+
+
+@pytest.mark.parametrize("text", ["x", "\x00", '"', "\u2028", "\U0001f600"])
+@pytest.mark.parametrize("causes", [1, 3, 99, 5000])
+def test_a_response_to_invalid_bodies_is_at_most_64_KiB(text: str, causes: int) -> None:
+    listed = [Cause("FieldValueInvalid", text * 12_000, f"{text}{index}" * 100) for index in range(causes)]
+    error = Invalid("apps", "Deployment", text * 100_000, listed)
+    assert error.causes
+    assert len(response_to(error)) <= LARGEST_RESPONSE
+
+
+def test_causes_that_are_left_out_are_counted() -> None:
+    error = Invalid("", "Pod", "a", [Cause("x", f"{index}" + "m" * 1000, "f") for index in range(90)])
+    assert error.message.endswith(f"and {90 - len(error.causes)} more]")
+
+
+@pytest.mark.parametrize(
+    ("plural", "document"),
+    [
+        ("nodes", {"spec": {"podCIDRs": [f"c{index}" for index in range(3000)]}}),
+        ("resourcequotas", {"spec": {"scopes": [f"s{index}" for index in range(3000)]}}),
+        ("services", {"spec": {"ipFamilies": [f"f{index}" for index in range(3000)]}}),
+        ("configmaps", {"metadata": {"ownerReferences": [{"controller": True, "name": LONG[:1000]}] * 1000}}),
+        ("configmaps", {"metadata": {"labels": {LONG: LONG}}}),
+        ("configmaps", {"metadata": {"name": LONG}}),
+        ("configmaps", {"data": {f"{LONG}{index}/": "" for index in range(20)}}),
+        ("pods", {"spec": {"containers": [{}] * 3000}}),
+    ],
+)
+def test_errors_about_large_bodies_are_short(plural: str, document: dict[str, Any]) -> None:
+    document["metadata"] = {"name": "a", **document.get("metadata", {})}
+    causes = DEFINITIONS.create_causes(plural, document)
+    assert causes
+    assert sum(len(field) + len(message) for field, message in causes) <= LARGEST_RESPONSE
