@@ -8,10 +8,11 @@ This module checks the format only. Error texts are those of Kubernetes.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from actors.kinds.values.durations import duration_error
+from actors.kinds.values.go_format import cut
 
 DESCRIPTORS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
@@ -33,6 +34,8 @@ _FIELDS: Final = (
     _Bounds(1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     _Bounds(0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
+
+_LONGEST_ZONE: Final = 255
 
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
 
@@ -113,9 +116,15 @@ def _number(text: str, names: dict[str, int]) -> int:
     return int(text)
 
 
-@cache
 def time_zone_error(name: str) -> str:
     """Why a time zone is unknown; "" when it is known."""
+    if len(name) > _LONGEST_ZONE:
+        return f"unknown time zone {cut(name)}"
+    return _time_zone_error(name)
+
+
+@lru_cache(maxsize=1024)  # there are about 600 zones
+def _time_zone_error(name: str) -> str:
     if name in ("", "UTC", "Local"):
         return ""
     if name.startswith(("/", "\\")) or ".." in name:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import string
+import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 from actors.kinds.schema.fields import (
@@ -29,8 +30,8 @@ from actors.kinds.values.quantity import canonical_quantity
 from actors.kinds.values.times import canonical_micros, canonical_seconds
 
 _LONGEST_NUMBER: Final = 40
-_BASE64: Final = frozenset(string.ascii_letters + string.digits + "+/")
-_LINE_BREAKS: Final = "\r\n"
+_NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/\r\n]")
+_NOT_BREAK: Final = re.compile(r"[^\r\n]")
 
 
 class WrongType(ValueError):
@@ -108,19 +109,22 @@ def _bytes(type_: Scalar, value: Any) -> str:
 
 def _first_illegal(text: str) -> int:
     """Where Go's decoder, which reads groups of four characters, gives up: incomplete groups count from their start."""
-    letters = 0
-    for at, letter in enumerate(text):
-        if letter in _BASE64:
-            letters = (letters + 1) % 4
-        elif letter == "=" and letters >= 2:
-            return _after_padding(text, at + 1, wants_another=letters == 2)
-        elif letter not in _LINE_BREAKS:
-            return at
-    return len(text) - letters
+    found = _NOT_BASE64.search(text)
+    if found is None:
+        return len(text) - _letters_in(text) % 4
+    at = found.start()
+    letters = _letters_in(text[:at]) % 4
+    if text[at] != "=" or letters < 2:
+        return at
+    return _after_padding(text, at + 1, wants_another=letters == 2)
+
+
+def _letters_in(text: str) -> int:
+    return len(text) - text.count("\r") - text.count("\n")
 
 
 def _after_padding(text: str, start: int, *, wants_another: bool) -> int:
-    rest = [at for at in range(start, len(text)) if text[at] not in _LINE_BREAKS]
+    rest = [found.start() for found in islice(_NOT_BREAK.finditer(text, start), 2)]
     if wants_another and rest and text[rest[0]] != "=":
         return rest[0] - 1
     rest = rest[1:] if wants_another else rest

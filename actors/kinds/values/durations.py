@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 
 UNITS: Final = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
-_PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
+_PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]*+)")
 
 
 def duration_error(text: str) -> str:
@@ -20,12 +20,13 @@ def duration_error(text: str) -> str:
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return ""
-    while part := _PART.match(rest):
+    at = 0
+    while part := _PART.match(rest, at):
         if not part["unit"]:
-            return f"time: missing unit in duration {quoted(text)}"
+            return f"time: missing unit in duration {quoted_start(text)}"
         if part["unit"] not in UNITS:
-            return f"time: unknown unit {quoted(part['unit'])} in duration {quoted(text)}"
-        rest = rest[part.end() :]
-        if not rest:
+            return f"time: unknown unit {quoted_start(part['unit'])} in duration {quoted_start(text)}"
+        at = part.end()
+        if at == len(rest):
             return ""
-    return f"time: invalid duration {quoted(text)}"
+    return f"time: invalid duration {quoted_start(text)}"

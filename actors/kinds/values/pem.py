@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_BLOCK = re.compile(
-    r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n(.*?)^-----END \1-----[ \t]*\r?$", re.MULTILINE | re.DOTALL
-)
+_BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)
+_END = re.compile(r"^-----END ([^\n]*)-----[ \t]*\r?$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -27,14 +26,36 @@ class InvalidPEM(ValueError):
 
 
 def blocks_of(text: str) -> Iterator[Block]:
-    """Blocks in order; malformed ones are skipped, like everything between blocks."""
-    for found in _BLOCK.finditer(text):
-        head, blank, body = found[2].replace("\r", "").partition("\n\n")
-        headers = bool(blank) and ":" in head
-        try:
-            yield Block(found[1], headers, base64.b64decode("".join((body if headers else found[2]).split())))
-        except binascii.Error:
+    """Blocks in order; malformed ones are skipped, like everything between blocks.
+
+    Reads the text once for all ends and once for all beginnings: a search for the end of each block would read all of
+    the text for each beginning without one.
+    """
+    ends: dict[str, list[re.Match[str]]] = {}
+    for end in _END.finditer(text):
+        ends.setdefault(end[1], []).append(end)
+    for found in ends.values():
+        found.reverse()
+    read = 0
+    for begin in _BEGIN.finditer(text):
+        of_kind = ends.get(begin[1], [])
+        while of_kind and of_kind[-1].start() < begin.end():
+            of_kind.pop()
+        if begin.start() < read or not of_kind:
             continue
+        read = of_kind[-1].end()
+        block = _block(begin[1], text[begin.end() : of_kind[-1].start()])
+        if block is not None:
+            yield block
+
+
+def _block(kind: str, content: str) -> Block | None:
+    head, blank, body = content.replace("\r", "").partition("\n\n")
+    headers = bool(blank) and ":" in head
+    try:
+        return Block(kind, headers, base64.b64decode("".join((body if headers else content).split())))
+    except binascii.Error:
+        return None
 
 
 def check_request(content: str) -> None:

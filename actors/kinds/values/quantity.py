@@ -22,7 +22,8 @@ _BINARY_SUFFIXES: Final = {power: suffix for suffix, power in _BINARY.items()} |
 _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 
 _PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-_PARTS: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)([A-Za-z]*[-+]?[0-9]*)")
+# Possessive: after a mismatch there is nothing to gain from giving back digits, and there are three runs of them.
+_PARTS: Final = re.compile(r"([+-]?+)([0-9]*+)\.?+([0-9]*+)([A-Za-z]*+[-+]?+[0-9]*+)")
 _EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]{1,3})")
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 _LONGEST_NAME: Final = 255
+_LONGEST_REFERENCE: Final = 640  # a name, a tag of 128 characters and a digest of 135
 _DEFAULT_REGISTRY: Final = "docker.io"  # the registry of images without one
 
 _DOMAIN_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
@@ -26,9 +27,13 @@ _REFERENCE: Final = rf"({_DOMAIN}(?:/{_PATH_SEGMENT})+)(?::({_TAG}))?(?:@({_DIGE
 _IDENTIFIER: Final = "[a-f0-9]{64}"
 
 
-@lru_cache(maxsize=1024)  # all pods of a workload have the same images
 def is_latest(image: str) -> bool:
-    """Whether the tag is `latest`, explicitly or by default."""
+    """Whether the tag is `latest`, explicitly or by default. No longer text is a reference."""
+    return len(image) <= _LONGEST_REFERENCE and _is_latest(image)
+
+
+@lru_cache(maxsize=1024)  # all pods of a workload have the same images
+def _is_latest(image: str) -> bool:
     if re.fullmatch(_IDENTIFIER, image):
         return False
     found = re.fullmatch(_REFERENCE, _with_registry(image))
