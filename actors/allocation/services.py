@@ -5,6 +5,7 @@ The caller reserves `Allocated.items` until the write is durable.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from actors.allocation.allocated import AllocatedItems, items_of
@@ -49,7 +50,7 @@ def allocate(
     own = items_of(old) if old else frozenset[str]()
     allocation = _Allocation(allocated, pools, own)
     completed = allocation.completed(service, old)
-    return Allocated(completed, allocation.items)
+    return Allocated(completed, allocation.items())
 
 
 class _Allocation:
@@ -58,7 +59,10 @@ class _Allocation:
     def __init__(self, allocated: AllocatedItems, pools: ServicePools, own: frozenset[str]) -> None:
         self._allocated, self._own = allocated, own
         self._addresses, self._ports = pools.addresses, pools.ports
-        self.items: list[str] = []
+        self._new: dict[str, None] = {}  # in the order of allocation
+
+    def items(self) -> list[str]:
+        return list(self._new)
 
     def completed(self, service: Object, old: Object | None) -> Object:
         spec, before = dict(service["spec"]), old["spec"] if old else None
@@ -94,7 +98,7 @@ class _Allocation:
             found = pool.next(self._is_free)
             if found is None:
                 raise Exhausted("failed to allocate a serviceIP: range is full")
-            self.items.append(found)
+            self._new[found] = None
             return found
         if wanted in self._own:
             return wanted
@@ -105,12 +109,13 @@ class _Allocation:
             raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {error}")]) from None
         if not self._is_free(checked):
             raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
-        self.items.append(checked)
+        self._new[checked] = None
         return wanted
 
     def _allocate_node_ports(self, spec: Object, *, share: bool) -> None:
         """In a new service, ports of one number share a node port, whatever their protocol; no others do."""
         by_port: dict[int, int] = {}
+        requested_first = _requested(spec.get("ports", ()))
         allocates_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
         ports = spec.get("ports", [])
         for index, port in enumerate(ports):
@@ -118,20 +123,22 @@ class _Allocation:
             if not requested and not allocates_all:
                 continue
             if share:
-                number = self._shared_port(port, ports, by_port, field)
+                number = self._shared_port(port, requested_first, by_port, field)
             elif requested:
-                if str(requested) not in self.items:
+                if str(requested) not in self._new:
                     self._take_port(requested, field)
                 number = requested
             else:
                 number = self._next_port("nodePort")
             ports[index] = PORT.arranged({**port, "nodePort": number})
 
-    def _shared_port(self, port: Object, ports: list[Object], by_port: dict[int, int], field: str) -> int:
+    def _shared_port(
+        self, port: Object, requested_first: dict[int, int], by_port: dict[int, int], field: str
+    ) -> int:
         requested, known = port.get("nodePort", 0), by_port.get(port["port"], 0)
         if known and requested in (0, known):
             return known
-        wanted = requested if known else _requested(port["port"], ports)
+        wanted = requested if known else requested_first.get(port["port"], 0)
         if wanted:
             self._take_port(wanted, field)
         number = wanted or self._next_port("nodePort")
@@ -149,7 +156,7 @@ class _Allocation:
         found = self._ports.next(self._is_free)
         if found is None:
             raise Exhausted(f"failed to allocate a {what}: range is full")
-        self.items.append(str(found))
+        self._new[str(found)] = None
         return found
 
     def _take_port(self, number: int, field: str) -> None:
@@ -161,11 +168,12 @@ class _Allocation:
             raise AllocationError([invalid(field, number, str(error))]) from None
         if not self._is_free(checked):
             raise AllocationError([invalid(field, number, PORT_TAKEN)])
-        self.items.append(checked)
+        self._new[checked] = None
 
     def _is_free(self, item: str) -> bool:
-        return item not in self.items and item not in self._own and self._allocated.is_free(item)
+        return item not in self._new and item not in self._own and self._allocated.is_free(item)
 
 
-def _requested(number: int, ports: list[Object]) -> int:
-    return next((port["nodePort"] for port in ports if port["port"] == number and port.get("nodePort")), 0)
+def _requested(ports: Iterable[Object]) -> dict[int, int]:
+    """By port, the first node port that the client requests for it."""
+    return {port["port"]: port["nodePort"] for port in reversed(list(ports)) if port.get("nodePort")}

@@ -225,11 +225,13 @@ def _versions(errors: FieldErrors, versions: list[str], field: str, *, recognize
     if not versions:
         errors.add(required(field, f"must specify one of {', '.join(REVIEW_VERSIONS)}"))
         return
+    seen: set[str] = set()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in seen:
             errors.add(invalid(f"{field}[{index}]", version, "duplicate version"))
         else:
             errors.add_each(f"{field}[{index}]", version, dns_1035_label(version))
+        seen.add(version)
     if recognized and not _has_recognized_version(versions):
         text = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
         errors.add(invalid(field, versions, text))

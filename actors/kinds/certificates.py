@@ -38,7 +38,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
 from actors.messages import Object
 from actors.names import Names
@@ -246,9 +246,11 @@ def _usages(errors: FieldErrors, usages: list[str], before: list[str]) -> None:
             if usage not in USAGES:
                 errors.add(not_supported(f"{field}[{index}]", usage, USAGES))
     if len(set(before)) == len(before):
+        seen: set[str] = set()
         for index, usage in enumerate(usages):
-            if usage in usages[:index]:
+            if usage in seen:
                 errors.add(duplicate(f"{field}[{index}]", usage))
+            seen.add(usage)
 
 
 def signer_rules(errors: FieldErrors, name: str, field: str) -> None:
@@ -277,7 +279,7 @@ def _label_rules(errors: FieldErrors, dotted: str, field: str, check: Callable[[
         wrong = check(label)
         if wrong:
             for text in wrong:
-                errors.add(invalid(field, dotted, f"validating label {quoted(label)}: {text}"))
+                errors.add(invalid(field, dotted, f"validating label {quoted_start(label)}: {text}"))
             return
 
 
@@ -289,19 +291,20 @@ def _expiration(errors: FieldErrors, seconds: int | None) -> None:
 
 
 def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -> None:
-    known = [one["type"] for one in before.get("conditions", ())]
-    types: list[str] = []
+    all_known = [one["type"] for one in before.get("conditions", ())]
+    known, types = set(all_known), set[str]()
+    had_repeated, had_both = len(known) < len(all_known), set(APPROVALS) <= known
     for index, condition in enumerate(conditions):
         kind, field = condition["type"], f"status.conditions[{index}]"
         if not kind and "" not in known:
             errors.add(required(f"{field}.type"))
         _condition_status(errors, kind, condition["status"], f"{field}.status")
-        if kind in APPROVALS and not set(APPROVALS) <= set(known) and set(APPROVALS) - {kind} <= set(types):
+        if kind in APPROVALS and not had_both and set(APPROVALS) - {kind} <= types:
             text = "Approved and Denied conditions are mutually exclusive"
             errors.add(invalid(f"{field}.type", kind, text))
-        if kind in types and len(set(known)) == len(known):
+        if kind in types and not had_repeated:
             errors.add(duplicate(f"{field}.type", kind))
-        types.append(kind)
+        types.add(kind)
 
 
 def _condition_status(errors: FieldErrors, kind: str, status: str, field: str) -> None:

@@ -5,7 +5,7 @@ It belongs to the alpha feature JobPodFailurePolicy, and is dropped while that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
@@ -19,7 +19,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_many,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 
 MAX_RULES: Final = 20
@@ -59,7 +59,7 @@ def set_defaults(policy: Object) -> None:
             pattern["status"] = pattern["status"] or "True"
 
 
-def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Sequence[str], field: str) -> None:
+def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Set[str], field: str) -> None:
     rules = policy["rules"] or []
     if len(rules) > MAX_RULES:
         errors.add(too_many(field, len(rules), MAX_RULES))
@@ -67,7 +67,7 @@ def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Sequen
         _rule(errors, rule, containers, f"{field}[{index}]")
 
 
-def _rule(errors: FieldErrors, rule: Object, containers: Sequence[str], field: str) -> None:
+def _rule(errors: FieldErrors, rule: Object, containers: Set[str], field: str) -> None:
     codes, conditions = rule["onExitCodes"], rule["onPodConditions"]
     _enum_rules(errors, rule["action"], ACTIONS, f"{field}.action")
     if codes is not None:
@@ -90,7 +90,7 @@ def _invalid_without_value(field: str, text: str) -> FieldError:
 
 def _enum_rules(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
     if not value:
-        errors.add(required(field, f"valid values: [{' '.join(quoted(one) for one in supported)}]"))
+        errors.add(required(field, f"valid values: [{' '.join(quoted_start(one) for one in supported)}]"))
     elif value not in supported:
         errors.add(not_supported(field, value, supported))
 
@@ -104,7 +104,7 @@ def _conditions(errors: FieldErrors, conditions: list[Object], field: str) -> No
         _enum_rules(errors, pattern["status"], STATUSES, f"{here}.status")
 
 
-def _exit_codes(errors: FieldErrors, codes: Object, containers: Sequence[str], field: str) -> None:
+def _exit_codes(errors: FieldErrors, codes: Object, containers: Set[str], field: str) -> None:
     _enum_rules(errors, codes["operator"], OPERATORS, f"{field}.operator")
     name, values = codes["containerName"], codes["values"] or []
     if name is not None and name not in containers:
@@ -118,10 +118,12 @@ def _exit_codes(errors: FieldErrors, codes: Object, containers: Sequence[str], f
 
 
 def _values(errors: FieldErrors, values: list[int], operator: str, field: str) -> None:
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             errors.add(invalid(f"{field}[{index}]", value, "must not be 0 for the In operator"))
-        if value in values[:index]:
+        if value in seen:
             errors.add(duplicate(f"{field}[{index}]", value))
+        seen.add(value)
     if values != sorted(values):
         errors.add(invalid(field, values, "must be ordered"))

@@ -68,9 +68,9 @@ def _mode_rules(errors: FieldErrors, spec: Object, field: str) -> None:
         errors.add(invalid(f"{field}.parallelism", parallelism, text))
 
 
-def _container_names(template: Object) -> list[str]:
+def _container_names(template: Object) -> set[str]:
     spec = template["spec"]
-    return [one["name"] for part in ("containers", "initContainers") for one in spec.get(part) or ()]
+    return {one["name"] for part in ("containers", "initContainers") for one in spec.get(part) or ()}
 
 
 def _restart_rules(errors: FieldErrors, spec: Object, field: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at, since
 from actors.messages import Object
 from actors.names import Names
@@ -10,16 +12,18 @@ MAX_ENDPOINTS = 3
 
 
 def _endpoints(stored: Object, _: int) -> str:
-    found = [
-        _with_port(address["ip"], port["port"]) if port else address["ip"]
-        for subset in stored.get("subsets", ())
-        for port in subset.get("ports") or [None]
-        for address in subset.get("addresses", ())
-    ]
-    if not stored.get("subsets"):
+    subsets = stored.get("subsets", ())
+    if not subsets:
         return NONE
-    more = f" + {len(found) - MAX_ENDPOINTS} more..." if len(found) > MAX_ENDPOINTS else ""
-    return ",".join(found[:MAX_ENDPOINTS]) + more
+    shown = (
+        _with_port(address["ip"], port["port"]) if port else address["ip"]
+        for subset in subsets
+        for port in (subset.get("ports") or [None] if subset.get("addresses") else ())
+        for address in subset["addresses"]
+    )
+    count = sum(len(one.get("ports") or (None,)) * len(one.get("addresses", ())) for one in subsets)
+    more = f" + {count - MAX_ENDPOINTS} more..." if count > MAX_ENDPOINTS else ""
+    return ",".join(islice(shown, MAX_ENDPOINTS)) + more
 
 
 def _with_port(address: str, port: int) -> str:

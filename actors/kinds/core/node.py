@@ -39,7 +39,7 @@ from actors.kinds.validation.field_errors import (
     required,
     undecided,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
@@ -327,20 +327,25 @@ def _pod_cidr_rules(errors: FieldErrors, networks: list[str]) -> None:
         errors.add(_unparsable_cidr(networks[parsed.index(None)]))
     if families != {4, 6} or len(networks) > 2:
         errors.add(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
+    seen: set[str] = set()
     for index, text in enumerate(networks):
-        if text in networks[:index]:
+        if text in seen:
             errors.add(duplicate(f"{field}[{index}]", text))
+        seen.add(text)
 
 
 def _unparsable_cidr(text: str) -> FieldError:
-    why = f"failed to parse cidr value:{quoted(text)} with error:invalid CIDR address: {text}"
+    why = f"failed to parse cidr value:{quoted_start(text)} with error:invalid CIDR address: {text}"
     return undecided("spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{why}")
 
 
 def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
+    seen: set[tuple[str, str]] = set()
     for index, address in enumerate(addresses):
-        if address in addresses[:index]:
+        key = (address["type"], address["address"])
+        if key in seen:
             errors.add(duplicate(f"status.addresses[{index}]", address))
+        seen.add(key)
 
 
 def _set_once_rules(errors: FieldErrors, new: Object, old: Object) -> None:

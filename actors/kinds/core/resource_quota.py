@@ -22,7 +22,7 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import IMMUTABLE, FieldError, FieldErrors, invalid, required
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
 from actors.names import Names
 
@@ -160,11 +160,12 @@ def _is_standard(name: str) -> bool:
 
 
 def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
+    inapplicable = _inapplicable(hard)
     for scope in scopes:
         if scope not in SCOPES:
             errors.add(_wrong_scopes(scopes, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        for _ in _inapplicable(scope, hard):
+        for _ in range(inapplicable.get(scope, 0)):
             errors.add(_wrong_scopes(scopes, text))
     for pair in CONFLICTING_SCOPES:
         if pair <= set(scopes):
@@ -172,17 +173,16 @@ def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) ->
 
 
 def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> FieldError:
-    listed = ", ".join(quoted(scope) for scope in scopes)
+    listed = quoted_list(scopes)
     text = f"Invalid value: []core.ResourceQuotaScope{{{listed}}}: {why}"
     return FieldError("FieldValueInvalid", field, text)
 
 
-def _inapplicable(scope: str, hard: Iterable[str]) -> list[str]:
-    """Resources that do not apply to pods of such a scope."""
-    if scope not in SCOPES:
-        return []
-    applicable = {"pods"} if scope == "BestEffort" else {"pods"} | COMPUTE_RESOURCES
-    return [name for name in sorted(hard) if _is_standard(name) and name not in applicable]
+def _inapplicable(hard: Iterable[str]) -> Mapping[str, int]:
+    """By scope, how many resources do not apply to its pods."""
+    standard = {name for name in hard if _is_standard(name)}
+    best_effort, others = len(standard - {"pods"}), len(standard - {"pods"} - COMPUTE_RESOURCES)
+    return {scope: best_effort if scope == "BestEffort" else others for scope in SCOPES}
 
 
 def _scope_selector_rules(
@@ -190,12 +190,13 @@ def _scope_selector_rules(
 ) -> None:
     field = "spec.scopeSelector.matchExpressions"
     names: set[str] = set()
+    inapplicable = _inapplicable(hard)
     for requirement in selector.get("matchExpressions", ()):
         scope = requirement["scopeName"]
         if scope not in SCOPES:
             errors.add(invalid(f"{field}.scopeName", scope, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        for _ in _inapplicable(scope, hard):
+        for _ in range(inapplicable.get(scope, 0)):
             errors.add(invalid(field, selector, text))
         _requirement_rules(errors, requirement, field)
         names.add(scope)

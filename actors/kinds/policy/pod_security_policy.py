@@ -27,7 +27,7 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
 
@@ -222,7 +222,7 @@ def _annotation_rules(errors: FieldErrors, names: Names, annotations: dict[str, 
 def _apparmor_rules(errors: FieldErrors, annotation: str, profiles: list[str], field: str) -> None:
     for one in profiles:
         if not is_apparmor_profile(one):
-            errors.add(invalid(field, annotation, f"invalid AppArmor profile name: {quoted(one)}"))
+            errors.add(invalid(field, annotation, f"invalid AppArmor profile name: {quoted_start(one)}"))
 
 
 def _seccomp_rules(errors: FieldErrors, _: str, profiles: list[str], field: str) -> None:
@@ -283,13 +283,14 @@ def _volume_type_rules(errors: FieldErrors, volumes: list[str]) -> None:
 def _capability_rules(errors: FieldErrors, spec: Object) -> None:
     """A capability that must be dropped can be neither added nor allowed."""
     dropped = spec.get("requiredDropCapabilities", [])
+    all_dropped = set(dropped)
     if dropped and WILDCARD in spec.get("allowedCapabilities", []):
         text = "must be empty when all capabilities are allowed by a wildcard"
         errors.add(invalid("requiredDropCapabilities", dropped, text))
     for part in ("defaultAddCapabilities", "allowedCapabilities"):
         text = f"capability is listed in {part} and requiredDropCapabilities"
         for one in spec.get(part, []):
-            if one in dropped:
+            if one in all_dropped:
                 errors.add(invalid(part, one, text))
 
 
@@ -333,16 +334,18 @@ def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
     if classes is None:
         return
     field, allowed = "spec.runtimeClass.allowedRuntimeClassNames", classes["allowedRuntimeClassNames"] or []
+    seen: set[str] = set()
     for index, name in enumerate(allowed):
         if name != WILDCARD:
             errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
-        if name in allowed[:index]:
+        if name in seen:
             errors.add(duplicate(f"{field}[{index}]", name))
+        seen.add(name)
     default = classes.get("defaultRuntimeClassName")
     if default is not None:
         errors.add_each("spec.runtimeClass.defaultRuntimeClassName", default, dns_subdomain(default))
         if default not in allowed and WILDCARD not in allowed:
-            errors.add(required(field, f"default {quoted(default)} must be allowed"))
+            errors.add(required(field, f"default {quoted_start(default)} must be allowed"))
     if WILDCARD in allowed and len(allowed) > 1:
         text = "if '*' is present, must not specify other RuntimeClass names"
         errors.add(invalid(field, allowed, text))

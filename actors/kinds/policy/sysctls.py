@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.core.pods.security import LONGEST_SYSCTL, SYSCTL_PART
@@ -24,19 +26,62 @@ def sysctl_rules(errors: FieldErrors, sysctls: list[str], field: str) -> None:
 
 
 def overlap_rules(errors: FieldErrors, allowed: list[str], forbidden_patterns: list[str]) -> None:
-    """No sysctl is both allowed and forbidden; the error names the narrower of two patterns that overlap."""
+    """No sysctl is both allowed and forbidden; the error names the narrower of two patterns that overlap.
+
+    Patterns that are too long have an error already.
+    """
+    index = _Patterns(forbidden_patterns)
     for i, one in enumerate(allowed):
-        for j, other in enumerate(forbidden_patterns):
-            if _covers(other, one):
+        if len(one) > LONGEST_SYSCTL:
+            continue
+        wider = set(index.covering(one))
+        for j in sorted(wider.union(index.covered_by(one))):
+            other = forbidden_patterns[j]
+            if j in wider:
                 text = f"sysctl overlaps with {other}"
                 errors.add(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
-            elif _covers(one, other):
+            else:
                 text = f"sysctl overlaps with {one}"
                 errors.add(invalid(f"spec.forbiddenSysctls[{j}]", other, text))
 
 
-def _covers(wide: str, narrow: str) -> bool:
-    """Whether the first pattern matches everything that the second matches."""
-    if not wide.endswith("*"):
-        return wide == narrow
-    return narrow.removesuffix("*").startswith(wide.removesuffix("*"))
+class _Patterns:
+    """Finds the patterns that overlap with another one, without a comparison with each of them.
+
+    One pattern covers another when it matches everything that the other matches.
+    """
+
+    def __init__(self, patterns: list[str]) -> None:
+        self._names: dict[str, list[int]] = {}  # patterns without '*'
+        self._prefixes: dict[str, list[int]] = {}  # patterns that end in '*', without it
+        self._sorted: list[tuple[str, int]] = []
+        for index, pattern in enumerate(patterns):
+            if len(pattern) > LONGEST_SYSCTL:
+                continue
+            stem = pattern.removesuffix("*")
+            (self._names if stem == pattern else self._prefixes).setdefault(stem, []).append(index)
+            self._sorted.append((stem, index))
+        self._sorted.sort()
+        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
+
+    def covering(self, pattern: str) -> Iterator[int]:
+        """Indices of the patterns that cover this one."""
+        stem = pattern.removesuffix("*")
+        if stem == pattern:
+            yield from self._names.get(pattern, ())
+        for length in self._lengths:
+            if length > len(stem):
+                return
+            yield from self._prefixes.get(stem[:length], ())
+
+    def covered_by(self, pattern: str) -> Iterator[int]:
+        """Indices of the patterns that this one covers."""
+        if not pattern.endswith("*"):
+            yield from self._names.get(pattern, ())
+            return
+        prefix = pattern[:-1]
+        for at in range(bisect_left(self._sorted, (prefix, -1)), len(self._sorted)):
+            stem, index = self._sorted[at]
+            if not stem.startswith(prefix):
+                return
+            yield index

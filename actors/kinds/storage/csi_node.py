@@ -84,9 +84,12 @@ def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def _immutable_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
+    by_name: dict[str, list[Object]] = {}
+    for driver in new["spec"]["drivers"] or ():
+        by_name.setdefault(driver["name"], []).append(driver)
     for before in old["spec"]["drivers"] or ():
-        for after in new["spec"]["drivers"] or ():
-            if after["name"] == before["name"] and after != before:
+        for after in by_name.get(before["name"], ()):
+            if after != before:
                 errors.add(invalid("CSINodeDriver", after, IMMUTABLE))
 
 
@@ -111,9 +114,11 @@ def _node_id(errors: FieldErrors, node_id: str, field: str) -> None:
 
 def _topology(errors: FieldErrors, keys: list[str], field: str) -> None:
     """As in Kubernetes, errors name the path of the driver instead of the key."""
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys:
         if not key:
             errors.add(required(field))
-        if key in keys[:index]:
+        if key in seen:
             errors.add(duplicate(field, key))
+        seen.add(key)
         errors.add_each(field, key, qualified_name(key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Final
 
@@ -159,14 +160,13 @@ def _binding_mode(errors: FieldErrors, mode: str | None) -> None:
 
 def _topologies(errors: FieldErrors, terms: list[Object]) -> None:
     """Terms must differ from each other. As in Kubernetes, an empty term has one duplicate error for each term."""
-    seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]
+    seen = Counter({frozenset[tuple[str, frozenset[str]]](): len(terms)})
     for index, term in enumerate(terms):
         field = f"allowedTopologies[{index}].matchLabelExpressions"
-        found = _term(errors, term, field)
-        for one in seen:
-            if one == found:
-                errors.add(duplicate(field, ""))
-        seen.append(found)
+        found = frozenset(_term(errors, term, field).items())
+        for _ in range(seen[found]):
+            errors.add(duplicate(field, ""))
+        seen[found] += 1
 
 
 def _term(errors: FieldErrors, term: Object, field: str) -> dict[str, frozenset[str]]:
@@ -184,9 +184,11 @@ def _requirement(errors: FieldErrors, requirement: Object, field: str) -> None:
     values = requirement["values"] or []
     if not values:
         errors.add(required(f"{field}.values"))
+    seen: set[str] = set()
     for index, value in enumerate(values):
-        if value in values[:index]:
+        if value in seen:
             errors.add(duplicate(f"{field}.values[{index}]", value))
+        seen.add(value)
     errors.add_each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
 
 

@@ -18,7 +18,7 @@ from actors.kinds.core.pods.security import (
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
-from actors.kinds.values.go_format import quoted
+from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 
 APPARMOR_PROFILES: Final = ("", "runtime/default", "unconfined")
@@ -49,10 +49,11 @@ def annotation_rules(
     for key, value in annotations.items():
         if key == keys.pod_seccomp or key.startswith(keys.container_seccomp):
             annotated_profile_rules(errors, value, f"{field}.{key}")
-    for key, value in annotations.items():
-        if key.startswith(keys.container_apparmor):
-            name = key.removeprefix(keys.container_apparmor)
-            _apparmor_rules(errors, name, value, spec, f"{field}[{key}]")
+    profiles = {key: value for key, value in annotations.items() if key.startswith(keys.container_apparmor)}
+    names = {container["name"] for container, _ in containers_of(spec, "")} if profiles else set[str]()
+    for key, profile in profiles.items():
+        name = key.removeprefix(keys.container_apparmor)
+        _apparmor_rules(errors, name, profile, names, f"{field}[{key}]")
 
 
 def is_cost(text: str) -> bool:
@@ -70,11 +71,11 @@ def _toleration_rules(errors: FieldErrors, text: str, field: str, key: str) -> N
     toleration_rules(errors, tolerations, f"{field}.{key}")
 
 
-def _apparmor_rules(errors: FieldErrors, name: str, profile: str, spec: Object, field: str) -> None:
-    if all(container["name"] != name for container, _ in containers_of(spec, "")):
+def _apparmor_rules(errors: FieldErrors, name: str, profile: str, containers: set[str], field: str) -> None:
+    if name not in containers:
         errors.add(invalid(field, name, "container not found"))
     if not is_apparmor_profile(profile):
-        errors.add(invalid(field, profile, f"invalid AppArmor profile name: {quoted(profile)}"))
+        errors.add(invalid(field, profile, f"invalid AppArmor profile name: {quoted_start(profile)}"))
 
 
 def is_apparmor_profile(text: str) -> bool:

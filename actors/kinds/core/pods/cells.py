@@ -104,7 +104,10 @@ def _restarts(pod: Object, now: int) -> str:
 
 def _gates(pod: Object, _: int) -> str:
     gates = pod["spec"].get("readinessGates", ())
-    met = sum(_has_condition(pod, gate["conditionType"]) for gate in gates)
+    first: dict[str, str] = {}
+    for condition in pod["status"].get("conditions", ()) if gates else ():
+        first.setdefault(condition["type"], condition.get("status", ""))
+    met = sum(first.get(gate["conditionType"]) == "True" for gate in gates)
     return f"{met}/{len(gates)}" if gates else NONE
 
 

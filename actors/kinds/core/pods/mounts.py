@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.kinds.core.pods.paths import descending, without_backsteps
 from actors.kinds.core.pods.volumes import Volumes
@@ -36,23 +36,37 @@ VOLUME_DEVICE = Struct(
 )
 
 
+class _Taken(NamedTuple):
+    """Names and paths of the devices of a container, for its mounts, and the reverse."""
+
+    names: frozenset[str]
+    paths: frozenset[str]
+
+    @classmethod
+    def by(cls, entries: list[Object], part: str) -> _Taken:
+        """Paths of the last entry for each volume."""
+        paths = {entry["name"]: entry[part] for entry in entries}
+        return cls(frozenset(paths), frozenset(paths.values()))
+
+
 def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field: str) -> None:
     """`field` is the container; messages about paths inside a volume name the list, not the mount."""
     mounts, devices = container.get("volumeMounts", ()), container.get("volumeDevices", ())
     if not mounts and not devices:
         return
     seen: set[str] = set()
+    taken = _Taken.by(devices, "devicePath")
     for index, mount in enumerate(mounts):
         path = mount["mountPath"]
         if len(mount) > 2 or path in seen or devices or mount["name"] not in volumes or not path:
-            _one_mount_rules(errors, mount, seen, devices, volumes, f"{field}.volumeMounts[{index}]")
+            _one_mount_rules(errors, mount, seen, taken, volumes, f"{field}.volumeMounts[{index}]")
             _sub_path_rules(errors, mount, container, f"{field}.volumeMounts", index)
         seen.add(path)
     _device_rules(errors, devices, mounts, volumes, f"{field}.volumeDevices")
 
 
 def _one_mount_rules(
-    errors: FieldErrors, mount: Object, seen: set[str], devices: list[Object], volumes: Volumes, field: str
+    errors: FieldErrors, mount: Object, seen: set[str], taken: _Taken, volumes: Volumes, field: str
 ) -> None:
     name, path = mount["name"], mount["mountPath"]
     if not name:
@@ -63,16 +77,11 @@ def _one_mount_rules(
         errors.add(required(f"{field}.mountPath"))
     if path in seen:
         errors.add(invalid(f"{field}.mountPath", path, NOT_UNIQUE))
-    if any(device["name"] == name for device in devices):
+    if name in taken.names:
         errors.add(invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
-    if path in _paths(devices, "devicePath"):
+    if path in taken.paths:
         text = "must not already exist as a path in volumeDevices"
         errors.add(invalid(f"{field}.mountPath", path, text))
-
-
-def _paths(entries: list[Object], part: str) -> set[str]:
-    """The paths of the last entry for each volume."""
-    return set({entry["name"]: entry[part] for entry in entries}.values())
 
 
 def _sub_path_rules(errors: FieldErrors, mount: Object, container: Object, field: str, index: int) -> None:
@@ -101,13 +110,14 @@ def _device_rules(
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()
+    taken = _Taken.by(mounts, "mountPath")
     for index, device in enumerate(devices):
         name, path, here = device["name"], device["devicePath"], f"{field}[{index}]"
         _device_name_rules(errors, name, names, volumes, f"{here}.name")
         _device_path_rules(errors, path, paths, f"{here}.devicePath")
-        if any(mount["name"] == name for mount in mounts):
+        if name in taken.names:
             errors.add(invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
-        if path in _paths(mounts, "mountPath"):
+        if path in taken.paths:
             text = "must not already exist as a path in volumeMounts"
             errors.add(invalid(f"{here}.devicePath", path, text))
         if name:

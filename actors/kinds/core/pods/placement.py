@@ -87,24 +87,25 @@ def _operator_rules(errors: FieldErrors, toleration: Object, operator: str, fiel
 
 def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
     """An update may add tolerations and change their tolerationSeconds, but not remove any."""
-    kept = [_without_seconds(one) for one in new]
-    if any(_without_seconds(one) not in kept for one in old):
+    if not {_without_seconds(one) for one in old} <= {_without_seconds(one) for one in new}:
         text = "existing toleration can not be modified except its tolerationSeconds"
         errors.add(forbidden(field, text))
         return
     toleration_rules(errors, new, field)
 
 
-def _without_seconds(toleration: Object) -> Object:
-    return {part: value for part, value in toleration.items() if part != "tolerationSeconds"}
+def _without_seconds(toleration: Object) -> frozenset[tuple[str, str]]:
+    return frozenset((part, value) for part, value in toleration.items() if part != "tolerationSeconds")
 
 
 def spread_rules(errors: FieldErrors, constraints: list[Object], field: str) -> None:
+    last = {(one["topologyKey"], one["whenUnsatisfiable"]): index for index, one in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
-        _constraint_rules(errors, constraint, constraints[index + 1 :], f"{field}[{index}]")
+        key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
+        _constraint_rules(errors, constraint, f"{field}[{index}]", repeated=last[key, action] > index)
 
 
-def _constraint_rules(errors: FieldErrors, constraint: Object, rest: list[Object], field: str) -> None:
+def _constraint_rules(errors: FieldErrors, constraint: Object, field: str, *, repeated: bool) -> None:
     skew, key, action = (constraint[part] for part in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
     if skew <= 0:
         errors.add(invalid(f"{field}.maxSkew", skew, NOT_POSITIVE))
@@ -112,7 +113,7 @@ def _constraint_rules(errors: FieldErrors, constraint: Object, rest: list[Object
         errors.add(required(f"{field}.topologyKey", "can not be empty"))
     if action not in UNSATISFIABLE_ACTIONS:
         errors.add(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS))
-    if any((one["topologyKey"], one["whenUnsatisfiable"]) == (key, action) for one in rest):
+    if repeated:
         errors.add(duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
     _min_domains_rules(errors, constraint.get("minDomains"), action, f"{field}.minDomains")
     for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -5,6 +5,7 @@ The address is in `podIP` and, as the first of the list, in `podIPs`; the old fi
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from actors.kinds.schema.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
@@ -130,14 +131,14 @@ def _termination_rules(
     """A terminated container that is not to be restarted stays terminated."""
     if policy == "Always":
         return
+    running = Counter(after["name"] for after in new if "terminated" not in after["state"])
+    text = "may not be transitioned to non-terminated state"
     for index, before in enumerate(old):
         ended = before["state"].get("terminated")
         if ended is None or (ended["exitCode"] and policy == "OnFailure"):
             continue
-        for after in new:
-            if after["name"] == before["name"] and "terminated" not in after["state"]:
-                text = "may not be transitioned to non-terminated state"
-                errors.add(forbidden(f"{field}[{index}].state", text))
+        for _ in range(running[before["name"]]):
+            errors.add(forbidden(f"{field}[{index}].state", text))
 
 
 def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
@@ -151,6 +152,8 @@ def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
         errors.add(undecided(field, "failed to check for dual stack with error:ip <nil> is invalid"))
     if families != {4, 6} or len(texts) > 2:
         errors.add(invalid(field, addresses, "may specify no more than one IP for each IP family"))
+    seen: set[str] = set()
     for index, text in enumerate(texts):
-        if text in texts[:index]:
+        if text in seen:
             errors.add(duplicate(f"{field}[{index}]", addresses[index]))
+        seen.add(text)

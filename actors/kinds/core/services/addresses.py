@@ -58,11 +58,13 @@ def _single_address_rules(errors: FieldErrors, ip: str, ips: list[str]) -> None:
 
 def _family_rules(errors: FieldErrors, spec: Object) -> None:
     families, policy = spec.get("ipFamilies", []), spec.get("ipFamilyPolicy")
+    seen: set[str] = set()
     for index, family in enumerate(families):
         if family not in FAMILIES:
             errors.add(not_supported(f"{_FAMILIES}[{index}]", family, FAMILIES))
-        if family in families[:index]:
+        if family in seen:
             errors.add(duplicate(f"{_FAMILIES}[{index}]", family))
+        seen.add(family)
     if policy is not None and policy not in FAMILY_POLICIES:
         errors.add(not_supported(_POLICY, policy, FAMILY_POLICIES))
 
