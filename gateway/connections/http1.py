@@ -19,6 +19,7 @@ from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE
 from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, meter_of
 from gateway.connections.parser import Fault, Parser
+from gateway.connections.parts import PartCounter, send_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.connections.websocket.connection import WebSocket
@@ -272,6 +273,21 @@ class Http1Connection:
                 response.headers.extend(REFUSAL_HEADERS)
                 if observer is not None:
                     add_audit_id(response, self._observed[-1])
+            if response.parts is not None:
+                ending = ending or parser.http10
+                await transport.send(gathered + self._streaming_head(response, ending))
+                gathered = b""
+                if request.method != "HEAD":
+                    counter = PartCounter()
+                    if request.exchange is not None:
+                        self._start(request.exchange, response.status, counter)
+                    await send_parts(server, transport, request, response, counter, not parser.http10)
+                elif observer is not None:
+                    self._observed[-1].respond(response.status, 0)
+                self._complete()
+                if parser.http10:
+                    return True
+                continue
             connection = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
             head, body = server.heads.render(request.method, response, connection)
             gathered += head

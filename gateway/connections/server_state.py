@@ -15,6 +15,7 @@ from typing import Any
 
 import trio
 
+from actors.errors import RequestError
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.transport import Transport
@@ -88,6 +89,17 @@ class ServerState:
             request.exchange.panic(error)
         log.exception("%s %s failed", request.method, request.path)
         return self.refuse(500, "the server failed to handle the request; its log says why")
+
+    def cut_off(self, request: Request, error: BaseException) -> None:
+        """The rest of a response could not be produced, so its client does not get the end of it: log why."""
+        cause = error.__cause__ or error
+        if isinstance(cause, RequestError):
+            log.warning("%s %s was cut off: %s", request.method, request.path, cause)
+            return
+        self.failed += 1
+        if request.exchange is not None:
+            request.exchange.panic(cause)
+        log.error("%s %s was cut off", request.method, request.path, exc_info=cause)
 
     def closing_bytes(self, response: Response) -> bytes:
         """Return a response as the last bytes of an HTTP/1.1 connection."""

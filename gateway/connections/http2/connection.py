@@ -18,15 +18,15 @@ from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
-from gateway.connections.http2.responses import Responses, cut_off
-from gateway.connections.http2.steps import Steps, resume
+from gateway.connections.http2.responses import Responses
+from gateway.connections.http2.steps import Steps, completed, resume
 from gateway.connections.http2.stream import Stream
 from gateway.connections.http2.watches import Watches
 from gateway.connections.parser import Fault
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
 from gateway.requests.observer import observe
-from gateway.requests.request import Peer, Response
+from gateway.requests.request import Peer, Request, Response
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
 _TURN = 32
@@ -81,15 +81,13 @@ class Http2Connection:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.output = Output(transport, self._flushes, nursery)
-                self._receiver = Receiver(self, self._server, self._peer, self.output)
-                self._responses = Responses(self._server, self._heads, self.output, self._receiver)
-                self._watches = Watches(
-                    self.output, self._receiver, self._heads, nursery, self._request_ended
-                )
+                output = self.output = Output(transport, self._flushes, nursery)
+                self._receiver = Receiver(self, self._server, self._peer, output)
+                self._responses = Responses(self._server, self._heads, output, self._receiver)
+                self._watches = Watches(output, self._receiver, self._heads, nursery, self._request_ended)
                 self._receiver.open()
                 await self._read(ahead)
-            failed = self.output.failed
+            failed = output.failed
         finally:
             self._drop_streams()  # if it was cancelled or failed: watches have no task that would notice
             self.output.fail()  # the flusher may still have it, and the observer waits for what was not sent
@@ -147,7 +145,7 @@ class Http2Connection:
             if request.method not in _READS or request.body:
                 receiver.streams[stream.number] = stream
                 self._running += 1
-                self._nursery.start_soon(self._handle, stream)
+                self._nursery.start_soon(self._handle, stream, request)
                 continue
             steps = server.handle(request)
             try:
@@ -161,12 +159,16 @@ class Http2Connection:
                 self._running += 1
                 output.flush()
                 return stream, self._complete(stream, resume(steps, trap))
-            if response.stream is None or request.method == "HEAD":
+            if (response.stream is None and response.parts is None) or request.method == "HEAD":
                 self._respond(stream, response)
                 handled += len(response.body) >> 12
                 continue
             handled += _WATCH_COST
             receiver.streams[stream.number] = stream
+            if response.parts is not None:
+                self._running += 1
+                output.flush()
+                return stream, self._complete(stream, completed(response))
             start = self._watches.start(stream, response)
             try:
                 trap = start.send(None)
@@ -206,10 +208,8 @@ class Http2Connection:
 
     # Requests with a task.
 
-    async def _handle(self, stream: Stream) -> None:
+    async def _handle(self, stream: Stream, request: Request) -> None:
         """The task of a request."""
-        request = stream.request
-        assert request is not None
         if stream.closed:  # reset before the task began
             self._end_task(stream)
             return
@@ -237,6 +237,8 @@ class Http2Connection:
                 response = self._server.failure(request, error)
             if response.stream is not None and request.method != "HEAD" and not stream.closed:
                 await self._watches.start(stream, response)
+            elif response.parts is not None and request.method != "HEAD" and not stream.closed:
+                await self._responses.send_parts(stream, response)
             else:
                 self._respond(stream, response)
                 if self._running == 1:
@@ -249,8 +251,7 @@ class Http2Connection:
     def _end_task(self, stream: Stream) -> None:
         self._running -= 1
         stream.scope = None
-        if stream.request is not None and not stream.responding:
-            cut_off(stream.request.exchange)
+        self._responses.task_ended(stream)
         self._request_ended()
 
     # Responses.

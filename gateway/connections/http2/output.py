@@ -51,10 +51,11 @@ class Sender(Protocol):
     number: int
     window: int
     head: bytes  # frames that are not queued yet
-    body: memoryview | None  # what is left of the body
+    body: memoryview | None  # what is left of the body, or of a part of it
+    in_parts: bool  # more parts follow, or the end of the stream
 
     def body_queued(self) -> None:
-        """The last byte has been queued."""
+        """The last byte of the body, or of a part of it, has been queued."""
 
     def progressed(self, size: int) -> None:
         """Part of the body has been queued."""
@@ -263,7 +264,7 @@ class Output:
                 continue
             size = min(len(stream.body), stream.window, self.window, _STREAM_TURN)
             if size == len(stream.body):
-                self._queue_data(stream, stream.body, END_STREAM)
+                self._queue_data(stream, stream.body, 0 if stream.in_parts else END_STREAM)
                 self._end(stream)
                 continue
             if size > 0:

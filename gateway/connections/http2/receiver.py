@@ -144,6 +144,9 @@ class Receiver:
 
     def forget(self, stream: Stream) -> None:
         """The response of a stream has been queued whole, or the stream was reset."""
+        request = stream.request
+        if request is not None and request.reserved:
+            self._server.memory.release(request)
         if self.streams.pop(stream.number, None) is not None:
             self.bodies.release(stream)
 

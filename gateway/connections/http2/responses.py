@@ -1,14 +1,22 @@
-"""Responses of a known size on one HTTP/2 connection: their heads, and their ends as an observer gets them."""
+"""Responses on one HTTP/2 connection: their heads, bodies in parts, and their ends as an observer gets them."""
 
 from __future__ import annotations
 
 from gateway.connections.heads import has_body
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import Output
-from gateway.connections.http2.protocol import NO_ERROR, header_frames
+from gateway.connections.http2.protocol import (
+    DATA,
+    END_STREAM,
+    INTERNAL_ERROR,
+    NO_ERROR,
+    frame,
+    header_frames,
+)
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.stream import Stream
 from gateway.connections.parser import Fault
+from gateway.connections.parts import PartsFailed, next_part
 from gateway.connections.server_state import ServerState
 from gateway.requests.exchange import Exchange
 from gateway.requests.observer import add_audit_id, observe
@@ -31,7 +39,7 @@ class Responses:
         if stream.closed:
             return True
         body = response.body
-        length = len(body)
+        length = len(body) if response.parts is None else None
         if request.method == "HEAD" or not has_body(response.status):
             body = b""
         exchange = request.exchange
@@ -49,6 +57,38 @@ class Responses:
         self._receiver.streams[stream.number] = stream
         return False
 
+    async def send_parts(self, stream: Stream, response: Response) -> None:
+        """Send a body in parts; each is produced when the windows took the last. A reset of the stream cancels it."""
+        request, parts, output = stream.request, response.parts, self._output
+        assert request is not None and parts is not None
+        self._start_parts(stream, response, request.exchange)
+        try:
+            while part := await next_part(parts):
+                await stream.send_part(part)
+                del part  # not held while the next one is produced
+        except PartsFailed as failed:
+            self._server.cut_off(request, failed)
+            if not stream.closed:
+                self._receiver.end_stream(stream, INTERNAL_ERROR)
+                output.flush_later()
+            return
+        except OSError:
+            return  # the reset of the stream, or the end of the connection, is being handled
+        if not (stream.closed or output.failed):
+            output.control(frame(DATA, END_STREAM, stream.number))
+            output.flush_later()
+            self.complete(stream)
+
+    def _start_parts(self, stream: Stream, response: Response, exchange: Exchange | None) -> None:
+        if exchange is not None:
+            add_audit_id(response, exchange)
+        block = self._receiver.size_update + self._heads.block(response, None)
+        self._output.control(header_frames(block, stream.number, end=False))
+        self._output.flush_later()
+        stream.responding = stream.in_parts = True
+        if exchange is not None:
+            exchange.start(response.status, stream)
+
     def refuse(self, stream: Stream, fault: Fault) -> bool:
         """Respond to a request that cannot be handled."""
         request, server = stream.request, self._server
@@ -65,6 +105,16 @@ class Responses:
         if not stream.request_ended:
             self._receiver.reset(stream.number, NO_ERROR)
         self._receiver.forget(stream)
+
+    def task_ended(self, stream: Stream) -> None:
+        """The task of a request has ended."""
+        request = stream.request
+        if request is None:
+            return
+        if not stream.responding:
+            cut_off(request.exchange)
+        if stream.closed and request.reserved:
+            self._server.memory.release(request)
 
     def cut_off(self, stream: Stream) -> None:
         """A stream was reset before its response was complete, or before its request was."""

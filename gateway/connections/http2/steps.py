@@ -16,6 +16,11 @@ T = TypeVar("T")
 Steps = Coroutine[Any, Any, T]
 
 
+async def completed(result: T) -> T:
+    """The steps of something that is complete."""
+    return result
+
+
 @coroutine
 def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
     """Go on after the first `steps.send(None)`, which returned `trap`; the caller must not have awaited since."""

@@ -61,6 +61,7 @@ class Stream:
         "fault",
         "head",
         "held",
+        "in_parts",
         "number",
         "output",
         "parts",
@@ -96,11 +97,12 @@ class Stream:
         self.responding = False  # the head of the response has been queued
         self.head = b""
         self.body: memoryview | None = None
+        self.in_parts = False  # the body is sent in parts, and this may be one of them
         self.closed = False  # reset, or the connection has ended
         self.watch: Watch | None = None
         self.sweeping = False  # the watch has started and has no task: its group sends
         self.exchange: Exchange | None = None  # of an observed watch
-        self.payload = 0  # bytes of a watch that the connection took
+        self.payload = 0  # bytes of a watch, or of a body in parts, that the connection took
         self._deadline = inf
         self._receiver: Task | None = None  # waits for an interruption or the end of the stream
         self._waiter: Task | None = None  # waits until the stream takes more
@@ -108,10 +110,26 @@ class Stream:
     # The response.
 
     def body_queued(self) -> None:
-        self._connection.rest_queued(self)
+        if self.in_parts:
+            self.wake()
+        else:
+            self._connection.rest_queued(self)
 
     def progressed(self, size: int) -> None:
+        self.payload += size
         self.deadline = self._connection.progress_deadline(self._deadline, size)
+
+    async def send_part(self, part: bytes) -> None:
+        """Send a part of a body, and wait until the windows have taken all of it."""
+        before = self.payload
+        self.body = memoryview(part)
+        self.deadline = self._connection.transfer_deadline()
+        self.output.resume(self)
+        while self._has_body():
+            self._waiter = current_task()
+            await wait_task_rescheduled(self._stop_waiting)
+        self._check_connected()
+        self.payload = before + len(part)
 
     def opened(self, increment: int) -> None:
         """The peer has opened the window of the stream (or closed it, with a negative increment)."""
@@ -234,6 +252,13 @@ class Stream:
         if self._waiter is not None:
             reschedule(self._waiter)
             self._waiter = None
+
+    def _has_body(self) -> bool:
+        return self.body is not None
+
+    def _check_connected(self) -> None:
+        if self.closed or self.output.failed:
+            raise ConnectionResetError("the client disconnected")
 
     def _stop_waiting(self, _raise_cancel: object) -> Abort:
         self._waiter = None
