@@ -105,6 +105,19 @@ class ListReader:
     def limited(self) -> bool:
         return self._limit > 0
 
+    @property
+    def expected(self) -> int | None:
+        """How many objects the list will have, after the first step; None if that is unknown."""
+        if self.total is None or self.total < 0:
+            return None
+        return min(self.total, self._limit) if self._limit > 0 else self.total
+
+    def rewind(self) -> None:
+        """Read again from the start, at the same version."""
+        self._after = self._start.after
+        self._count = 0
+        self._more, self.complete = True, False
+
     def step(self, size: int | None = None) -> list[bytes]:
         """Read the next objects, at most about `size` bytes of them. Expired."""
         turn = Turn()

@@ -27,7 +27,8 @@ from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
-from gateway.handlers.encoders import Encoder, Encoders
+from gateway.handlers.encoders import LARGE, Encoder, Encoders, encode_document
+from gateway.handlers.lists import ListHandler
 from gateway.handlers.methods import PROXY, check_method
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
@@ -75,6 +76,7 @@ class Dispatch:
         self._watches = watches
         self._computed = ComputedObjects(computed)
         self._encoders = Encoders(names, write_contexts.now)
+        self._lists = ListHandler(reads, self._encoders, memory)
         self._chunking = chunking  # whether lists honour limit and continue
         evictions = Evictions(registry.current, journal, directory)
         self._reviews = ReviewHandler(self._bodies, reviews)
@@ -145,7 +147,10 @@ class Dispatch:
             view, body = self._get_subresource(definition, route)
         else:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
-        document = self._encoders.of(context, view).document(body)
+        encoder = self._encoders.of(context, view)
+        if len(body) > LARGE:
+            return await self._lists.respond_object(context, encoder, body)
+        document = encoder.document(body)
         return render.respond_unchanged(context, document) or await render.respond(context, document)
 
     async def _read_computed(self, context: RequestContext, definition: Definition) -> Response:
@@ -171,13 +176,7 @@ class Dispatch:
 
     async def _list(self, context: RequestContext, definition: Definition) -> Response:
         list_options = await self._list_options(context, definition)
-        try:
-            with Deadline(context):
-                listing = await self._reads.listing(definition, context.route.namespace or None, list_options)
-        except TimedOut:
-            self._reads.check_reached(list_options)
-            raise
-        return await render.respond(context, self._encoders.of(context, definition).listing(listing))
+        return await self._lists.respond(context, definition, list_options)
 
     async def _watch(self, context: RequestContext, definition: Definition) -> Response:
         list_options = await self._list_options(context, definition)
@@ -290,7 +289,8 @@ class Dispatch:
         assert isinstance(outcome, Written)
         if outcome.warnings:
             context.warnings.extend(outcome.warnings)
-        document, status = encoder.document(outcome.body), 201 if outcome.created else 200
+        body, status = outcome.body, 201 if outcome.created else 200
+        document = encoder.document(body) if len(body) <= LARGE else await encode_document(encoder, body)
         return render.respond_unchanged(context, document, status) or await render.respond(
             context, document, status
         )
@@ -310,7 +310,7 @@ class Dispatch:
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.removed else 200
         if definition.deletion.returns_object:
-            return await render.respond(context, encoder.document(outcome.body), status)
+            return await render.respond(context, await encode_document(encoder, outcome.body), status)
         return await render.document(context, _deleted_status(definition, outcome), status)
 
     async def _delete_collection(self, context: RequestContext, definition: Definition) -> Response:

@@ -13,6 +13,10 @@ from actors.names import Names
 from actors.store.list_reader import Listing
 from gateway.requests.context import RequestContext
 from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
+from gateway.wire.list_layouts import Element, ListType
+from gateway.wire.worker_threads import encode_in_thread
+
+LARGE = 64 * 1024  # bytes: about a millisecond of parsing and encoding
 
 
 class Encoder(Protocol):
@@ -24,6 +28,20 @@ class Encoder(Protocol):
 
     def listing(self, listing: Listing) -> bytes:
         """A list as a whole response."""
+
+    @property
+    def list_type(self) -> ListType: ...
+
+    @property
+    def element(self) -> Element | None:
+        """Makes an element of a list from a stored object; None if it is the stored object."""
+
+
+async def encode_document(encoder: Encoder, body: bytes) -> bytes:
+    """An object as a whole response; in a worker thread if it is large and has to be parsed."""
+    if len(body) <= LARGE or encoder.element is None:
+        return encoder.document(body)
+    return await encode_in_thread(encoder.document, body)
 
 
 class Encoders:

@@ -14,10 +14,12 @@ from gateway.requests.errors import Failure
 from gateway.requests.request import Response
 from gateway.wire import compression, yaml
 from gateway.wire.json import dump_line, pretty
+from gateway.wire.worker_threads import encode_in_thread
 
 # All warnings of a response together. Many clients accept heads of 16 KiB at most.
 MAX_WARNING_BYTES = 4096
 SHORTENED_WARNING = 256  # characters of each warning if all together are too long
+_LARGE = 64 * 1024  # bytes; larger documents are indented in a worker thread
 MAX_WARNINGS = 60  # Python's http.client accepts 100 header lines of all kinds
 
 
@@ -37,6 +39,7 @@ def respond_unchanged(context: RequestContext, body: bytes, status: int = 200) -
 
 
 async def respond(context: RequestContext, body: bytes, status: int = 200) -> Response:
+    """The response with this document, in the representation that the client asked for."""
     response = Response(status, body)
     if context.protobuf is not None:
         encoded = await context.protobuf.from_json_in_thread(body)
@@ -46,15 +49,26 @@ async def respond(context: RequestContext, body: bytes, status: int = 200) -> Re
         response.body = await yaml.from_json_in_thread(body)
         response.content_type = context.representation.content_type
     elif context.pretty:
-        response.body = pretty(body)
+        response.body = pretty(body) if len(body) <= _LARGE else await encode_in_thread(pretty, body)
+    return await complete(context, response)
+
+
+async def complete(context: RequestContext, response: Response) -> Response:
+    """Add the warnings, and compress the body if it is large and the client accepts that."""
     if context.warnings:
-        response.headers.extend((b"warning", text) for text in warning_headers(context.warnings))
-    if len(response.body) > compression.THRESHOLD and compression.accepts_gzip(
-        context.request.headers.get(b"accept-encoding")
-    ):
+        response.headers.extend(warnings_of(context))
+    if len(response.body) > compression.THRESHOLD and accepts_gzip(context):
         response.body = await compression.compress(response.body)
         response.headers.extend(compression.HEADERS)
     return response
+
+
+def warnings_of(context: RequestContext) -> list[tuple[bytes, bytes]]:
+    return [(b"warning", text) for text in warning_headers(context.warnings)]
+
+
+def accepts_gzip(context: RequestContext) -> bool:
+    return compression.accepts_gzip(context.request.headers.get(b"accept-encoding"))
 
 
 async def document(context: RequestContext, value: Any, status: int = 200) -> Response:

@@ -17,6 +17,9 @@ HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
 # About five milliseconds of zlib, which is longer than other requests should have to wait.
 _THREAD_THRESHOLD = 512 * 1024
+# The same for parts, which follow each other: a millisecond.
+_PART_THREAD_THRESHOLD = 128 * 1024
+COMPRESSOR_BYTES = 256 * 1024  # of zlib's memory while a body is compressed part by part
 GZIP = 31  # zlib's wbits for a gzip header and a 32 KiB window
 
 
@@ -43,6 +46,25 @@ def _has_quality(parameters: bytes) -> bool:
         return float(quality) > 0
     except ValueError:
         return False
+
+
+class Compressor:
+    """Compresses a body part by part."""
+
+    __slots__ = ("_zlib",)
+
+    def __init__(self) -> None:
+        self._zlib = zlib.compressobj(1, zlib.DEFLATED, GZIP)
+
+    async def compress(self, part: bytes, *, last: bool) -> bytes:
+        """What can be sent now, which may be nothing."""
+        if len(part) <= _PART_THREAD_THRESHOLD:
+            return self._compress(part, last)
+        return await encode_in_thread(self._compress, part, last)
+
+    def _compress(self, part: bytes, last: bool) -> bytes:
+        compressed = self._zlib.compress(part)
+        return compressed + self._zlib.flush() if last else compressed
 
 
 async def compress(body: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Encoders from stored objects to JSON documents: plain objects, PartialObjectMetadata, and Tables.
 
 Each encoder serves one definition and makes from stored bytes an object inside another document (`item`), an object
-as a whole response (`document`), or a list (`listing`).
+as a whole response (`document`), or a list (`listing`). `list_layouts` makes long lists from their elements.
 
 `ObjectEncoder` puts kind and apiVersion in front of the stored bytes. It is built once per definition, because every
 get and list uses it, and parses an object only to convert it from its storage version to the requested one. The other
@@ -11,7 +11,7 @@ two parse every object.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ from actors.names import Names
 from actors.store.document import decode, type_prefix
 from actors.store.list_reader import Listing
 from gateway.wire.json import dump_line
+from gateway.wire.list_layouts import Element, JsonLayout, ListType
 
 INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
 
@@ -31,12 +32,18 @@ INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
 class ObjectEncoder:
     """Objects with all their fields."""
 
-    __slots__ = ("_convert", "_list_head", "_prefix")
+    __slots__ = ("_convert", "_list_head", "_prefix", "list_type")
 
     def __init__(self, definition: Definition) -> None:
+        self.list_type = ListType(definition.kind + "List", definition.api_version)
         self._prefix = type_prefix(definition.kind, definition.api_version)
         self._list_head = type_prefix(definition.kind + "List", definition.api_version)
         self._convert = definition.storage.conversion.from_storage if definition.storage.conversion else None
+
+    @property
+    def element(self) -> Element | None:
+        """Makes an element of a list from a stored object; None if it is the stored object."""
+        return None if self._convert is None else self._converted
 
     def item(self, body: bytes) -> bytes:
         """An object inside another document, such as a watch event."""
@@ -66,6 +73,12 @@ def object_encoder(definition: Definition) -> ObjectEncoder:
     return ObjectEncoder(definition)
 
 
+def _listing(type_: ListType, listing: Listing, element: Element) -> bytes:
+    layout = JsonLayout(type_)
+    elements = layout.separator.join([element(body) for body in listing.bodies])
+    return layout.head(list_metadata(listing)) + elements + layout.tail(None)
+
+
 def list_metadata(listing: Listing) -> dict[str, object]:
     metadata: dict[str, object] = {"resourceVersion": str(listing.version)} if listing.version else {}
     if listing.token:
@@ -80,6 +93,7 @@ class PartialMetadataEncoder:
 
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
+        self.list_type = ListType("PartialObjectMetadataList", self._type["apiVersion"])
         self._hidden = definition.storage.field_annotations
         conversion = definition.storage.conversion
         self._view = conversion.from_storage if conversion and definition.is_view else None
@@ -107,10 +121,10 @@ class PartialMetadataEncoder:
     def document(self, body: bytes) -> bytes:
         return dump_line(self.of(decode(body)))
 
+    element = item
+
     def listing(self, listing: Listing) -> bytes:
-        items = [self.of(decode(body)) for body in listing.bodies]
-        kind = {**self._type, "kind": "PartialObjectMetadataList"}
-        return dump_line({**kind, "metadata": list_metadata(listing), "items": items})
+        return _listing(self.list_type, listing, self.element)
 
 
 class TableEncoder:
@@ -143,9 +157,16 @@ class TableEncoder:
     def document(self, body: bytes) -> bytes:
         return dump_line(self._one_row(body, True))
 
+    @cached_property
+    def list_type(self) -> ListType:
+        definitions = {"columnDefinitions": self._definitions()}
+        return ListType("Table", self._type["apiVersion"], "rows", definitions)
+
+    def element(self, body: bytes) -> bytes:
+        return orjson.dumps(self._row(body, decode(body)))
+
     def listing(self, listing: Listing) -> bytes:
-        rows = [self._row(body, decode(body)) for body in listing.bodies]
-        return dump_line(self._table(list_metadata(listing), rows, True))
+        return _listing(self.list_type, listing, self.element)
 
     def _one_row(self, body: bytes, columns: bool) -> Object:
         stored = decode(body)
@@ -154,8 +175,11 @@ class TableEncoder:
         return self._table(metadata, [self._row(body, stored)], columns)
 
     def _table(self, metadata: Object, rows: list[Any], columns: bool) -> Object:
-        definitions = [_column_definition(column) for column in self._columns] if columns else None
+        definitions = self._definitions() if columns else None
         return {**self._type, "metadata": metadata, "columnDefinitions": definitions, "rows": rows}
+
+    def _definitions(self) -> list[Object]:
+        return [_column_definition(column) for column in self._columns]
 
     def _row(self, body: bytes, stored: Object) -> Object:
         now = self._now()

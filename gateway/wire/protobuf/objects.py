@@ -22,7 +22,7 @@ from gateway.wire import meta_types
 from gateway.wire.protobuf.envelope import NotProtobuf, event, unwrap, wrap
 from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
 from gateway.wire.protobuf.wire_format import MalformedMessage
-from gateway.wire.protobuf.writer import message_writer
+from gateway.wire.protobuf.writer import MessageWriter, message_writer
 from gateway.wire.worker_threads import encode_in_thread
 
 # About a millisecond of conversion, which other requests may wait for.
@@ -53,17 +53,21 @@ class ProtobufEncoder:
 
     def from_json(self, body: bytes) -> bytes | None:
         """The same document in its envelope; None for a document without a kind, which every client gets as JSON."""
-        document = _load(body)
+        document = load(body)
         if not isinstance(document, dict) or "kind" not in document:
             return None
         api_version, kind = document["apiVersion"], document["kind"]
+        return wrap(api_version, kind, self.writer(api_version, kind)(document))
+
+    def writer(self, api_version: str, kind: str) -> MessageWriter:
+        """The writer of documents of a kind, without the envelope. NoProtobufType."""
         struct = self._struct(api_version, kind)
         if struct is None:
             raise NoProtobufType(
                 f"{kind} in {api_version} has no protobuf representation and cannot be encoded to a protobuf "
                 "message: ask for application/json"
             )
-        return wrap(api_version, kind, message_writer(struct)(document))
+        return message_writer(struct)
 
     def event(self, type_: str, body: bytes) -> bytes:
         """A watch event; `body` is its object as JSON."""
@@ -109,7 +113,8 @@ class ProtobufEncoder:
         return cached[1]
 
 
-def _load(body: bytes) -> Any:
+def load(body: bytes) -> Any:
+    """A document or part of one. NoProtobufType."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:

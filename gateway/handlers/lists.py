@@ -1,0 +1,164 @@
+"""Responds to lists: in one body if the list is short, else in parts that are produced as the client takes them.
+
+Nothing here holds the event loop: objects are read and encoded in turns, large ones are encoded in a worker thread.
+What a client does not read is bounded: `MemoryBudget` counts every body and part, and without room in it parts are
+small. A list in protobuf has to be held whole, and is refused without room.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from actors.errors import TimedOut
+from actors.kinds.declaration.definition import Definition
+from actors.store.list_reader import Listing, ListReader
+from actors.store.reads import ListOptions, Reads
+from gateway.handlers.deadline import Deadline
+from gateway.handlers.encoders import Encoder, Encoders, encode_document
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.list_parts import PART, ListParts
+from gateway.requests.memory import SMALL, MemoryBudget
+from gateway.requests.request import Response
+from gateway.wire import compression
+from gateway.wire.encoders import list_metadata
+from gateway.wire.list_layouts import (
+    JsonLayout,
+    Layout,
+    PrettyLayout,
+    ProtobufLayout,
+    YamlLayout,
+    combined,
+    encode_elements,
+)
+
+# Lists up to about this size have one body, with a Content-Length, if there is room for it.
+WHOLE = 4 << 20
+
+
+class ListHandler:
+    def __init__(self, reads: Reads, encoders: Encoders, memory: MemoryBudget) -> None:
+        self._reads = reads
+        self._encoders = encoders
+        self._memory = memory
+
+    async def respond(
+        self, context: RequestContext, definition: Definition, options: ListOptions
+    ) -> Response:
+        try:
+            with Deadline(context):
+                found = await self._reads.open(definition, context.route.namespace or None, options)
+                if isinstance(found, ListReader):
+                    bodies = found.step()
+                    if not found.complete:
+                        await _read_short(found, bodies)
+        except TimedOut:
+            self._reads.check_reached(options)
+            raise
+        encoder = self._encoders.of(context, definition)
+        if isinstance(found, Listing):
+            response = await _whole(context, encoder, found)
+            self._count(context, response)
+            return response
+        if not found.complete:
+            long = self._in_parts if context.protobuf is None else self._whole_protobuf
+            return await long(context, encoder, found, bodies)
+        response = await _whole(context, encoder, found.listing(bodies))
+        if context.protobuf is not None:
+            self._count(context, response)
+        elif len(response.body) > SMALL and not self._memory.try_take(context.request, len(response.body)):
+            return await self._in_parts(context, encoder, found, None)
+        return response
+
+    async def respond_object(self, context: RequestContext, encoder: Encoder, body: bytes) -> Response:
+        """The response to a get of a large object. TooManyRequests."""
+        response = await render.respond(context, await encode_document(encoder, body))
+        self._count(context, response)
+        return response
+
+    def _count(self, context: RequestContext, response: Response) -> None:
+        """TooManyRequests if there is no room for the body."""
+        if len(response.body) > SMALL:
+            self._memory.take(context.request, len(response.body))
+
+    async def _in_parts(
+        self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes] | None
+    ) -> Response:
+        """`bodies` are the first objects; None without room for large parts."""
+        layout = _layout(context, encoder)
+        assert not isinstance(layout, ProtobufLayout)
+        element = combined(encoder.element, layout.element)
+        seconds = context.seconds("timeoutSeconds")
+        parts = ListParts(context.request, self._memory, reader, layout, element, seconds)
+        headers = render.warnings_of(context)
+        if bodies is None:
+            await parts.begin_small()
+        elif await parts.begin(bodies, compress=render.accepts_gzip(context)):
+            headers.extend(compression.HEADERS)
+        return Response(200, b"", _content_type(context), headers, parts=parts)
+
+    async def _whole_protobuf(
+        self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes]
+    ) -> Response:
+        """Read and encode all of it, as far as there is room: TooManyRequests."""
+        layout = _layout(context, encoder)
+        assert isinstance(layout, ProtobufLayout)
+        element = combined(encoder.element, layout.element)
+        elements: list[bytes] = []
+        while True:
+            fresh = await encode_elements(element, bodies, layout.in_thread)
+            # Twice, because joining copies them.
+            self._memory.take(context.request, 2 * sum(map(len, fresh)))
+            elements += fresh
+            if reader.complete:
+                break
+            with Deadline(context):
+                bodies = await reader.read(PART)
+        document = layout.document(list_metadata(reader.listing([])), elements)
+        response = await render.complete(context, Response(200, document, _content_type(context)))
+        self._memory.release(context.request, context.request.reserved - len(response.body))
+        return response
+
+
+async def _read_short(reader: ListReader, bodies: list[bytes]) -> None:
+    """Read on as long as the list may turn out to be short, and until there is at least one object."""
+    size = sum(map(len, bodies))
+    while not reader.complete and (not bodies or size * _ratio(reader, len(bodies)) <= WHOLE):
+        await trio.lowlevel.checkpoint()
+        more = reader.step()
+        size += sum(map(len, more))
+        bodies += more
+
+
+def _ratio(reader: ListReader, read: int) -> float:
+    """How many times as many objects as have been read the list will have, if that is known."""
+    return 1 if reader.expected is None else max(1, reader.expected / read)
+
+
+async def _whole(context: RequestContext, encoder: Encoder, listing: Listing) -> Response:
+    """The list in one body."""
+    layout = _layout(context, encoder)
+    element = combined(encoder.element, layout.element)
+    if element is None or not listing.bodies:
+        return await render.respond(context, encoder.listing(listing))
+    elements = await encode_elements(element, listing.bodies, layout.in_thread)
+    metadata = list_metadata(listing)
+    if isinstance(layout, ProtobufLayout):
+        body = layout.document(metadata, elements)
+    else:
+        body = layout.head(metadata) + layout.separator.join(elements) + layout.tail(None)
+    return await render.complete(context, Response(200, body, _content_type(context)))
+
+
+def _layout(context: RequestContext, encoder: Encoder) -> Layout | ProtobufLayout:
+    type_ = encoder.list_type
+    if context.protobuf is not None:
+        return ProtobufLayout(type_, context.protobuf)
+    if context.representation.media == "yaml":
+        return YamlLayout(type_)
+    return PrettyLayout(type_) if context.pretty else JsonLayout(type_)
+
+
+def _content_type(context: RequestContext) -> bytes:
+    media = context.representation.media
+    return b"application/json" if media == "json" else context.representation.content_type

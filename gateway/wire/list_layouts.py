@@ -1,0 +1,150 @@
+"""Lists in JSON, indented JSON, YAML and protobuf, so that they can be written slice by slice.
+
+A layout writes what stands before the elements (`head`) and after them (`tail`), and converts each `element` from
+compact JSON, those of more than `in_thread` bytes in a worker thread. What it writes is the same as if the whole list
+were encoded at once. The metadata of a list stands where it always does, unless it is known only at the end: then
+`head` gets None, and `tail` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+import trio
+
+from actors.messages import Object
+from actors.turns import Turn
+from gateway.wire import yaml
+from gateway.wire.json import pretty
+from gateway.wire.protobuf.envelope import wrap
+from gateway.wire.protobuf.objects import ProtobufEncoder, load
+from gateway.wire.worker_threads import encode_in_thread
+
+Element = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """What a list document has besides its metadata and its elements."""
+
+    kind: str
+    api_version: str
+    elements: str = "items"
+    fields: Object = field(default_factory=dict)  # between the metadata and the elements
+
+    def before(self, metadata: Object | None) -> Object:
+        """Everything but the elements; `metadata` None if it follows them."""
+        stated: Object = {} if metadata is None else {"metadata": metadata}
+        return {"kind": self.kind, "apiVersion": self.api_version, **stated, **self.fields}
+
+
+async def encode_elements(element: Element | None, bodies: list[bytes], in_thread: int) -> list[bytes]:
+    """Convert objects in turns; those of more than `in_thread` bytes in a worker thread."""
+    if element is None:
+        return bodies
+    elements: list[bytes] = []
+    turn = Turn()
+    for body in bodies:
+        if len(body) > in_thread:
+            elements.append(await encode_in_thread(element, body))
+        else:
+            elements.append(element(body))
+            if not turn.over():
+                continue
+            await trio.lowlevel.checkpoint()
+        turn = Turn()
+    return elements
+
+
+def combined(first: Element | None, then: Element | None) -> Element | None:
+    """One conversion after the other."""
+    if first is None or then is None:
+        return first or then
+    return lambda body: then(first(body))
+
+
+class JsonLayout:
+    separator: Final = b","
+    in_thread: Final = 64 * 1024
+    element: Final = None
+
+    def __init__(self, type_: ListType) -> None:
+        self._type = type_
+
+    def head(self, metadata: Object | None) -> bytes:
+        return orjson.dumps(self._type.before(metadata))[:-1] + b',"%b":[' % self._type.elements.encode()
+
+    def tail(self, metadata: Object | None) -> bytes:
+        return b"]}\n" if metadata is None else b'],"metadata":%b}\n' % orjson.dumps(metadata)
+
+
+class PrettyLayout:
+    separator: Final = b",\n    "
+    in_thread: Final = 64 * 1024
+
+    def __init__(self, type_: ListType) -> None:
+        self._type = type_
+
+    @staticmethod
+    def element(element: bytes) -> bytes:
+        return pretty(element).replace(b"\n", b"\n    ")
+
+    def head(self, metadata: Object | None) -> bytes:
+        before = orjson.dumps(self._type.before(metadata), option=orjson.OPT_INDENT_2)
+        return before[:-2] + b',\n  "%b": [\n    ' % self._type.elements.encode()
+
+    def tail(self, metadata: Object | None) -> bytes:
+        if metadata is None:
+            return b"\n  ]\n}"
+        after = orjson.dumps({"metadata": metadata}, option=orjson.OPT_INDENT_2)
+        return b"\n  ]," + after[1:]
+
+
+class YamlLayout:
+    """Keys are sorted: `items` stands before the metadata, `rows` after it."""
+
+    separator: Final = b""
+    in_thread: Final = 16 * 1024
+
+    def __init__(self, type_: ListType) -> None:
+        self._type = type_
+        self._after: Object = {}
+
+    @staticmethod
+    def element(element: bytes) -> bytes:
+        return yaml.dump([orjson.loads(element)])
+
+    def head(self, metadata: Object | None) -> bytes:
+        name, fields = self._type.elements, self._type.before(metadata)
+        self._after = {key: value for key, value in fields.items() if key > name}
+        before = {key: value for key, value in fields.items() if key < name}
+        return yaml.dump(before) + f"{name}:\n".encode()
+
+    def tail(self, metadata: Object | None) -> bytes:
+        after = self._after if metadata is None else {**self._after, "metadata": metadata}
+        return yaml.dump(after) if after else b""
+
+
+Layout = JsonLayout | PrettyLayout | YamlLayout
+
+
+class ProtobufLayout:
+    """A message begins with its length, so that all elements have to be known."""
+
+    separator: Final = b""
+    in_thread: Final = 32 * 1024
+
+    def __init__(self, type_: ListType, encoder: ProtobufEncoder) -> None:
+        """NoProtobufType."""
+        self._type = type_
+        self._write = encoder.writer(type_.api_version, type_.kind)
+
+    def element(self, element: bytes) -> bytes:
+        return self._write({self._type.elements: [load(element)]})
+
+    def document(self, metadata: Object, elements: list[bytes]) -> bytes:
+        message = b"".join([self._write({"metadata": metadata}), *elements])
+        return wrap(self._type.api_version, self._type.kind, message)
