@@ -24,7 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(item.nodeid.startswith("tests/gateway/") for item in session.items):
+        from tests.gateway.api import prepare_initial_data
+
+        prepare_initial_data()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()

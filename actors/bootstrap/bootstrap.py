@@ -16,6 +16,7 @@ from actors.bootstrap.objects import (
     InitialObject,
     ServingAddress,
     api_service,
+    flow_control,
     namespaces,
     priority_classes,
 )
@@ -64,7 +65,11 @@ class Bootstrap:
     async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress) -> None:
         """Everything else; the Service needs the namespace `default`."""
         await self._create_or_update(
-            [*priority_classes(self._names), *api_service(self._names, ranges, serving)]
+            [
+                *priority_classes(self._names),
+                *flow_control(self._names),
+                *api_service(self._names, ranges, serving),
+            ]
         )
 
     async def _create_or_update(self, objects: Iterable[InitialObject]) -> None:

@@ -1,5 +1,6 @@
-"""The objects that every cluster has from the start: namespaces, the system's priority classes, and the Service by
-which clients inside the cluster find this server, with its Endpoints and EndpointSlice.
+"""The objects that every cluster has from the start: namespaces, the system's priority classes, the mandatory and
+suggested objects of flow control, and the Service by which clients inside the cluster find this server, with its
+Endpoints and EndpointSlice.
 
 Pure functions that return documents; `Bootstrap` stores them.
 """
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from actors.allocation.ranges import ServiceRanges, first_address
 from actors.certificates.addresses import address_of
+from actors.flowcontrol.initial_objects import initial_object, initial_specs
 from actors.kinds.scheduling import SYSTEM
 from actors.messages import Object
 from actors.names import Names
@@ -51,6 +53,15 @@ def priority_classes(names: Names) -> list[InitialObject]:
             type_name, {"metadata": {"name": name}, "value": value, "description": _DESCRIPTIONS[name]}
         )
         for name, value in SYSTEM.items()
+    ]
+
+
+def flow_control(names: Names) -> list[InitialObject]:
+    """Created if missing; a controller maintains their specs."""
+    return [
+        InitialObject(type_name, initial_object(names, type_name, name))
+        for type_name, specs in initial_specs(names).items()
+        for name in specs
     ]
 
 

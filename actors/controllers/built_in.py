@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors.controllers.endpoints import EndpointsController
-from actors.controllers.garbage_collector import GarbageCollector
+from actors.controllers.flow_control import FlowControlController
+from actors.controllers.garbage.collector import GarbageCollector
 from actors.controllers.loop import Loop
 from actors.controllers.namespaces import NamespaceController
 from actors.controllers.service_accounts import ServiceAccountController
@@ -31,6 +32,7 @@ def controllers(
 ) -> tuple[Loop[Any], ...]:
     return (
         Loop(EndpointsController(registry, journal, directory, write_contexts, names), feed),
+        Loop(FlowControlController(registry, journal, directory, write_contexts, names), feed),
         Loop(GarbageCollector(registry, journal, directory, write_contexts, names), feed),
         Loop(NamespaceController(registry, journal, directory, write_contexts, names), feed),
         Loop(ServiceAccountController(registry, journal, directory, write_contexts, names), feed),

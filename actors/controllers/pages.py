@@ -22,6 +22,8 @@ def next_page(
     view: View, type_id: int, namespace: str | None, after: Position | None
 ) -> Iterator[tuple[str, str, Row]]:
     """The next objects after a position; none at the end."""
+    if after is None and view.count(type_id, namespace) <= PAGE_SIZE:
+        return iter(view.rows(type_id, namespace))  # reads no row of the types that follow
     # No object has an empty name, so the position of the empty name is before the first object. Without any position,
     # `rows` would read everything at once.
     return islice(view.rows(type_id, namespace, after or (namespace or "", "")), PAGE_SIZE)

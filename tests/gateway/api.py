@@ -10,7 +10,11 @@ data is in memory.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -113,21 +117,35 @@ class Api:
 
     # The server.
 
-    async def start(self) -> None:
+    async def start(self, *, prepared: bool = False) -> None:
+        """With `prepared` data, controllers have nothing to write at the start."""
         self.stop, self.stopped = trio.Event(), trio.Event()
         await self.nursery.start(self._run)
         if self.addresses.insecure is not None:
             host, port = self.addresses.insecure
             self.client = httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=_NO_TLS, timeout=30)
-            await self._await_controllers()
+            if not prepared:
+                await self._await_controllers()
 
     async def _await_controllers(self) -> None:
         """Wait until controllers have written their objects, so that they change no versions during a test."""
-        for _ in range(1000):
-            response = await self.ask("GET", "/api/v1/serviceaccounts")
-            if response.status != 200 or len(response.document["items"]) >= len(SYSTEM_NAMESPACES):
-                return
-            await trio.lowlevel.checkpoint()
+        for path, written in (
+            ("/api/v1/serviceaccounts", self._has_accounts),
+            (self.path("flowschemas"), self._has_conditions),
+        ):
+            for _ in range(1000):
+                response = await self.ask("GET", path)
+                if response.status != 200 or written(response.document["items"]):
+                    break
+                await trio.lowlevel.checkpoint()
+
+    @staticmethod
+    def _has_accounts(accounts: list[Document]) -> bool:
+        return len(accounts) >= len(SYSTEM_NAMESPACES)
+
+    @staticmethod
+    def _has_conditions(flow_schemas: list[Document]) -> bool:
+        return all("conditions" in schema["status"] for schema in flow_schemas)
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         def announce(addresses: Addresses) -> None:
@@ -228,15 +246,35 @@ def _document_of(response: ApiResponse) -> Document:
     return document
 
 
+# Settings that have no influence on the initial objects.
+_INDEPENDENT = {"anonymous_auth", "authorization_mode", "token_auth_file"}
+_initial_data = Path(tempfile.gettempdir(), f"rewound-initial-{os.getpid()}")
+
+
+def prepare_initial_data() -> None:
+    """Start a server once and keep its data: the others start with the objects that every cluster has."""
+
+    async def start() -> None:
+        async with served() as api:
+            await api.finish()
+            shutil.copytree(api.settings.data_dir, _initial_data)
+
+    trio.run(start)
+    atexit.register(shutil.rmtree, _initial_data, ignore_errors=True)
+
+
 @asynccontextmanager
 async def served(
     folder: Path | None = None, extensions: Extensions = NO_EXTENSIONS, **changed: Any
 ) -> AsyncIterator[Api]:
     """Run a server with these settings. Without a folder its data is in memory."""
     with memory_folder() as scratch:
+        prepared = folder is None and _INDEPENDENT.issuperset(changed) and _initial_data.exists()
+        if prepared:
+            shutil.copytree(_initial_data, scratch / "data")
         async with trio.open_nursery() as nursery:
             api = Api(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
-            await api.start()
+            await api.start(prepared=prepared)
             try:
                 yield api
             finally:

@@ -25,9 +25,9 @@ import trio
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.deletion import deletion_waits_for, is_in_foreground_deletion, needs_garbage_collector
-from actors.controllers.dependents import Dependents, DependentsStatistics, Key
+from actors.controllers.garbage.dependents import Dependents, DependentsStatistics, Key
+from actors.controllers.garbage.owners import ClassifiedReferences, classify_references
 from actors.controllers.loop import RetryLater
-from actors.controllers.owners import ClassifiedReferences, classify_references
 from actors.controllers.pages import PAGE_SIZE, Position, next_page
 from actors.controllers.stored_types import StoredTypes
 from actors.controllers.work_queue import WorkQueue

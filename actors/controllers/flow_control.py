@@ -1,0 +1,178 @@
+"""The flow control controller: maintains the mandatory and suggested FlowSchemas and PriorityLevelConfigurations, and
+the condition Dangling of every FlowSchema.
+
+It restores an initial object that was deleted at once; Kubernetes does so within a minute. It sets the spec of an
+initial object back while the annotation autoupdate-spec is "true", always for the mandatory ones; without the
+annotation, as long as nobody has changed the spec. It deletes objects with that annotation which are no initial ones:
+an earlier release created them. `Bootstrap` creates what is missing at a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from actors.controllers.client import Client
+from actors.controllers.pages import Position, next_page
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import AlreadyExists, NotFound
+from actors.flowcontrol.initial_objects import (
+    MANDATORY,
+    autoupdate_key,
+    flow_schema_type,
+    initial_object,
+    initial_specs,
+    priority_level_type,
+)
+from actors.kinds.registry import Registry
+from actors.kinds.values.times import seconds_text
+from actors.messages import DeleteOptions, Object
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.store.document import decode
+from actors.write_context import SERVER_USER, WriteContexts
+from journal.log import Journal
+from journal.records import Event
+
+MANAGER = "api-priority-and-fairness-config-producer-v1"
+DANGLING = "Dangling"
+
+TypeAndName = tuple[str, str]
+
+
+class FlowControlController:
+    name = "flow control controller"
+
+    def __init__(
+        self,
+        registry: Registry,
+        journal: Journal,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        names: Names,
+    ) -> None:
+        self._registry = registry
+        self._journal = journal
+        self._names = names
+        self._schemas, self._levels = flow_schema_type(names), priority_level_type(names)
+        self._types = {journal.type_id(one): one for one in (self._schemas, self._levels)}
+        self._client = Client(directory, write_contexts, SERVER_USER, MANAGER)
+        self.queue: WorkQueue[TypeAndName] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            type_name = self._types.get(event.type_id)
+            if type_name is None:
+                continue
+            self.queue.add((type_name, event.name))
+            if type_name == self._levels and (event.removed or not event.previous):
+                self._add_schemas_of(event.name)
+
+    def _add_schemas_of(self, level: str) -> None:
+        """Their condition Dangling may change. There are few FlowSchemas, and levels rarely come and go."""
+        with self._journal.read() as view:
+            for _, name, row in view.rows(self._journal.type_id(self._schemas), ""):
+                if _level_of(decode(row.body)) == level:
+                    self.queue.add((self._schemas, name))
+
+    async def catch_up(self) -> None:
+        for type_name in self._types.values():
+            after: Position | None = None
+            while (after := self._scan(type_name, after)) is not None:
+                await trio.lowlevel.checkpoint()
+
+    def _scan(self, type_name: str, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for _, name, _ in next_page(view, self._journal.type_id(type_name), "", after):
+                last = ("", name)
+                self.queue.add((type_name, name))
+        return last
+
+    async def reconcile(self, key: TypeAndName) -> None:
+        type_name, name = key
+        stored = self._read(type_name, name)
+        if stored is None:
+            await self._restore(type_name, name)
+        elif not await self._maintain_spec(type_name, stored) and type_name == self._schemas:
+            await self._report_dangling(stored)
+
+    def _read(self, type_name: str, name: str) -> Object | None:
+        with self._journal.read() as view:
+            row = view.get(self._journal.type_id(type_name), "", name)
+        return None if row is None else decode(row.body)
+
+    async def _restore(self, type_name: str, name: str) -> None:
+        if name not in initial_specs(self._names)[type_name]:
+            return
+        definition = self._registry.current.storage(type_name)
+        new = definition.schema.decode_object(initial_object(self._names, type_name, name)).object
+        try:
+            await self._client.create(definition, "", new)
+        except AlreadyExists:
+            return
+
+    async def _maintain_spec(self, type_name: str, stored: Object) -> bool:
+        """Whether it wrote or deleted the object: then its event calls `reconcile` again."""
+        name, key = stored["metadata"]["name"], autoupdate_key(self._names)
+        annotations = stored["metadata"].get("annotations") or {}
+        definition = self._registry.current.storage(type_name)
+        spec = initial_specs(self._names)[type_name].get(name)
+        if spec is None:
+            if annotations.get(key) != "true":
+                return False
+            unchanged = DeleteOptions(resource_version=stored["metadata"]["resourceVersion"])
+            try:
+                await self._client.delete(definition, "", name, unchanged)
+            except NotFound:
+                pass
+            return True
+        update = "true" if name in MANDATORY else _autoupdate(stored, annotations.get(key))
+        if annotations.get(key) == update and (update == "false" or stored["spec"] == spec):
+            return False
+        stored["metadata"]["annotations"] = {**annotations, key: update}
+        if update == "true":
+            stored["spec"] = spec
+        await self._client.replace(definition, stored)
+        return True
+
+    async def _report_dangling(self, schema: Object) -> None:
+        level = _level_of(schema)
+        missing = self._read(self._levels, level) is None
+        wanted = _dangling_condition(level, missing=missing)
+        conditions = schema["status"].get("conditions", [])
+        current: Object = next((one for one in conditions if one.get("type") == DANGLING), {})
+        if {key: current.get(key) for key in wanted} == wanted:
+            return
+        if current.get("status") != wanted["status"]:
+            wanted["lastTransitionTime"] = seconds_text(self._client.now())
+        elif "lastTransitionTime" in current:
+            wanted["lastTransitionTime"] = current["lastTransitionTime"]
+        others = [one for one in conditions if one.get("type") != DANGLING]
+        schema["status"]["conditions"] = [*others, wanted]
+        try:
+            await self._client.replace(self._registry.current.storage(self._schemas), schema, "status")
+        except NotFound:
+            return
+
+
+def _level_of(schema: Object) -> str:
+    name: str = schema["spec"]["priorityLevelConfiguration"]["name"]
+    return name
+
+
+def _autoupdate(stored: Object, annotated: str | None) -> str:
+    """Whether the server maintains the spec of a suggested object, "true" or "false"."""
+    if annotated in ("true", "false"):
+        return annotated
+    return "true" if stored["metadata"].get("generation") == 1 else "false"
+
+
+def _dangling_condition(level: str, *, missing: bool) -> Object:
+    named = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
+    if missing:
+        status, reason, message = "True", "NotFound", f"{named} but there is no such object"
+    else:
+        status, reason, message = "False", "Found", f"{named} and it exists"
+    return {"type": DANGLING, "status": status, "reason": reason, "message": message}
