@@ -15,6 +15,8 @@ from actors.access.modes import authorizer
 from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.certificates.addresses import reachable_addresses
+from actors.flowcontrol.in_flight import InFlightLimits
+from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
@@ -26,6 +28,8 @@ from gateway.extensions import Extensions
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.pipeline import Pipeline
+from gateway.handlers.request_seats import Limits as RequestLimits
+from gateway.handlers.request_seats import flow_fields
 from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, Checks
@@ -70,6 +74,8 @@ class ApiServer:
         self._checks.add_to(health)
         memory_limit = settings.memory_limit or default_limit()
         self._memory = MemoryBudget.of_limit(memory_limit)
+        self._request_limits = self._make_request_limits()
+        nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
         pipeline = self._pipeline(health)
         limits = Limits(
             streams=settings.http2_streams,
@@ -79,6 +85,7 @@ class ApiServer:
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_memory(self._metrics, self._memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)
+        meters.meter_flow_control(self._metrics, self._request_limits)
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
@@ -111,7 +118,9 @@ class ApiServer:
         )
         discovery = Discovery(store.registry, dispatch.verbs)
         openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
-        paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
+        paths = Paths(
+            health, discovery, openapi, self._metrics.scrape, self._request_limits, self._advertised
+        )
         protobuf = ProtobufEncoder(store.registry, store.names)
         return Pipeline(
             store.names,
@@ -119,10 +128,19 @@ class ApiServer:
             authorize,
             dispatch,
             paths,
+            self._request_limits,
             self._metrics,
             self._watchdog,
             protobuf,
             self._memory,
+        )
+
+    def _make_request_limits(self) -> RequestLimits:
+        store, settings = self._store, self._settings
+        if not settings.enable_priority_and_fairness:
+            return InFlightLimits(settings.max_requests_inflight, settings.max_mutating_requests_inflight)
+        return PriorityAndFairness(
+            store.names, store.journal, store.feed, settings.total_inflight, flow_fields(store.names)
         )
 
     def _serves(self, definition: Definition) -> bool:

@@ -64,6 +64,9 @@ class Settings:
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
     max_connections: int = 0  # 0: what the limits of memory and file descriptors allow
+    max_requests_inflight: int = 400  # 0: no limit, without priority and fairness
+    max_mutating_requests_inflight: int = 200
+    enable_priority_and_fairness: bool = True
     memory_limit: int = 0  # bytes; 0: half of what the machine or the control group has
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
@@ -86,6 +89,7 @@ class Settings:
         self._check_names()
         self._check_ports()
         self._check_streams()
+        self._check_inflight()
         self._check_resources()
         self._check_files()
         self._check_access()
@@ -150,6 +154,24 @@ class Settings:
                 f"{self.http2_max_streams_per_connection} is not a number of streams; "
                 f"give a number from 1 to {_MAX_STREAMS}, or 0 for the default of {_DEFAULT_STREAMS}",
             )
+
+    def _check_inflight(self) -> None:
+        for flag, number in (
+            ("--max-requests-inflight", self.max_requests_inflight),
+            ("--max-mutating-requests-inflight", self.max_mutating_requests_inflight),
+        ):
+            if number < 0:
+                raise SettingsError(flag, f"{number} is not a number of requests; give a number from 0")
+        if self.enable_priority_and_fairness and not self.total_inflight:
+            raise SettingsError(
+                "--max-requests-inflight",
+                "and --max-mutating-requests-inflight are both 0, so that priority and fairness has no seats; "
+                "give one of them a number, or --enable-priority-and-fairness=false for no limits",
+            )
+
+    @property
+    def total_inflight(self) -> int:
+        return self.max_requests_inflight + self.max_mutating_requests_inflight
 
     def _check_resources(self) -> None:
         if self.max_connections < 0:

@@ -217,6 +217,20 @@ def _add_operation(group: Any) -> None:
     )
     _add(
         group,
+        "--max-requests-inflight",
+        _number,
+        "N",
+        "reading requests at once; with priority and fairness, its levels share the sum of this and the next one",
+    )
+    _add(group, "--max-mutating-requests-inflight", _number, "N", "changing requests at once")
+    _add_switch(
+        group,
+        "--enable-priority-and-fairness",
+        "queue requests by FlowSchemas and PriorityLevelConfigurations, so that one user's flood does not delay "
+        "others; without, requests beyond the two limits get 429 (default true)",
+    )
+    _add(
+        group,
         "--livez-grace-period",
         _duration,
         "TIME",

@@ -1,8 +1,8 @@
 """Status line and headers of an HTTP/1.1 response, as bytes.
 
 Each server has one `Heads`; `http1` calls `render` once per response. Nearly all of it repeats, so the lines
-that depend on status, content type and the date are cached, and the watchdog clears the cache once a second, when
-the date changes: reading the clock for each response costs more than all the rest.
+that depend on status, content type, shared fields and the date are cached, and the watchdog clears the cache once a
+second, when the date changes: reading the clock for each response costs more than all the rest.
 
 Every response has `Cache-Control: no-cache, private` and its own Audit-Id, unless its handler set these.
 """
@@ -15,7 +15,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from gateway.requests.request import Response
+from gateway.requests.request import Response, SharedFields
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE = b"connection: close\r\n"
@@ -37,7 +37,7 @@ def audit_id() -> bytes:
 
 
 class _Start(NamedTuple):
-    """What heads with one status and content type have in common."""
+    """What heads with one status, content type and shared fields have in common."""
 
     lines: bytes
     template: bytes  # a head without further fields; % fills in the count of the Audit-Id and the length
@@ -48,7 +48,7 @@ class Heads:
     __slots__ = ("_starts",)
 
     def __init__(self) -> None:
-        self._starts: dict[tuple[int, bytes], _Start] = {}
+        self._starts: dict[tuple[int, bytes, SharedFields | None], _Start] = {}
 
     def tick(self) -> None:
         """The date may have changed."""
@@ -56,7 +56,7 @@ class Heads:
 
     def render(self, method: str, response: Response, connection: bytes) -> tuple[bytes, bytes]:
         """Return the head and body to send; `connection` is CLOSE, KEEP_ALIVE or empty."""
-        key = (response.status, response.content_type)
+        key = (response.status, response.content_type, response.shared)
         lines, template, has_body = self._starts.get(key) or self._start(*key)
         body = response.body
         if has_body and not response.headers and not connection:
@@ -69,23 +69,26 @@ class Heads:
 
     def streaming(self, response: Response, connection: bytes, *, chunked: bool) -> bytes:
         """Return the head of a response of unknown length: its body is chunked, or ends with the connection."""
-        key = (response.status, response.content_type)
+        key = (response.status, response.content_type, response.shared)
         start = self._starts.get(key) or self._start(*key)
         coding = b"transfer-encoding: chunked\r\n" if chunked else b""
         return b"%b%b%b\r\n" % (*_with_fields(start.lines, connection, response.headers), coding)
 
-    def _start(self, status: int, content_type: bytes) -> _Start:
+    def _start(self, status: int, content_type: bytes, shared: SharedFields | None) -> _Start:
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
             phrase = "Status"
         kind = b"content-type: %b\r\n" % content_type if content_type else b""
         lines = (
-            f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode() + _CACHE_LINE + kind
+            f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode()
+            + _CACHE_LINE
+            + kind
+            + _lines(shared.fields if shared is not None else [])
         )
         template = lines.replace(b"%", b"%%") + b"audit-id: " + _AUDIT_BASE + _TEMPLATE_END
         start = _Start(lines, template, has_body(status))
-        self._starts[status, content_type] = start
+        self._starts[status, content_type, shared] = start
         return start
 
 

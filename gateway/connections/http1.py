@@ -258,7 +258,7 @@ class Http1Connection:
                     continue
                 accepted = accept_websocket(request.headers)
                 if isinstance(accepted, Accepted):
-                    await transport.send(gathered + accepted.head(response.headers))
+                    await transport.send(gathered + accepted.head(_all_fields(response)))
                     exchange = request.exchange
                     self._release(requests)
                     del request
@@ -391,3 +391,7 @@ class Http1Connection:
         await self._transport.send(server.closing_bytes(response))
         self._complete()
         await self._transport.linger()
+
+
+def _all_fields(response: Response) -> list[tuple[bytes, bytes]]:
+    return [*response.headers, *(response.shared.fields if response.shared is not None else ())]

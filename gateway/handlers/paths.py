@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.errors import NoSuchResource
+from actors.flowcontrol.seats import Seats
 from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.ops.health import Health
+from gateway.ops.priority_levels import dump_priority_levels
 from gateway.release import SERVED_VERSION
 from gateway.requests import render
 from gateway.requests.context import RequestContext
@@ -35,12 +37,14 @@ class Paths:
         discovery: Discovery,
         openapi: OpenApi,
         scrape: Scrape,
+        seats: Seats,
         address: Callable[[], str],
     ) -> None:
         self._health = health
         self._discovery = discovery
         self._openapi = openapi
         self._scrape = scrape
+        self._seats = seats
         self._address = address
 
     @staticmethod
@@ -69,6 +73,9 @@ class Paths:
         if first == "metrics" and not rest:
             _allow(context, "GET", "HEAD")
             return Response(200, self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
+        if path == "/debug/api_priority_and_fairness/dump_priority_levels":
+            _allow(context, "GET", "HEAD")
+            return render.text(dump_priority_levels(self._seats))
         if not first:
             _allow(context, "GET", "HEAD")
             return await render.document(context, {"paths": self._index()})

@@ -1,4 +1,5 @@
-"""The steps of every request: authenticate, refuse impersonation, authorize, negotiate, read the body, dispatch.
+"""The steps of every request: authenticate, refuse impersonation, wait for seats, authorize, negotiate, read the body,
+dispatch.
 
 A body that did not arrive together with its head is read only once the request is authorized, so that nobody makes the
 server hold what it will not use. `handle` raises BodyNotRead alone: every other error becomes a Status.
@@ -17,6 +18,8 @@ from actors.access.attributes import Attributes
 from actors.access.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, forbidden
 from actors.errors import BadRequest, Forbidden
+from actors.flowcontrol.seats import Flow, NoSeat
+from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
 from actors.names import Names
 from actors.selectors import FieldSelector
@@ -24,11 +27,12 @@ from gateway.connections.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
+from gateway.handlers.request_seats import Limits, seats_of
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import NoSuchPath, TooManyRequests, failure_of, plain_failure
+from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.parameters import EMPTY, parse
 from gateway.requests.request import BodyNotRead, Request, Response
@@ -62,6 +66,7 @@ class Pipeline:
         authorizer: Authorizer,
         dispatch: Dispatch,
         paths: Paths,
+        limits: Limits,
         metrics: Metrics,
         watchdog: LoopWatchdog,
         protobuf: ProtobufEncoder,
@@ -72,6 +77,7 @@ class Pipeline:
         self._authorizer = authorizer
         self._dispatch = dispatch
         self._paths = paths
+        self._limits = limits
         self._metrics = metrics
         self._watchdog = watchdog
         self._protobuf = protobuf
@@ -81,6 +87,8 @@ class Pipeline:
     async def handle(self, request: Request) -> Response:
         began = time.perf_counter()
         context = RequestContext(request, NO_ROUTE, EMPTY, ANONYMOUS_USER)
+        flow: Flow | None = None
+        seats, waited = 0, None
         try:
             watch = False
             if request.query:
@@ -101,6 +109,16 @@ class Pipeline:
             exchange = request.exchange
             if exchange is not None:
                 exchange.attributes(attributes)
+            flow = self._limits.flow_of(attributes)
+            if flow.limited and request.arriving is None:
+                needed = 1
+                if attributes.verb == "list" or len(request.body) > BYTES_PER_SEAT:
+                    needed = seats_of(context, self._limits, flow)
+                if not self._limits.try_start(flow, needed):
+                    waited = await self._limits.wait(flow, needed)
+                seats = needed
+            elif not flow.limited:
+                flow.counts.dispatched += 1
             decision = self._authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
                 decision = await decision
@@ -114,13 +132,27 @@ class Pipeline:
                 self._choose_representation(context)
             if request.arriving is not None:
                 await self._read_body(context)
+                if flow.limited:  # only now: a client that sends slowly takes no seats
+                    needed = seats_of(context, self._limits, flow)
+                    if not self._limits.try_start(flow, needed):
+                        waited = await self._limits.wait(flow, needed)
+                    seats = needed
             response = await (self._dispatch(context) if context.route.is_resource else self._paths(context))
         except BodyNotRead:
             raise  # the connection responds
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
+        except NoSeat as error:
+            response = render.text(f"{error}\n", 429)
+            response.headers.extend(RETRY_SOON)
         except Exception as error:
             response = await self._failure_response(context, error)
+        finally:
+            if seats:
+                assert flow is not None
+                self._limits.end(flow.level, seats, waited)
+        if flow is not None:
+            response.shared = flow.mark
         seconds = time.perf_counter() - began
         self._metrics.observe(
             context.route.verb, context.route.group, context.route.resource, response.status, seconds

@@ -9,6 +9,9 @@ from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
+    from actors.flowcontrol.in_flight import InFlightLimits
+    from actors.flowcontrol.level import Level
+    from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from actors.large_work import LargeWorkStatistics
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
@@ -75,6 +78,41 @@ def meter_memory(metrics: Metrics, read: Callable[[], MemoryStatistics]) -> None
     metrics.gauge("rewound_memory_waiting", "Requests that wait for memory.", lambda: read().waiting)
     metrics.counter(
         "rewound_memory_refused_total", "Requests refused for lack of memory.", lambda: read().refused
+    )
+
+
+def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLimits) -> None:
+    """The labels are the stored PriorityLevelConfigurations and FlowSchemas."""
+
+    def of_levels(read: Callable[[Level], float]) -> Callable[[], Mapping[str, float]]:
+        return lambda: {
+            name: read(level) for name, level in seats.levels.items() if not level.settings.exempt
+        }
+
+    for name, text, read in (
+        ("request_concurrency_limit", "Seats of a priority level.", lambda level: level.seats),
+        ("request_concurrency_in_use", "Seats that running requests take.", lambda level: level.executing),
+        ("current_executing_requests", "Running requests.", lambda level: level.running),
+        ("current_inqueue_requests", "Waiting requests.", lambda level: level.waiting),
+    ):
+        metrics.gauge(f"apiserver_flowcontrol_{name}", text, of_levels(read), "priority_level")
+    schema_labels = ("priority_level", "flow_schema")
+    metrics.counter(
+        "apiserver_flowcontrol_dispatched_requests_total",
+        "Requests that were started.",
+        lambda: {(one.level, one.schema): one.dispatched for one in seats.counts()},
+        *schema_labels,
+    )
+    metrics.counter(
+        "apiserver_flowcontrol_rejected_requests_total",
+        "Requests that were refused with 429, or cancelled while they waited.",
+        lambda: {
+            (one.level, one.schema, reason): number
+            for one in seats.counts()
+            for reason, number in one.rejected.items()
+        },
+        *schema_labels,
+        "reason",
     )
 
 

@@ -39,8 +39,10 @@ _METHODS = {
 }
 
 Key = tuple[str, str, str, int]  # verb, group, resource, status code
-# One number, or one for each value of the label.
-Read = Callable[[], float | Mapping[str, float]]
+# One number, or one for each value of the label (of the labels: a tuple).
+Read = Callable[
+    [], float | Mapping[str, float] | Mapping[tuple[str, str], float] | Mapping[tuple[str, str, str], float]
+]
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Reading:
     text: str
     read: Read
     is_counter: bool  # else a gauge
-    label: str = ""
+    labels: tuple[str, ...] = ()
 
 
 class Metrics:
@@ -87,11 +89,11 @@ class Metrics:
         """Drop the series of a resource that is no longer served, so that their number stays bounded."""
         self._series = {key: one for key, one in self._series.items() if key[1:3] != (group, resource)}
 
-    def gauge(self, name: str, text: str, read: Read, label: str = "") -> None:
-        self._readings.append(Reading(name, text, read, is_counter=False, label=label))
+    def gauge(self, name: str, text: str, read: Read, *labels: str) -> None:
+        self._readings.append(Reading(name, text, read, is_counter=False, labels=labels))
 
-    def counter(self, name: str, text: str, read: Read, label: str = "") -> None:
-        self._readings.append(Reading(name, text, read, is_counter=True, label=label))
+    def counter(self, name: str, text: str, read: Read, *labels: str) -> None:
+        self._readings.append(Reading(name, text, read, is_counter=True, labels=labels))
 
     def scrape(self) -> bytes:
         from prometheus_client import generate_latest
@@ -168,11 +170,11 @@ def _family(reading: Reading) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     make = CounterMetricFamily if reading.is_counter else GaugeMetricFamily
-    family = make(reading.name, reading.text, labels=[reading.label] if reading.label else [])
+    family = make(reading.name, reading.text, labels=reading.labels)
     value = reading.read()
     if isinstance(value, Mapping):
-        for name, number in value.items():
-            family.add_metric([name], number)
+        for names, number in value.items():
+            family.add_metric([names] if isinstance(names, str) else list(names), number)
     else:
         family.add_metric([], value)
     return family

@@ -97,6 +97,15 @@ class Stream(Protocol):
         """The client has disconnected: send nothing more."""
 
 
+class SharedFields:
+    """Header fields that many responses have in common: connections cache heads by this object."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
+        self.fields = fields
+
+
 @dataclass(slots=True)
 class Response:
     status: int
@@ -106,3 +115,4 @@ class Response:
     stream: Stream | None = None  # instead of a body
     # Instead of a body, its parts: the connection takes the next one when the client has taken the one before.
     parts: AsyncIterator[bytes] | None = None
+    shared: SharedFields | None = None

@@ -1,7 +1,7 @@
 """Header blocks of HTTP/2 responses: literals and entries of HPACK's static table, never the dynamic table.
 
-A block is therefore the same bytes on every connection. All that depends on status, content type and date is encoded
-once a second; a response adds its Audit-Id, its length, and the fields that its handler set.
+A block is therefore the same bytes on every connection. All that depends on status, content type, shared fields and
+date is encoded once a second; a response adds its Audit-Id, its length, and the fields that its handler set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from email.utils import formatdate
 from typing import NamedTuple
 
 from gateway.connections.heads import CACHE_CONTROL, audit_id, default_fields, has_body, one_line_fields
-from gateway.requests.request import Response
+from gateway.requests.request import Response, SharedFields
 
 # Entries of the static table: statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}
@@ -21,9 +21,9 @@ _INDEXED = 0x80
 
 
 class _Start(NamedTuple):
-    """What blocks with one status and content type have in common."""
+    """What blocks with one status, content type and shared fields have in common."""
 
-    status: bytes  # :status and date
+    status: bytes  # :status, date and shared fields
     fields: bytes  # and the default Cache-Control, content type and the name of the Audit-Id
     has_body: bool
 
@@ -35,14 +35,14 @@ class ResponseHeads:
         """`now` returns the server's coarse clock; when it changes, the date may have changed."""
         self._now = now
         self._tick = -1.0
-        self._starts: dict[tuple[int, bytes], _Start] = {}
+        self._starts: dict[tuple[int, bytes, SharedFields | None], _Start] = {}
 
     def block(self, response: Response, length: int | None) -> bytes:
         """Return the header block of a response; `length` of its body, None if it is not known."""
         if (tick := self._now()) != self._tick:
             self._tick = tick
             self._starts.clear()
-        key = (response.status, response.content_type)
+        key = (response.status, response.content_type, response.shared)
         start = self._starts.get(key) or self._start(*key)
         if length is None or not start.has_body:
             tail = b""
@@ -56,13 +56,15 @@ class ResponseHeads:
             fields.append((b"content-type", response.content_type))
         return b"%b%b%b" % (start.status, b"".join([_literal(*field) for field in fields]), tail)
 
-    def _start(self, status: int, content_type: bytes) -> _Start:
+    def _start(self, status: int, content_type: bytes, shared: SharedFields | None) -> _Start:
         first = _status(status) + _literal(b"date", formatdate(usegmt=True).encode())
+        if shared is not None:
+            first += b"".join([_literal(*field) for field in shared.fields])
         fields = first + _literal(*CACHE_CONTROL)
         if content_type:
             fields += _literal(b"content-type", content_type)
         fields += b"\x00" + _string(b"audit-id") + _integer(len(audit_id()), 7, 0)
-        start = self._starts[status, content_type] = _Start(first, fields, has_body(status))
+        start = self._starts[status, content_type, shared] = _Start(first, fields, has_body(status))
         return start
 
 

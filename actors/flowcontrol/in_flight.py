@@ -1,0 +1,48 @@
+"""The limits of a server without priority and fairness: so many reading and so many changing requests at once.
+
+Beyond them a request is refused at once. Long-running requests and members of system:masters are not limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import maxsize
+
+from actors.access.attributes import Attributes
+from actors.flowcontrol.configuration import LevelSettings
+from actors.flowcontrol.level import Level
+from actors.flowcontrol.priority_and_fairness import LONG_RUNNING
+from actors.flowcontrol.seats import Flow, SchemaCounts, Seats
+from actors.identity import MASTERS
+
+READ_ONLY, MUTATING = "readOnly", "mutating"
+_READ_VERBS = frozenset({"get", "list"})
+
+
+class InFlightLimits(Seats):
+    def __init__(self, reading: int, changing: int) -> None:
+        """0: no limit."""
+        super().__init__(turn=maxsize)
+        self._read_only = self._flow(READ_ONLY, reading)
+        self._mutating = self._flow(MUTATING, changing)
+        self._unlimited = Flow(
+            Level(LevelSettings("", "", exempt=True)), _counts(""), (), None, limited=False
+        )
+
+    def _flow(self, name: str, seats: int) -> Flow:
+        level = self.levels[name] = Level(
+            LevelSettings(name, "", exempt=False, seats=seats or maxsize, rejects=True)
+        )
+        return Flow(level, _counts(name), (0,), None, limited=True)
+
+    def flow_of(self, request: Attributes) -> Flow:
+        if request.verb == "watch" or request.subresource in LONG_RUNNING or MASTERS in request.user.groups:
+            return self._unlimited
+        return self._read_only if request.verb in _READ_VERBS else self._mutating
+
+    def counts(self) -> Iterator[SchemaCounts]:
+        return iter((self._read_only.counts, self._mutating.counts))
+
+
+def _counts(name: str) -> SchemaCounts:
+    return SchemaCounts(name, name)

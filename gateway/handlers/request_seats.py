@@ -1,0 +1,57 @@
+"""How many seats of its priority level a request takes, and the header fields that name its FlowSchema and level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.errors import BadRequest
+from actors.flowcontrol.in_flight import InFlightLimits
+from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+from actors.flowcontrol.seats import Flow
+from actors.flowcontrol.work_estimate import body_seats, list_seats
+from actors.names import Names
+from gateway.requests.context import RequestContext
+from gateway.requests.request import SharedFields
+
+Limits = PriorityAndFairness | InFlightLimits
+
+
+def flow_fields(names: Names) -> Callable[[str, str], SharedFields | None]:
+    """Returns a function of the uids of a FlowSchema and a priority level; empty ones are not stored yet."""
+    prefix = f"{names.extension_prefix}pf-".encode()
+
+    def fields(schema: str, level: str) -> SharedFields | None:
+        uids = ((b"flowschema-uid", schema), (b"prioritylevel-uid", level))
+        present = [(prefix + name, uid.encode()) for name, uid in uids if uid]
+        return SharedFields(present) if present else None
+
+    return fields
+
+
+def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
+    """Never more than the level has; one each without priority and fairness."""
+    if isinstance(limits, InFlightLimits):
+        return 1
+    route = context.route
+    if route.verb == "list":
+        seats = _list_seats(context, limits.stored_objects(route.group, route.resource))
+    else:
+        seats = body_seats(len(context.request.body))
+    return min(seats, flow.level.seats)
+
+
+def _list_seats(context: RequestContext, stored: int) -> int:
+    parameters = context.parameters
+    try:
+        limit = parameters.integer("limit") or 0
+    except BadRequest:
+        return 1  # dispatch refuses the request
+    fields = parameters.first("fieldSelector")
+    if fields and "metadata.name=" in fields:
+        return 1
+    return list_seats(
+        stored,
+        limit,
+        any_version=parameters.first("resourceVersion") == "0",
+        selective=bool(fields or parameters.first("labelSelector")),
+    )
