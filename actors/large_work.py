@@ -26,6 +26,8 @@ LARGE_BYTES: Final = 64 * 1024
 # At some tenths of a second for the largest piece, the last one waits about as long as a request may take.
 MAX_WAITING: Final = 256
 MAX_WAITING_OF_USER: Final = 64
+# Commands wait without their object, and those of a deletecollection come together.
+MAX_WAITING_COMMANDS: Final = 4096
 
 T = TypeVar("T")
 
@@ -53,7 +55,8 @@ class LargeWork:
         self._limit, self._limit_of_user = limit, limit_of_user
         self._running = False
         self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()  # the first user is next
-        self._count = self._started = self._refused = 0
+        self._count = self._commands = 0  # waiting pieces, and how many of them are commands
+        self._started = self._refused = 0
         self._thread = trio.CapacityLimiter(1)
 
     async def run(self, user: str, work: Callable[..., T], *arguments: Any) -> T:
@@ -61,7 +64,10 @@ class LargeWork:
 
         Cancelling does not stop work that runs: this returns when it has ended, or at its next call to the event loop.
         """
-        waited = await self._take_turn(user)
+        return await self._run(user, False, work, *arguments)
+
+    async def _run(self, user: str, is_command: bool, work: Callable[..., T], *arguments: Any) -> T:
+        waited = await self._take_turn(user, is_command)
         self._started += 1
         switch_interval.shorten()
         try:
@@ -76,7 +82,7 @@ class LargeWork:
     def start(
         self, user: str, work: Callable[[], T], done: Callable[[T | Exception], None]
     ) -> trio.CancelScope:
-        """Like `run`, in a task of its own. Calls `done` exactly once, after this returns."""
+        """Run a command like `run`, in a task of its own. Calls `done` exactly once, after this returns."""
         scope = trio.CancelScope()
         self._nursery.start_soon(self._run_and_report, user, work, done, scope)
         return scope
@@ -91,7 +97,7 @@ class LargeWork:
         result: T | Exception = ShuttingDown()
         try:
             with scope:
-                result = await self.run(user, work)
+                result = await self._run(user, True, work)
         except Exception as error:
             result = error
         finally:
@@ -100,28 +106,37 @@ class LargeWork:
     def statistics(self) -> LargeWorkStatistics:
         return LargeWorkStatistics(self._count, self._started, self._refused)
 
-    async def _take_turn(self, user: str) -> bool:
+    async def _take_turn(self, user: str, is_command: bool) -> bool:
         """Returns whether others were before."""
         if not self._running:
             await trio.lowlevel.checkpoint_if_cancelled()
             self._running = True
             return False
-        queue = self._waiting.get(user)
-        if self._count >= self._limit or (queue is not None and len(queue) >= self._limit_of_user):
-            self._refused += 1
-            raise TooMuchLargeWork
-        if queue is None:
-            queue = self._waiting[user] = deque()
+        self._check_room(user, is_command)
         task = trio.lowlevel.current_task()
-        queue.append(task)
+        self._waiting.setdefault(user, deque()).append(task)
         self._count += 1
+        self._commands += is_command
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._forget(user, task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        try:
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        finally:
+            self._commands -= is_command
         return True
+
+    def _check_room(self, user: str, is_command: bool) -> None:
+        if is_command:
+            full = self._commands >= MAX_WAITING_COMMANDS
+        else:
+            others = self._count - self._commands
+            full = others >= self._limit or len(self._waiting.get(user, ())) >= self._limit_of_user
+        if full:
+            self._refused += 1
+            raise TooMuchLargeWork
 
     def _forget(self, user: str, task: trio.lowlevel.Task) -> None:
         queue = self._waiting[user]

@@ -32,6 +32,7 @@ class AdmissionRequest:
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
 
     warnings: list[str] = field(default_factory=list)  # for the client
+    in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
 
     def complete(self, durable: bool) -> None:
         """Call the callbacks, each once, even if another one raises."""

@@ -43,7 +43,7 @@ class AllocatedItems:
         feed.follow(self._committed)
 
     def is_free(self, item: str) -> bool:
-        self._read_once()
+        self.read_once()
         return not self._counts[item] and not self._reserved[item]
 
     def reserve(self, items: Iterable[str]) -> Callable[[bool], None]:
@@ -60,7 +60,8 @@ class AllocatedItems:
         """How many items are allocated, and how many are reserved."""
         return self._counts.total(), self._reserved.total()
 
-    def _read_once(self) -> None:
+    def read_once(self) -> None:
+        """Read the journal, unless it was read before. Not in a thread; after it, `is_free` may be called in one."""
         if self._read:
             return
         self._read = True

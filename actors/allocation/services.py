@@ -23,6 +23,7 @@ from actors.kinds.core.services.traits import (
 )
 from actors.kinds.validation.field_errors import invalid
 from actors.messages import Object
+from actors.time_limit import check_time
 
 ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"
@@ -119,6 +120,7 @@ class _Allocation:
         allocates_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
         ports = spec.get("ports", [])
         for index, port in enumerate(ports):
+            check_time()
             requested, field = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
             if not requested and not allocates_all:
                 continue

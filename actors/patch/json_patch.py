@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from actors.time_limit import check_time
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20
@@ -51,6 +52,7 @@ def parse_json_patch(value: Any) -> list[dict[str, Any]]:
 def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
     run = _Run(document)
     for index, operation in enumerate(operations):
+        check_time()
         try:
             run.perform(operation)
         except PatchDoesNotFit as error:

@@ -23,6 +23,7 @@ from typing import Any
 from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
 from actors.patch.element_order import identity, in_order
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from actors.time_limit import check_time
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
 DELETE_FROM, ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
@@ -40,6 +41,7 @@ def apply_strategic_patch(document: dict[str, Any], patch: Any, struct: Struct) 
 def _merge_map(
     target: dict[str, Any], patch: dict[str, Any], type_: Type | None, room: int
 ) -> dict[str, Any]:
+    check_time()
     if not room:
         raise MalformedPatch("the patch nests too deep")
     directive = patch.get(DIRECTIVE)

@@ -300,6 +300,8 @@ class Commands:
             command.dry_run,
             context,
         )
+        if self._in_thread:
+            request.in_thread = True
         attempt.request, attempt.chain = request, chain
         self._run_changes(attempt, request, 0)
         return request

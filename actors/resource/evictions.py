@@ -8,22 +8,26 @@ removes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.errors import Conflict, EvictionRefused, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.label_selector import matches
+from actors.large_work import LARGE_BYTES
 from actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
 from actors.resource.directory import Directory
 from actors.store.document import decode
 from actors.write_context import SERVER_MANAGER
 from journal.log import Journal
-from journal.view import View
 
 ATTEMPTS = 20  # every Conflict means that another eviction has made progress
 
 
 class Evictions:
+    """A pod or its budgets may be large: they are read in the thread for large work then."""
+
     def __init__(self, catalog: Catalog, journal: Journal, directory: Directory) -> None:
         self._journal = journal
         self._directory = directory
@@ -45,7 +49,7 @@ class Evictions:
     async def _attempt(
         self, pods: Definition, namespace: str, name: str, options: DeleteOptions, context: WriteContext
     ) -> None:
-        pod, budgets = self._read(pods, namespace, name)
+        pod, budgets = await self._read(pods, namespace, name, context.user)
         allowed = may_evict(pod, budgets, context.time)
         if allowed.budget_status is not None and not options.dry_run:
             await self._count_disruption(namespace, budgets[0], allowed, context)
@@ -57,19 +61,19 @@ class Evictions:
         )
         await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, context, chosen))
 
-    def _read(self, pods: Definition, namespace: str, name: str) -> tuple[Object, list[Object]]:
+    async def _read(
+        self, pods: Definition, namespace: str, name: str, user: str
+    ) -> tuple[Object, list[Object]]:
         """The pod and the budgets that select it, from one view."""
         with self._journal.read() as view:
             row = view.get(self._journal.type_id(pods.type_name), namespace, name)
             if row is None:
                 raise NotFound(pods.resource, name)
-            pod = decode(row.body)
-            return pod, self._budgets(view, namespace, pod["metadata"].get("labels", {}))
-
-    def _budgets(self, view: View, namespace: str, labels: dict[str, str]) -> list[Object]:
-        type_id = self._journal.type_id(self._budget.type_name)
-        budgets = (decode(row.body) for _, _, row in view.rows(type_id, namespace))
-        return [one for one in budgets if _selects(one, labels)]
+            type_id = self._journal.type_id(self._budget.type_name)
+            budgets = [one.body for _, _, one in view.rows(type_id, namespace)]
+        if len(row.body) + sum(map(len, budgets)) <= LARGE_BYTES:
+            return _selecting(row.body, budgets)
+        return await self._directory.large_work.run(user, _selecting, row.body, budgets)
 
     async def _count_disruption(
         self, namespace: str, budget: Object, allowed: AllowedEviction, context: WriteContext
@@ -81,6 +85,13 @@ class Evictions:
         server_context = context._replace(manager=SERVER_MANAGER)
         command = Replace(self._budget.api_version, namespace, name, updated, server_context, "status")
         await self._directory.ask(self._budget, command)
+
+
+def _selecting(pod: bytes, budgets: Sequence[bytes]) -> tuple[Object, list[Object]]:
+    """The pod, and those of the budgets that select it."""
+    evicted = decode(pod)
+    labels = evicted["metadata"].get("labels", {})
+    return evicted, [one for one in map(decode, budgets) if _selects(one, labels)]
 
 
 def _selects(budget: Object, labels: dict[str, str]) -> bool:

@@ -22,11 +22,11 @@ from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
+from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
 from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
-from gateway.wire.body_bounds import check_values, is_large
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
@@ -256,7 +256,8 @@ class Bodies:
 
     def _check(self, context: RequestContext, raw: bytes) -> int:
         """The number of values in a large JSON text; takes the memory that it needs. Only in a worker thread."""
-        values = check_values(raw)
+        limit = MAX_STORED_VALUES if context.request.method == "PUT" else MAX_VALUES
+        values = check_values(raw, limit)
         needed = len(raw) * _COPIES + values * _BYTES_PER_VALUE
         trio.from_thread.run_sync(self._memory.take, context.request, needed)
         return values

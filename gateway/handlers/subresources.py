@@ -19,7 +19,7 @@ from actors.resource.evictions import Evictions
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from actors.store.reads import Reads
-from gateway.handlers.bodies import Bodies
+from gateway.handlers.bodies import Bodies, Body, check_short
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NodeUnreachable, NoEndpoints, Unimplemented
@@ -51,10 +51,11 @@ class SubresourceHandler:
         namespace, sent = context.route.namespace, body.object
         check_namespace(namespace, sent)
         if subresource.unimplemented_message:
-            await self._validate(context, definition, view, sent)
+            await self._validate(context, definition, view, body)
             raise Unimplemented(subresource.unimplemented_message)
         name = _object_name(context, view, sent)
         if subresource.submit is None:
+            check_short(context.request.body, view.kind)
             await self._evict(definition, namespace, name, sent, write_context, write.dry_run)
         else:
             command = Submit(
@@ -64,12 +65,13 @@ class SubresourceHandler:
         return await render.document(context, SUCCESS, 201)
 
     async def _validate(
-        self, context: RequestContext, definition: Definition, view: Definition, sent: Object
+        self, context: RequestContext, definition: Definition, view: Definition, body: Body
     ) -> None:
         """Raise what is wrong with a request whose subresource is not implemented."""
-        name = context.route.name
+        name, sent = context.route.name, body.object
         self._reads.get(definition, context.route.namespace, name)
-        errors = collect(view.strategy.validate_create, sent)
+        validate = view.strategy.validate_create
+        errors = await self._bodies.run(context, collect, validate, sent, in_thread=body.large)
         if sent["metadata"].get("name", name) != name:
             message = "must match the service account name if specified"
             errors = [invalid("metadata.name", sent["metadata"]["name"], message)]

@@ -12,6 +12,7 @@ from typing import Any
 
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
+from gateway.requests.response_bounds import shorten
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.objects import NoProtobufType
@@ -88,7 +89,7 @@ class Failure:
         if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
-        return status
+        return shorten(status)
 
 
 RETRY_SOON = [(b"retry-after", b"1")]

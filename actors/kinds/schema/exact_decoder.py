@@ -29,6 +29,8 @@ from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
 from actors.time_limit import check_time
 
+# Every part of an object has a path, though few are reported: with names of megabytes they would take long to make.
+LONGEST_PATH: Final = 4096
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
 
@@ -47,6 +49,7 @@ class ExactDecoder:
 
     def struct(self, struct: Struct, value: Any, path: str = "") -> dict[str, Any]:
         check_time()
+        path = path[:LONGEST_PATH]
         sent: dict[str, Any] = {}
         read: dict[str, Any] = {}
         for name, member in _members(value, struct):
@@ -86,6 +89,7 @@ class ExactDecoder:
     def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:
         if type(value) is not list:
             raise WrongType(json_type_of(value), type_)
+        path = path[:LONGEST_PATH]
         return [self._item(type_.item, item, f"{path}[{index}]") for index, item in enumerate(value)]
 
     def _map(self, type_: MapOf, value: Any, path: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_PROBLEMS: Final = 50
+# Of one text. Names of fields may be megabytes.
+LONGEST_TEXT: Final = 1000
 
 _MORE = re.compile(r"and ([0-9]+) more such problems")
 
@@ -26,6 +28,8 @@ class Problems:
             self.add(text)
 
     def add(self, text: str) -> None:
+        if len(text) > LONGEST_TEXT:
+            text = f"{text[:LONGEST_TEXT]}..."
         if len(self._texts) < MAX_PROBLEMS:
             self._texts[text] = None
         elif text not in self._texts:

@@ -31,6 +31,7 @@ from actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_en
 from actors.patch.managed_fields.merging import merge
 from actors.patch.managed_fields.ownership import Comparisons, without
 from actors.patch.managed_fields.pruning import prune
+from actors.time_limit import check_time
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
@@ -115,6 +116,7 @@ def _refuse_conflicts(
 ) -> None:
     conflicts = []
     for entry in others:
+        check_time()
         changes = comparisons.in_version(entry.version)
         fields = intersection(entry.fields, changes.changed) if changes else {}
         if fields:

@@ -11,7 +11,7 @@ from actors.patch.managed_fields.field_path import in_order, path_text
 from actors.patch.managed_fields.field_set import Fields, members
 from actors.patch.managed_fields.managers import UPDATE, Entry
 
-MAX_CAUSES: Final = 1000  # listed per manager: a response of megabytes helps nobody
+MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
 
 
 class Conflict(NamedTuple):
@@ -35,7 +35,7 @@ def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
         for owner, paths in found
         for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MAX_CAUSES]))
     ]
-    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines), causes)
+    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines[:MAX_CAUSES]), causes)
 
 
 def _by_name(conflict: Conflict) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from actors.messages import Object
 from actors.patch.managed_fields.field_path import NotFields, read_fields
 from actors.patch.managed_fields.field_set import Fields, union
+from actors.time_limit import check_time
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -87,6 +88,7 @@ def _order(entry: Entry) -> tuple[str, ...]:
 def _bounded(entries: list[Entry]) -> list[Entry]:
     """`entries` in order. Merges the two oldest updaters of one version until there are few enough."""
     while sum(entry.operation == UPDATE for entry in entries) > MAX_UPDATERS:
+        check_time()
         pair = _two_oldest(entries)
         if pair is None:
             break

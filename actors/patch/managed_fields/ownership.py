@@ -24,6 +24,7 @@ from actors.patch.managed_fields.managers import (
     read_entries,
 )
 from actors.patch.managed_fields.topology import DuplicateKeys
+from actors.time_limit import check_time
 
 
 class Comparisons:
@@ -97,6 +98,7 @@ def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
     """The entries without the fields that this write changed or removed."""
     left: list[Entry] = []
     for entry in entries:
+        check_time()
         changes = comparisons.in_version(entry.version)
         if changes is None:
             continue

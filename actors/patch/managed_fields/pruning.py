@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.patch.managed_fields.field_set import Fields, is_member
 from actors.patch.managed_fields.topology import Dictionary, Divided, Leaf, Open, Record, Repeated
+from actors.time_limit import check_time
 
 _GONE = object()
 
@@ -37,6 +38,7 @@ class _Pruning:
         self._given_up = given_up  # that nobody owns now
 
     def run(self, shape: Divided, value: Any, last: Fields) -> Any:
+        check_time()
         parts = shape.parts(value)
         changes: dict[str, Any] = {}
         own = self._own or {}

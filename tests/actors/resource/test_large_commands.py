@@ -12,9 +12,10 @@ import trio
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import AlreadyExists, Conflict, Resource
-from actors.large_work import LARGE_BYTES
-from actors.messages import Create, Object, Patch, Written
+from actors.large_work import LARGE_BYTES, MAX_WAITING_OF_USER
+from actors.messages import Create, DeleteOptions, Object, Patch, Written
 from actors.resource.actor import MAX_RETRIES
+from actors.resource.evictions import Evictions
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -210,3 +211,53 @@ async def test_large_command_whose_client_left_changes_nothing() -> None:
             await trio.sleep(0)
         assert "data" not in (await store.get("configmaps", "a"))
     assert sorted(recorder.completed) == [False, True]
+
+
+async def test_values_of_a_large_service_are_allocated_in_a_thread_and_reserved() -> None:
+    """Others of the same batch get none of its node ports, and it gets none of theirs."""
+    ports = [{"port": number + 1, "name": f"p{number}"} for number in range(100)]
+    other = {"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": ports[:50]}}
+    async with open_store() as store:
+        definition = store.definition("services")
+        async with trio.open_nursery() as nursery:
+            for name in "cd":
+                spec = {"type": "NodePort", "ports": ports}
+                new = definition.schema.decode_object({"metadata": {"name": name}, "spec": spec}).object
+                context = store.write_contexts.new("u", "m")._replace(large=True)
+                create = Create("v1", "default", new, context)
+                nursery.start_soon(store.directory.ask, definition, create)
+            nursery.start_soon(store.create, "services", other)
+        services = [await store.get("services", name) for name in "bcd"]
+        taken = [port["nodePort"] for one in services for port in one["spec"]["ports"]]
+        assert len(set(taken)) == len(taken) == 250
+
+
+async def test_many_large_objects_are_deleted_together() -> None:
+    async with open_store() as store:
+        for number in range(MAX_WAITING_OF_USER + 6):
+            await store.create("configmaps", config_map(f"c{number}", x=TEXT))
+        await store.delete_collection("configmaps")
+        assert (await store.list("configmaps"))["items"] == []
+
+
+async def test_pod_with_a_large_budget_is_evicted() -> None:
+    async with open_store() as store:
+        await store.create(
+            "pods",
+            {
+                "metadata": {"name": "p", "labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        )
+        budget = {
+            "metadata": {"name": "x", "annotations": {"long": TEXT}},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "c"}}},
+        }
+        await store.create("poddisruptionbudgets", budget)
+        started = store.directory.large_work.statistics().started
+        evictions = Evictions(store.catalog, store.journal, store.directory)
+        context = store.write_contexts.new("u", "m")
+        await evictions.evict(store.definition("pods"), "default", "p", DeleteOptions(0), context)
+        assert store.directory.large_work.statistics().started == started + 1
+        with pytest.raises(Refused, match="NotFound"):
+            await store.get("pods", "p")
