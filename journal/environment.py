@@ -44,6 +44,7 @@ from journal.errors import (
 from journal.files import creation, identity, meta_pages, opening
 from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
+from journal.pages.structure import check_structure
 
 Result = TypeVar("Result")
 
@@ -395,6 +396,7 @@ def _extend_as_writer(path: Path, size: int) -> None:
 
 def _open_databases(env: Any, path: Path) -> Databases:
     """A missing database is damage: `creation` makes all of them."""
+    check_structure(env, path / DATA, Databases._fields)
     try:
         return Databases(*(_open_database(env, path, name) for name in Databases._fields))
     except lmdb.Error as error:

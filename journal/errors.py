@@ -130,6 +130,14 @@ class DamagedMetaPage(CannotOpen, Damaged):
         Damaged.__init__(self, f"the file in {path} is damaged ({why})")
 
 
+class DamagedStructure(CannotOpen, Damaged):
+    """Pages of the LMDB file are not what was written."""
+
+    def __init__(self, path: Path, first: str, count: int) -> None:
+        more = f", and {count - 1} more" if count > 1 else ""
+        Damaged.__init__(self, f"the file in {path} is damaged ({first}{more})")
+
+
 class DamagedFile(JournalError):
     """An export file is not what was written. Nothing of it was imported."""
 

@@ -24,6 +24,8 @@ Buffer = bytes | memoryview
 # meta: names, and "type:" + the name of each resource type -> its number
 LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 CLUSTER_ID = b"id"  # 16 bytes, as in the identity file
+CHECK = b"check"  # the checksum of all records of meta (`records.meta_check`)
+PROBE = b"probe"  # written and deleted again, to see whether the disk takes writes
 
 MAX_KEY = 511  # LMDB's compiled-in limit
 # by_object has the longest keys: without type, two separators and offset, this is left for the names.

@@ -38,7 +38,8 @@ _failpoint = failpoints.from_environment("journal.append")
 
 
 # More than the free pages that LMDB may have left in its file.
-PROBE_KEY, PROBE_BYTES = b"probe", 256 << 10
+PROBE_BYTES = 256 << 10
+META_KEYS = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE)
 
 
 class Journal:
@@ -85,9 +86,7 @@ class Journal:
 
     def _load_meta(self, dialect: str) -> dict[bytes, bytes]:
         stored = self._meta()
-        for key in (keys.LAYOUT, keys.DIALECT, keys.FLOOR):
-            if key not in stored:
-                raise IncompleteFolder(self.path, f"its database meta has no record {key.decode()!r}")
+        self._check_meta(stored)
         layout = int.from_bytes(stored[keys.LAYOUT], "big")
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
@@ -98,6 +97,17 @@ class Journal:
         with self.read() as view:
             self._head = self.environment.head = view.head
         return stored
+
+    def _check_meta(self, stored: dict[bytes, bytes]) -> None:
+        for key in (keys.LAYOUT, keys.DIALECT, keys.FLOOR):
+            if key not in stored:
+                raise IncompleteFolder(self.path, f"its database meta has no record {key.decode()!r}")
+        # A folder of an earlier release has no checksum.
+        if stored.get(keys.CHECK, records.meta_check(stored)) != records.meta_check(stored):
+            raise IncompleteFolder(self.path, "its database meta does not match its checksum")
+        for key in stored:
+            if key not in META_KEYS and not key.startswith(keys.TYPE_PREFIX):
+                raise IncompleteFolder(self.path, f"its database meta has an unknown record {key!r}")
 
     def _check_identity(self, stored: dict[bytes, bytes]) -> None:
         """The databases must be those of the cluster in the identity file, and not older than it says."""
@@ -117,7 +127,7 @@ class Journal:
 
     def _complete_identity(self, stored: dict[bytes, bytes]) -> None:
         """Give a folder of an earlier release its cluster id: first in the identity file, then in `meta`."""
-        if keys.CLUSTER_ID in stored:
+        if keys.CLUSTER_ID in stored and keys.CHECK in stored:
             return
         if self.environment.identity is None:
             layout = int.from_bytes(stored[keys.LAYOUT], "big")
@@ -125,7 +135,7 @@ class Journal:
         who = self.environment.identity
         assert who is not None
         meta = self.environment.databases.meta
-        self.environment.write(lambda txn: txn.put(keys.CLUSTER_ID, who.cluster_id, db=meta))
+        self.environment.write(lambda txn: records.put_meta(txn, meta, {keys.CLUSTER_ID: who.cluster_id}))
 
     def _check_tail(self) -> None:
         with self.read() as view:
@@ -191,10 +201,8 @@ class Journal:
             self._types = {**self._types, **fresh}
 
     def _put_types(self, txn: Any, types: dict[str, int]) -> None:
-        for name, number in types.items():
-            txn.put(
-                keys.TYPE_PREFIX + name.encode(), keys.pack_type(number), db=self.environment.databases.meta
-            )
+        numbers = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(types[name]) for name in types}
+        records.put_meta(txn, self.environment.databases.meta, numbers)
 
     def types(self) -> dict[str, int]:
         if self.readonly:
@@ -233,8 +241,8 @@ class Journal:
     def probe(self) -> None:
         """Check whether the disk accepts writes again: StorageFull or StorageFailed if not."""
         meta = self.environment.databases.meta
-        self.environment.write(lambda txn: txn.put(PROBE_KEY, bytes(PROBE_BYTES), db=meta))
-        self.environment.write(lambda txn: txn.delete(PROBE_KEY, db=meta))
+        self.environment.write(lambda txn: txn.put(keys.PROBE, bytes(PROBE_BYTES), db=meta))
+        self.environment.write(lambda txn: txn.delete(keys.PROBE, db=meta))
 
     def restore(self, events: Sequence[Event]) -> None:
         """Append events that are the state at a retention floor: the event before each is gone."""
@@ -310,6 +318,7 @@ def _new_journal(dialect: str, cluster_id: bytes | None) -> NewJournal:
         keys.LAYOUT: LAYOUT.to_bytes(2, "big"),
         keys.CLUSTER_ID: cluster_id,
     }
+    meta[keys.CHECK] = records.meta_check(meta)
     return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0, 0))
 
 

@@ -13,6 +13,7 @@ a field at the end, with one upcaster from the number before, so every release c
     count   check:4 live:8                                                  check = crc32(key, live)
     link    check:4 layout:1 removed:1 previous:8 namespace 00 name         (the value in by_type)
             check = crc32(key, everything after check)
+    meta    values without a checksum; the record `check` has that of all of them
 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 """
@@ -27,6 +28,7 @@ from zlib import crc32
 
 import msgpack
 
+from journal import keys
 from journal.errors import Damaged, NewerLayout
 from journal.keys import Buffer, pack_offset
 
@@ -177,6 +179,23 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
     if crc32(packed, crc32(scope)) != int.from_bytes(value[:_CHECKED_FROM], "big"):
         raise Damaged(f"the count of {printable(scope)} does not match its checksum")
     return int.from_bytes(packed, "big")
+
+
+def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
+    """The checksum of the records of the database meta, which have none of their own."""
+    check = 0
+    for key, value in sorted(stored.items()):
+        if key not in (keys.CHECK, keys.PROBE):
+            check = crc32(value, crc32(b"%d %d %b" % (len(key), len(value), key), check))
+    return check.to_bytes(4, "big")
+
+
+def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:
+    """Store records of the database meta, and the checksum of all."""
+    for key, value in changes.items():
+        txn.put(key, value, db=database)
+    stored = {bytes(key): bytes(value) for key, value in txn.cursor(database) if key != keys.PROBE}
+    txn.put(keys.CHECK, meta_check(stored), db=database)
 
 
 def printable(key: Buffer) -> str:

@@ -54,7 +54,7 @@ def _step(txn: Any, databases: Databases, current: int, target: int, max_events:
     deleted = sum(_compact(txn, databases, offset, fields) for offset, fields in passing)
     done = len(passing) < max_events
     floor = target if done else passing[-1][0]
-    txn.put(keys.FLOOR, keys.pack_offset(floor), db=databases.meta)
+    records.put_meta(txn, databases.meta, {keys.FLOOR: keys.pack_offset(floor)})
     return Progress(floor, len(passing), deleted, done)
 
 

@@ -54,6 +54,7 @@ class Damage:
 class Audit:
     pages: int = 0  # that were read
     damage: list[Damage] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # databases
 
 
 def newest_meta(file: PageFile) -> Meta:
@@ -119,9 +120,7 @@ class _Run:
                     self._add(leaf.number, MAIN, str(bad))
 
         self._walk(MAIN, self._meta.main, use)
-        for name in self._names:
-            if name not in found:
-                self._add(None, MAIN, f"there is no database {name}")
+        self.audit.missing = [name for name in self._names if name not in found]
         for name in sorted(found.keys() - set(self._names)):
             self._add(None, MAIN, f"there is a database {name}, which no release has made")
         return found
@@ -147,7 +146,7 @@ class _Run:
                 page, FREE, "it is in use, and the free list has it", "the next writes would overwrite it"
             )
         lost = self._last_page - 1 - len(free | self._seen)
-        if lost and not self.audit.damage:
+        if lost and not self.audit.damage and not self.audit.missing:
             self._add(None, FREE, f"{lost} pages are neither in use nor free")
 
     def _add_free(self, free: set[int], transaction: int, pages: tuple[int, ...]) -> None:

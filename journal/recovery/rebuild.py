@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from journal import keys, records
 from journal.log import Journal
@@ -26,13 +25,10 @@ BATCH, BATCH_BYTES = 1000, 4 << 20
 def write_meta(journal: Journal, types: dict[str, int], floor: int) -> None:
     """The numbers of the types as they were, and the floor."""
 
-    def put(txn: Any) -> None:
-        meta = journal.environment.databases.meta
-        for name, number in types.items():
-            txn.put(keys.TYPE_PREFIX + name.encode(), keys.pack_type(number), db=meta)
-        txn.put(keys.FLOOR, keys.pack_offset(floor), db=meta)
-
-    journal.environment.write(put)
+    changes = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(number) for name, number in types.items()}
+    changes[keys.FLOOR] = keys.pack_offset(floor)
+    meta = journal.environment.databases.meta
+    journal.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
 
 def write_events(journal: Journal, file: PageFile, plan: Plan) -> None:

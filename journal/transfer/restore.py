@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from journal import keys
+from journal import keys, records
 from journal.errors import BadName, DamagedFile, JournalExists, NameTooLong
 from journal.log import Journal
 from journal.records import Event
@@ -78,8 +78,8 @@ def _move(building: Path, path: Path) -> None:
 def _fill(journal: Journal, reader: Reader, progress: Progress | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
-    meta = journal.environment.databases.meta
-    journal.environment.write(lambda txn: txn.put(keys.FLOOR, keys.pack_offset(header.floor), db=meta))
+    meta, floor = journal.environment.databases.meta, {keys.FLOOR: keys.pack_offset(header.floor)}
+    journal.environment.write(lambda txn: records.put_meta(txn, meta, floor))
     for batch in _batches(reader, header.floor):
         _append(journal, header, reader.position, batch)
         written += len(batch)

@@ -38,7 +38,13 @@ def raw(path: Path, change: Callable[[Any, Any], None]) -> None:
 
 def as_of_an_earlier_release(path: Path) -> None:
     (path / identity.FILE).unlink()
-    raw(path, lambda env, txn: txn.delete(keys.CLUSTER_ID, db=env.open_db(b"meta", txn=txn)))
+    remove_records(path)
+
+
+def remove_records(path: Path) -> None:
+    """Remove the records that earlier releases did not have."""
+    for key in (keys.CLUSTER_ID, keys.CHECK):
+        raw(path, lambda env, txn, key=key: txn.delete(key, db=env.open_db(b"meta", txn=txn)))
 
 
 def stored_id(path: Path) -> bytes | None:
@@ -185,7 +191,7 @@ def test_interrupted_adoption_is_completed(tmp_path: Path) -> None:
     written(tmp_path)
     before = identity.read(tmp_path)
     assert before is not None
-    raw(tmp_path, lambda env, txn: txn.delete(keys.CLUSTER_ID, db=env.open_db(b"meta", txn=txn)))
+    remove_records(tmp_path)
     Journal.open(tmp_path).close()
     assert stored_id(tmp_path) == before.cluster_id
 

@@ -11,7 +11,9 @@ from journal import Journal, keys, log, records, verify
 from journal.errors import (
     AlreadyOpen,
     CannotOpen,
+    DamagedStructure,
     DamagedTail,
+    IncompleteFolder,
     NewerLayout,
     NoJournal,
     NotAJournal,
@@ -155,3 +157,36 @@ def test_damaged_journal_opens_without_check_of_the_tail(tmp_path: Path, model: 
         report = verify.verify(view)
     journal.close()
     assert report.differences[0] == "event 20 does not match its checksum"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"type:things", None),
+        (b"type:thinge", b"\0\1"),
+        (keys.FLOOR, b"\0" * 7 + b"\2"),
+        (keys.CHECK, b"zero"),
+    ],
+)
+def test_changed_record_of_meta_is_refused(tmp_path: Path, key: bytes, value: bytes | None) -> None:
+    """Without a checksum, a flipped bit in the name of a type would hide all its objects."""
+    journal = Journal.open(tmp_path)
+    journal.register_type("things")
+    journal.close()
+    raw(tmp_path, "meta", key, value)
+    for readonly in (False, True):
+        with pytest.raises(IncompleteFolder, match="its database meta does not match its checksum"):
+            Journal.open(tmp_path, readonly=readonly)
+
+
+def test_damaged_page_outside_of_the_tail_is_refused_at_opening(tmp_path: Path, model: Model) -> None:
+    """LMDB would read it later, and end the process."""
+    written(tmp_path, model)
+    data = bytearray((tmp_path / "data.mdb").read_bytes())
+    for at in range(8192, len(data), 4096):
+        if data[at + 10] == 2:  # a leaf page
+            data[at + 14] ^= 0x10  # where its nodes begin
+    (tmp_path / "data.mdb").write_bytes(data)
+    for readonly in (False, True):
+        with pytest.raises(DamagedStructure, match=r"page \d+ \(.*recover"):
+            Journal.open(tmp_path, readonly=readonly)

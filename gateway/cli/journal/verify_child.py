@@ -29,7 +29,7 @@ from journal.environment import Databases
 from journal.errors import JournalError, NoJournal, NotAJournal
 from journal.files.data_file import DATA
 from journal.log import Journal
-from journal.pages.audit import Audit, audit
+from journal.pages.audit import MAIN, Audit, Damage, audit
 from journal.pages.layout import Meta, PageFile
 from journal.verify import verify
 
@@ -63,6 +63,7 @@ def _check_structure(path: Path) -> Audit:
             found = audit(file, Databases._fields, meta, _Progress(file.pages))
     finally:
         file.close()
+    found.damage += [Damage(None, MAIN, f"there is no database {name}") for name in found.missing]
     for damage in found.damage:
         _print(damage=asdict(damage))
     _print(pages=found.pages)
