@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from journal import keys, records
+from journal import keys, records, state
+from journal.errors import Damaged
 from journal.records import Event, Link
 from journal.transaction import ReadTransaction
 
@@ -64,16 +65,27 @@ def _offsets(index: Index, found: Iterator[Any]) -> Iterator[int]:
 
 
 def links(reading: ReadTransaction, type_id: int, after: int, upto: int) -> Iterator[Link]:
-    """The events of one type after `after` up to `upto`, ascending, as links without contents."""
+    """The events of one type after `after` up to `upto`, ascending, as links without contents.
+
+    The entries before and after them are checked too: a damaged key may have moved an entry out of the range.
+    """
     cursor = reading.txn.cursor(reading.databases.by_type)
-    if not cursor.set_range(keys.by_type(type_id, after + 1)):
+    decode = records.decode_link
+    found = cursor.set_range(keys.by_type(type_id, after + 1))
+    if cursor.prev() if found else cursor.last():
+        decode(bytes(cursor.key()), cursor.value())
+        found = cursor.next()
+    elif found:
+        cursor.first()
+    if not found:
         return
-    beyond, decode = keys.by_type(type_id, upto), records.decode_link
+    beyond = keys.by_type(type_id, upto)
     for view_of_key, value in cursor.iternext():
         key = bytes(view_of_key)
+        link = decode(key, value)
         if key > beyond:
             return
-        yield decode(key, value)
+        yield link
 
 
 class ObjectChange(NamedTuple):
@@ -105,8 +117,17 @@ def first_event_after(reading: ReadTransaction, key: bytes, offset: int) -> int:
 
 
 def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
-    """All events of one object that are still there, ascending."""
-    return (reading.event_of(key, offset) for offset in ascending(reading, of_object(reading, key), 0))
+    """All events of one object that are still there, ascending; Damaged when the index has lost one."""
+    floor, live = reading.floor, 0
+    for offset in ascending(reading, of_object(reading, key), 0):
+        event = reading.event_of(key, offset)
+        if offset > floor and event.previous != live:
+            raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
+        live = 0 if event.removed else offset
+        yield event
+    row = state.get(reading.txn, reading.databases.state, key)
+    if live != (0 if row is None else row.offset):
+        raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
 
 
 def offset_at(reading: ReadTransaction, time: int) -> int:

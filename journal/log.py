@@ -224,7 +224,10 @@ class Journal:
         txn = environment.begin_read()
         try:
             value = txn.get(key, None, environment.databases.state)
-            return None if value is None else decode_row(key, value)[2]
+            if value is not None:
+                return decode_row(key, value)[2]
+            state.check_absent(txn, environment.databases, key)
+            return None
         except Damaged as damage:
             environment.note_damage(damage)
             raise

@@ -348,7 +348,7 @@ class PastView:
         reading = self._reading
         later = history.first_event_after(reading, key, self.head)
         if not later:
-            return self._checked(key, state.get(reading.txn, reading.databases.state, key))
+            return self._checked(key, state.get_checked(reading.txn, reading.databases, key))
         previous = reading.fields_of(key, later)[records.PREVIOUS]
         return self._checked(key, Row(*_row_of(reading, key, previous)[1:]) if previous else None)
 

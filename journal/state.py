@@ -18,8 +18,9 @@ from itertools import islice
 from typing import Any
 
 from journal import keys
+from journal.environment import Databases
 from journal.errors import Damaged
-from journal.records import Row, decode_count, decode_row, printable, row_identity
+from journal.records import Row, decode_count, decode_link, decode_row, printable, row_identity
 
 Match = Callable[[bytes], bool]
 Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop
@@ -162,6 +163,29 @@ def _bounded(cursor: Any, count: int, entry: Callable[[Any, Any], Entry]) -> lis
 def get(txn: Any, database: Any, key: bytes) -> Row | None:
     value = txn.get(key, None, database)
     return None if value is None else Row(*decode_row(key, value))
+
+
+def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
+    """The row of an object; None only when there certainly is none."""
+    row = get(txn, databases.state, key)
+    if row is None:
+        check_absent(txn, databases, key)
+    return row
+
+
+def check_absent(txn: Any, databases: Databases, key: bytes) -> None:
+    """Damaged when an object without a row was not removed: then the row, or its key, is not what was written."""
+    cursor = txn.cursor(databases.by_object)
+    beyond = cursor.set_range(keys.by_object(key, keys.MAX_OFFSET))
+    if not (cursor.prev() if beyond else cursor.last()):
+        return
+    newest = bytes(cursor.key())
+    if newest[:-9] != key:
+        return
+    type_key = key[:2] + newest[-8:]
+    link = txn.get(type_key, None, databases.by_type)
+    if link is None or not decode_link(type_key, link).removed:
+        raise Damaged(f"the state of {printable(key)} is missing")
 
 
 def count(txn: Any, database: Any, scope: bytes) -> int:

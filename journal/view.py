@@ -29,7 +29,7 @@ class View(ReadTransaction):
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
         key = keys.find_object(type_id, namespace, name)
-        return None if key is None else state.get(self.txn, self.databases.state, key)
+        return None if key is None else state.get_checked(self.txn, self.databases, key)
 
     def count(self, type_id: int, namespace: str | None = None) -> int:
         scope = keys.scope(type_id, namespace)
@@ -77,11 +77,15 @@ class View(ReadTransaction):
         return self._events_of(type_id, after)
 
     def all_events(self, after: int) -> Iterator[Event]:
-        """The events after an offset that retention left, ascending."""
+        """The events after an offset that retention left, ascending; the one before them is checked too."""
         cursor = self.txn.cursor(self.databases.events)
-        if cursor.set_range(keys.pack_offset(after + 1)):
-            for key, value in cursor.iternext():
-                yield decode_event(keys.offset_of(key), value)
+        found = cursor.set_range(keys.pack_offset(after + 1))
+        if not (cursor.prev() if found else cursor.last()):
+            cursor.first()
+        for key, value in cursor.iternext():
+            event = decode_event(keys.offset_of(key), value)
+            if event.offset > after:
+                yield event
 
     def _events_of(self, type_id: int, after: int) -> Iterator[Event]:
         for link in history.links(self, type_id, after, self.head):

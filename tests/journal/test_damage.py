@@ -207,3 +207,56 @@ def test_verify_reports_progress(filled: Journal, monkeypatch: pytest.MonkeyPatc
     with filled.read() as view:
         report = verify.verify(view, progress.append)
     assert (report.sound, report.events, report.rows, progress) == (True, 20, 10, [10, 20, 30])
+
+
+def test_lost_row_is_not_reported_as_absent(filled: Journal) -> None:
+    """A flipped bit in the key of a row hides the object: to say that it does not exist would be wrong."""
+    row = stored(filled, "state", KEY)
+    put(filled, "state", KEY, None)
+    put(filled, "state", KEY[:-1] + b"7x", row)
+    reads: list[Callable[[], object]] = [
+        lambda: filled.body(1, "default", "n05"),
+        lambda: read(filled, lambda view: view.get(1, "default", "n05")),
+        lambda: read(filled, lambda view: view.at(19).get(1, "default", "n05")),
+    ]
+    for one in reads:
+        with pytest.raises(Damaged, match="the state of type 1, default/n05 is missing"):
+            one()
+
+
+def read(journal: Journal, get: Callable[[View], object]) -> object:
+    with journal.read() as view:
+        return get(view)
+
+
+def test_object_that_was_removed_or_never_existed_is_absent(filled: Journal, model: Model) -> None:
+    filled.append([model.remove("n05")])
+    for name in ("n05", "n05a", "n0", "zz", "a"):
+        assert filled.body(1, "default", name) is None
+        assert read(filled, lambda view, name=name: view.get(1, "default", name)) is None  # type: ignore[misc]
+    assert filled.body(1, "zz", "n05") is None
+    assert filled.body(9, "default", "n05") is None
+
+
+@pytest.mark.parametrize("lost", [6, 16])
+def test_history_without_one_of_its_events_is_not_returned(filled: Journal, lost: int) -> None:
+    put(filled, "by_object", keys.by_object(KEY, lost), None)
+    with pytest.raises(Damaged, match="lost an event"), filled.read() as view:
+        list(view.history(1, "default", "n05"))
+
+
+@pytest.mark.parametrize("database", ["by_type", "events"])
+@pytest.mark.parametrize(("moved", "to"), [(6, 5), (20, 99)])
+def test_entry_whose_key_left_the_range_is_found(
+    journal: Journal, model: Model, database: str, moved: int, to: int
+) -> None:
+    """A flipped bit in a key moves an entry, and what reads a range up to it must not miss it silently."""
+    journal.append([model.put(f"n{at:02d}") for at in range(20)])
+    key = keys.by_type if database == "by_type" else lambda _, offset: keys.pack_offset(offset)
+    value = stored(journal, database, key(1, moved))
+    put(journal, database, key(1, moved), None)
+    if to == 5:
+        put(journal, database, key(1, 5), None)
+    put(journal, database, key(1, to), value)
+    with pytest.raises(Damaged), journal.read() as view:
+        list(view.events(5, type_id=1) if database == "by_type" else view.all_events(5))

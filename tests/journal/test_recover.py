@@ -108,23 +108,8 @@ def test_sound_folder_stays_as_it_is(sample: Sample, folder: Path) -> None:
     found, versions = recovered(sample, folder, sample.data)
     assert is_complete(found, sample) and not found.damage and not found.events_from_state
     assert versions == {name: row.offset for name, row in sample.live.items()}
-    assert found.events == len([offset for offset in sample.events if offset > sample.floor]) + len(
-        {
-            (event.type_id, event.namespace, event.name)
-            for event in sample.events.values()
-            if event.offset <= sample.floor
-        }
-        & state_at(sample, sample.floor)
-    )
-
-
-def state_at(sample: Sample, offset: int) -> set[Name]:
-    live: set[Name] = set()
-    for event in sample.events.values():
-        if event.offset <= offset:
-            name = (event.type_id, event.namespace, event.name)
-            (live.discard if event.removed else live.add)(name)
-    return live
+    above = sum(offset > sample.floor for offset in sample.events)
+    assert found.events == above + len(sample.state(sample.floor))
 
 
 @pytest.mark.parametrize("database", Databases._fields)

@@ -1,7 +1,7 @@
-"""A small journal with known contents, and checks of what may be read from a damaged copy of it.
+"""A small journal with known contents, of which tests damage copies.
 
 It has objects of three types in two namespaces, changed and removed in many commits, values on overflow pages, a
-retention floor and a snapshot. `Sample.versions` has every version of every object that was ever written.
+retention floor and a snapshot. `Sample.events` has everything that was ever written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from journal import Event, Journal, Row, retention, snapshot_writer
 from journal.files import identity
 from journal.files.data_file import DATA
-from journal.view import View
 
 Name = tuple[int, str, str]  # type id, namespace, name
 TYPES = ("configmaps", "secrets", "widgets.example.com")
@@ -39,24 +38,21 @@ class Sample:
         (folder / DATA).write_bytes(self.data if data is None else data)
         return folder
 
-    def wrong_state(self, view: View) -> list[str]:
-        """What a view returns and was not written, or does not return and is live."""
-        found = {
-            (number, namespace, name): row
-            for number in range(1, len(TYPES) + 1)
-            for namespace, name, row in view.rows(number)
-        }
-        wrong = [f"{name} {found.get(name)}" for name, row in self.live.items() if found.get(name) != row]
-        wrong += [f"{name} is not live" for name in found.keys() - self.live.keys()]
-        for name in self.live:
-            if view.get(*name) != self.live[name]:
-                wrong.append(f"get {name}")
-        return wrong
+    def names(self) -> list[Name]:
+        """All objects that ever existed."""
+        return sorted({(event.type_id, event.namespace, event.name) for event in self.events.values()})
 
-    def wrong_history(self, view: View) -> list[str]:
-        return [
-            f"event {event.offset}" for event in view.all_events(0) if self.events.get(event.offset) != event
-        ]
+    def state(self, at: int) -> dict[Name, Row]:
+        live: dict[Name, Row] = {}
+        for event in self.events.values():
+            if event.offset > at:
+                break
+            name = (event.type_id, event.namespace, event.name)
+            if event.removed:
+                live.pop(name, None)
+            else:
+                live[name] = Row(event.offset, event.facts, event.body)
+        return live
 
 
 def make_sample(folder: Path, seed: int = 1, commits: int = COMMITS) -> Sample:
