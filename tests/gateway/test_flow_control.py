@@ -11,6 +11,7 @@ import trio
 
 from actors.names import NAMES
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, SlowDisk, config_map, served
+from tests.gateway.connections.http2.raw_client import RawClient, rst_stream
 
 LEVELS, SCHEMAS = "prioritylevelconfigurations", "flowschemas"
 BOB = "bob-token"
@@ -160,6 +161,39 @@ async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk
             await trio.lowlevel.checkpoint()
         # Alice may use six queues, so six of hers start before his, and the one that was running.
         assert ended.index(BOB) <= 10
+
+
+async def test_http2_requests_wait_and_one_that_is_reset_leaves_its_queue(slow_disk: type[SlowDisk]) -> None:
+    async with limited() as api, trio.open_nursery() as nursery:
+        slow_disk.gate = trio.Event()
+        nursery.start_soon(lambda: api.ask("POST", MAPS, config_map("a"), token=ALICE))
+        await until_executing(api, "global-default")
+        assert api.addresses.insecure is not None
+        async with await trio.open_tcp_stream(*api.addresses.insecure) as stream:
+            client = RawClient(stream)
+            await client.open()
+            fields = (("authorization", f"Bearer {ALICE}"),)
+            first, second = [await client.request(f"{MAPS}/a", fields=fields) for _ in range(2)]
+            await until_queued(api, "global-default", 2)
+            await client.send(rst_stream(second))
+            await until_queued(api, "global-default", 1)
+            slow_disk.gate.set()
+            response = await client.response(first)
+            assert response.status == 200 and b"x-cluster-pf-flowschema-uid" in response.headers
+        assert (await level_state(api, "global-default"))["CancelledRequests"] == "1"
+
+
+async def test_large_bodies_take_more_seats(slow_disk: type[SlowDisk]) -> None:
+    async with served(authorization_mode="AlwaysAllow", anonymous_auth=False) as api:
+        async with trio.open_nursery() as nursery:
+            slow_disk.gate = trio.Event()
+            large = config_map("a", text="x" * (600 << 10))
+            nursery.start_soon(lambda: api.ask("POST", MAPS, large, token=ALICE))
+            await until_executing(api, "global-default")
+            assert (await level_state(api, "global-default"))["SeatsInUse"] == "3"
+            slow_disk.gate.set()
+        state = await level_state(api, "global-default")
+        assert (state["SeatsInUse"], state["DispatchedRequests"]) == ("0", "1")
 
 
 async def test_changed_and_deleted_schemas_take_effect() -> None:
