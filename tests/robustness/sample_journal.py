@@ -7,6 +7,7 @@ retention floor and a snapshot. `Sample.events` has everything that was ever wri
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,18 +56,23 @@ class Sample:
         return live
 
 
-def make_sample(folder: Path, seed: int = 1, commits: int = COMMITS) -> Sample:
+def make_sample(
+    folder: Path, seed: int = 1, commits: int = COMMITS, observe: Callable[[Journal], None] = lambda _: None
+) -> Sample:
+    """Write a sample; `observe` is called after every transaction."""
     sample, rng = Sample(), random.Random(seed)
     journal = Journal.open(folder)
     journal.register_types(TYPES)
+    observe(journal)
     for number in range(commits):
-        batch = [_event(sample, rng) for _ in range(rng.choice([1, 1, 2, 6]))]
-        journal.append(batch)
+        journal.append([_event(sample, rng) for _ in range(rng.choice([1, 1, 2, 6]))])
+        observe(journal)
         if number % 10 == 9:
             retention.advance(journal, journal.head - 60)
+            observe(journal)
         if number == commits * 2 // 3:
             for _ in snapshot_writer.take(journal, chunk_rows=20):
-                pass
+                observe(journal)
     with journal.read() as view:
         sample.floor = view.floor
     journal.close()
