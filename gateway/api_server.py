@@ -64,7 +64,6 @@ class ApiServer:
         self._settings = settings
         self._extensions = extensions
         self._store = store
-        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves)
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._watchdog = LoopWatchdog()
@@ -74,6 +73,7 @@ class ApiServer:
         self._checks.add_to(health)
         memory_limit = settings.memory_limit or default_limit()
         self._memory = MemoryBudget.of_limit(memory_limit)
+        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
         pipeline = self._pipeline(health)

@@ -20,7 +20,7 @@ from gateway.requests.context import RequestContext
 from gateway.watch.framing import document
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents
-from gateway.watch.interest import Encode, Interest, Wrap
+from gateway.watch.interest import Encode, Interest, Wrap, account
 from gateway.watch.selection import Selection
 from gateway.watch.watch import Watch
 from gateway.wire.encoders import TableEncoder
@@ -52,6 +52,7 @@ class WatchOpener:
             start = parse_version(options.resource_version)
         seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, items)
+        self._hub.check_room(interest)
         return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
     def _interest(
@@ -64,11 +65,12 @@ class WatchOpener:
     ) -> Interest:
         representation = context.representation
         bookmarks = context.parameters.boolean("allowWatchBookmarks")
+        labels, fields = str(options.labels or ""), str(options.fields or "")
         key = (
             definition,
             namespace,
-            str(options.labels or ""),
-            str(options.fields or ""),
+            labels,
+            fields,
             bookmarks,
             representation.media,
             representation.as_kind,
@@ -101,6 +103,7 @@ class WatchOpener:
                 bookmarker(wrap, prefix) if bookmarks else None,
                 binary=context.protobuf is not None,
                 definition=definition,
+                account=account(context.request.user, labels, fields),
             )
 
         return self._hub.interest(key, make)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Protocol
 
 import trio
 
@@ -52,6 +53,13 @@ class MemoryStatistics:
     used: int  # by the process
 
 
+class Holder(Protocol):
+    """A request, or what else the server holds for a user."""
+
+    user: str
+    reserved: int
+
+
 class MemoryBudget:
     def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
         self._total = total
@@ -66,16 +74,25 @@ class MemoryBudget:
         """The budget of a server whose process may use `limit` bytes."""
         return cls(int(limit * BUDGET_SHARE), ProcessMemory(limit))
 
-    def take(self, request: Request, size: int) -> None:
+    def take(self, request: Holder, size: int) -> None:
         """Count `size` more bytes for a request; TooManyRequests if there is no room now."""
         if not self.try_take(request, size):
             self._refused += 1
             raise TooManyRequests(self._reason(request, size))
 
-    def try_take(self, request: Request, size: int) -> bool:
+    def check_room(self, request: Holder, size: int) -> None:
+        """TooManyRequests if there is no room for `size` more bytes now; counts nothing."""
+        if not self._has_room(request, size):
+            self._refused += 1
+            raise TooManyRequests(self._reason(request, size))
+
+    def _has_room(self, request: Holder, size: int) -> bool:
         if self.held + size > self._total or self._of_user(request.user) + size > self._share(request.user):
             return False
-        if size > SMALL and not self.process.has_room(size):
+        return size <= SMALL or self.process.has_room(size)
+
+    def try_take(self, request: Holder, size: int) -> bool:
+        if not self._has_room(request, size):
             return False
         self.held += size
         self._most = max(self._most, self.held)
@@ -112,7 +129,7 @@ class MemoryBudget:
             self._waiting.pop(task, None)
         return False
 
-    def release(self, request: Request, size: int | None = None) -> None:
+    def release(self, request: Holder, size: int | None = None) -> None:
         """Give back some of the bytes of a request, or all of them."""
         size = request.reserved if size is None else min(size, request.reserved)
         if not size:
@@ -152,7 +169,7 @@ class MemoryBudget:
     def _share(self, user: str) -> int:
         return int(self._total * (STRANGER_SHARE if user in _STRANGERS else USER_SHARE))
 
-    def _reason(self, request: Request, size: int) -> str:
+    def _reason(self, request: Holder, size: int) -> str:
         over = self._of_user(request.user) + size > self._share(request.user)
         return USER_NO_ROOM if over and request.user else NO_ROOM
 

@@ -20,6 +20,8 @@ Segment = tuple[list[Frame], int]  # frames, and the offset that they bring a wa
 
 
 class Backlog:
+    __slots__ = ("_bytes", "_changes", "_framed", "_groups", "_segments")
+
     def __init__(
         self, changes: Changes, framed: Callable[[list[Change]], list[Frame]], groups: Callable[[], int]
     ) -> None:

@@ -54,6 +54,27 @@ class GroupHub(Protocol):
 
 
 class Group:
+    __slots__ = (
+        "_backlog",
+        "_broadcast",
+        "_changes",
+        "_counters",
+        "_encode",
+        "_encode_first",
+        "_framing",
+        "_hub",
+        "_progress",
+        "_recent",
+        "_removals",
+        "_selection",
+        "_unserved",
+        "head",
+        "idle",
+        "lagging",
+        "sweeping",
+        "swept",
+    )
+
     def __init__(
         self,
         interest: Interest,

@@ -15,6 +15,7 @@ import trio
 
 from actors.store.feed import Feed
 from actors.turns import Turn
+from gateway.requests.memory import NO_LIMIT, MemoryBudget
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
@@ -38,6 +39,7 @@ class Hub:
         floor: Callable[[], int],
         nursery: trio.Nursery,
         serves: Callable[[Any], bool] = lambda _: True,
+        memory: MemoryBudget | None = None,
     ) -> None:
         """`serves(definition)`: whether the server still serves that kind."""
         self._journal = journal
@@ -51,6 +53,7 @@ class Hub:
         self._counters: dict[str, WatchCounters] = {}
         self._members: dict[Member, Interest] = {}
         self._serves = serves
+        self._memory = memory or MemoryBudget(NO_LIMIT)
         self._awaited: dict[Member, int] = {}
         self._wakeups = Wakeups(nursery)
         feed.follow(self._committed)
@@ -72,11 +75,21 @@ class Hub:
             interest = self._interests[key] = make()
         return interest
 
+    def check_room(self, interest: Interest) -> None:
+        """TooManyRequests if there is no memory for a group; one that exists takes any number of watchers."""
+        if not interest.account.watchers:
+            self._memory.check_room(interest.account, interest.account.size)
+
     # Watchers.
 
     def enter(self, member: Member, interest: Interest) -> None:
         """Register a member: it ends when the server stops, or when its kind is no longer served."""
         self._members[member] = interest
+        account = interest.account
+        account.watchers += 1
+        if account.watchers == 1:
+            # Fails only if others took the room since `check_room`, which is too late to refuse the watch.
+            self._memory.try_take(account, account.size)
         if not self._serves(interest.definition):
             member.end()
 
@@ -90,7 +103,10 @@ class Hub:
         return sweeper.group
 
     def leave(self, interest: Interest, framing: Framing, member: Member) -> None:
-        self._members.pop(member, None)
+        if self._members.pop(member, None) is not None:
+            interest.account.watchers -= 1
+            if not interest.account.watchers:
+                self._memory.release(interest.account)
         self._awaited.pop(member, None)
         key = (interest.key, framing, member.pipe.broadcast)
         sweeper = self._sweepers.get(key)

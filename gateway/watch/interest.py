@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.watch.selection import Selection
 
 Encode = Callable[[str, bytes], bytes]  # event type and stored object -> watch event
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
+
+
+# Estimates of the memory of a group with its task and its first watcher, and per byte of a selector's text.
+GROUP_BYTES = 8 << 10
+SELECTOR_FACTOR = 40
+
+
+@dataclass(slots=True)
+class Account:
+    """What the watchers of an interest hold of the server's memory budget."""
+
+    user: str = ""  # who asked for it first
+    size: int = 0
+    reserved: int = 0
+    watchers: int = 0
+
+
+def account(user: str, *selectors: str) -> Account:
+    return Account(user, GROUP_BYTES + SELECTOR_FACTOR * sum(map(len, selectors)))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -24,3 +43,4 @@ class Interest:
     bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None: not requested
     binary: bool = False  # events are protobuf, not text
     definition: object = None  # of the watched kind: the watch ends when that is no longer served
+    account: Account = field(default_factory=Account)

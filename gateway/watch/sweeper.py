@@ -31,6 +31,8 @@ WAKE_AT_ONCE, MOST_AT_ONCE = 16, 256
 
 
 class Sweeper:
+    __slots__ = ("_dirty", "_due", "_framing", "_scope", "group", "interest", "mark_dirty", "queued")
+
     def __init__(self, group: Group, interest: Interest, framing: Framing) -> None:
         self.group = group
         self.interest = interest
