@@ -98,13 +98,13 @@ class Changes:
         """Return changes after an offset, none beyond `upto`, and the offset up to which they are complete."""
         if offset >= self._floor:
             first = bisect_right(self._offsets, offset)
-            return _step(self._kept[first : first + STEP_EVENTS], upto, size)
+            return _step(self._kept[first : first + STEP_EVENTS], upto, size, None)
         with self._journal.read() as view:
             try:
                 events = view.events(offset, type_id=self._type_id)
             except Compacted:
                 raise TooOld from None
-            return _step((Change(self._journal, event) for event in events), upto, size)
+            return _step((Change(self._journal, event) for event in events), upto, size, Turn())
 
     def _drop_older_half(self) -> None:
         """Free memory; groups that still need these changes read them from the journal."""
@@ -114,15 +114,15 @@ class Changes:
         del self._kept[:half], self._offsets[:half]
 
 
-def _step(changes: Iterable[Change], upto: int, size: int) -> tuple[list[Change], int]:
+def _step(changes: Iterable[Change], upto: int, size: int, turn: Turn | None) -> tuple[list[Change], int]:
+    """`turn`: for changes that have to be read."""
     found: list[Change] = []
-    turn = Turn()
     for change in changes:
         event = change.event
         if event.offset > upto:
             break
         found.append(change)
         size -= len(event.body)
-        if size <= 0 or len(found) == STEP_EVENTS or turn.over():
+        if size <= 0 or len(found) == STEP_EVENTS or (turn is not None and turn.over()):
             return found, event.offset
     return found, upto

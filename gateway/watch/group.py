@@ -186,7 +186,8 @@ class Group:
         reached = self._hub.newest()
         if self.sweeping or len(self.lagging) > 1:
             changes, reached = self._changes.after(self.head, reached)
-            frames, reached = self._framed_in_turn(Turn(), changes, reached)
+            turn = Turn() if len(changes) > 1 else None
+            frames, reached = self._framed_in_turn(turn, changes, reached)
             for part in rounds(frames):
                 await self._sweep(part)
         else:
@@ -241,15 +242,15 @@ class Group:
                 await trio.lowlevel.checkpoint()
                 if self._removals != departures:
                     turn = [pipe for pipe in turn if self._needs_round(pipe)]
-            time = Turn(
-                2
-            )  # sends that take longer, with encryption or on a busy machine, make the next turn shorter
+            first += length
+            time = Turn(2) if first < len(pipes) else None
             missed = self._broadcast(turn, data)
             self._counters.deliveries += (len(turn) - len(missed)) * len(frames)
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
-            first += length
-            length = max(SMALLEST_TURN, length // 2) if time.over() else min(longest, length * 2)
+            if time is not None:
+                # Sends that take long, with encryption or on a busy machine, make the next turn shorter.
+                length = max(SMALLEST_TURN, length // 2) if time.over() else min(longest, length * 2)
         self._unserved = _NO_PIPES
 
     def _needs_round(self, pipe: Pipe) -> bool:

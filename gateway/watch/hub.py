@@ -189,7 +189,7 @@ class Hub:
             watched = self._watched_types.get(event.type_id)
             if watched is not None:
                 change = watched.changes.add(event)
-                if turn.over():
+                if event is not events[0] and turn.over():
                     untried.add(watched)
                 else:
                     watched.collect(change, affected, turn)
