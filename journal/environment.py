@@ -1,6 +1,6 @@
 """The LMDB environment: its files, its map, its read and write transactions, its errors.
 
-`log` opens it; no other module uses lmdb's environment. It guarantees:
+`log` opens it; no other module has lmdb's environment. It guarantees:
 
 - The map grows by itself. LMDB must not be remapped while this process has a read transaction open, so reads
   are counted (`begin_read`, `end_read`), and `write` grows the map when none is open. Growing never blocks new
@@ -30,7 +30,6 @@ from typing import Any, NamedTuple, TypeVar
 import lmdb
 
 from journal.errors import (
-    AlreadyOpen,
     CannotGrow,
     CannotRead,
     Damaged,
@@ -41,7 +40,7 @@ from journal.errors import (
     StorageFull,
     WritesStopped,
 )
-from journal.files import creation, identity, meta_pages, opening
+from journal.files import creation, identity, lmdb_files, meta_pages, opening
 from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
 from journal.pages.structure import check_structure
@@ -54,7 +53,6 @@ PageError = lmdb.Error  # what LMDB raises when it reads an invalid page
 
 MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal grows its map
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
-MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
 
 _NOT_OPEN: Any = None
 
@@ -116,8 +114,8 @@ class Environment:
         if not self.path.exists() or creation.is_new(self.path):
             raise NoJournal(self.path)
         self.identity, _ = opening.check_beside_writer(self.path)
-        self._env = _open(self.path, map_size, readonly=True)
-        _extend_to_last_page(self._env, self.path, writer=False)
+        self._env = lmdb_files.open_files(self.path, map_size, len(Databases._fields), readonly=True)
+        lmdb_files.extend_to_last_page(self._env, self.path, writer=False)
         self.databases = _open_databases(self._env, self.path)
 
     def _open_to_write(self, new: NewJournal, map_size: int) -> None:
@@ -129,8 +127,8 @@ class Environment:
         self._data.map_meta_pages(pages)
         self._transaction = pages.newest.transaction
         self._page_checksum = pages.checksum(self._transaction)
-        self._env = _open(self.path, map_size, readonly=False)
-        _extend_to_last_page(self._env, self.path, writer=True)
+        self._env = lmdb_files.open_files(self.path, map_size, len(Databases._fields), readonly=False)
+        lmdb_files.extend_to_last_page(self._env, self.path, writer=True)
         self.databases = _open_databases(self._env, self.path)
         if problem := self._data.problem():
             raise IncompleteFolder(self.path, problem)
@@ -310,7 +308,7 @@ class Environment:
         if self._env is not _NOT_OPEN:
             self._env.close()
         if self._identity_file is not None:
-            self._identity_file.close()
+            self._identity_file.close(put_back=not self.stopped)
             self._identity_file = None
         if self._data is not None:
             self._data.close()
@@ -344,54 +342,6 @@ def _address_space_for(size: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _open(path: Path, map_size: int, *, readonly: bool) -> Any:
-    try:
-        return lmdb.open(
-            str(path),
-            map_size=map_size,
-            readonly=readonly,
-            create=False,
-            max_dbs=len(Databases._fields) + 1,
-            max_readers=MAX_READERS,
-            mode=0o600,
-            # Lists scan sequentially anyway; a get of one object should not read its neighbours' pages.
-            readahead=False,
-        )
-    except lmdb.Error as error:
-        raise NotAJournal(path, str(error)) from error
-
-
-def _extend_to_last_page(env: Any, path: Path, *, writer: bool) -> None:
-    """Extend a file that ends before its last page with zeros.
-
-    Pages that a commit allocated and freed may never have been written: such a file is sound. A truncated file
-    looks the same, but reading beyond its end would kill the process with SIGBUS; zeros fail their checks.
-    A reader does not change the file of a running writer.
-    """
-    size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    if (path / DATA).stat().st_size >= size:
-        return
-    try:
-        if writer:
-            os.truncate(path / DATA, size)
-        else:
-            _extend_as_writer(path, size)
-    except (AlreadyOpen, OSError):
-        return
-
-
-def _extend_as_writer(path: Path, size: int) -> None:
-    lock = lock_folder(path)
-    try:
-        data = DataFile(path)
-        try:
-            os.ftruncate(data.handle, size)
-        finally:
-            data.close()
-    finally:
-        os.close(lock)
 
 
 def _open_databases(env: Any, path: Path) -> Databases:

@@ -73,8 +73,10 @@ class Journal:
         environment = Environment(path, new=new, map_size=map_size)
         journal = cls(environment)
         try:
-            stored = journal._load_meta(dialect)
+            stored = journal._load_meta()
             journal._check_identity(stored)
+            if not readonly and journal.dialect != dialect:
+                raise WrongDialect(path, journal.dialect, dialect)
             if check_tail:
                 journal._check_tail()
             if not readonly:
@@ -84,15 +86,13 @@ class Journal:
             raise
         return journal
 
-    def _load_meta(self, dialect: str) -> dict[bytes, bytes]:
+    def _load_meta(self) -> dict[bytes, bytes]:
         stored = self._meta()
         self._check_meta(stored)
         layout = int.from_bytes(stored[keys.LAYOUT], "big")
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
         self.dialect = stored[keys.DIALECT].decode()
-        if not self.readonly and self.dialect != dialect:
-            raise WrongDialect(self.path, self.dialect, dialect)
         self._types = keys.types_in(stored)
         with self.read() as view:
             self._head = self.environment.head = view.head

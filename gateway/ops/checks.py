@@ -16,6 +16,8 @@ from actors.supervisor import Supervisor
 from gateway.ops.health import Health, Probe
 from journal.log import Journal
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckNames:
@@ -53,6 +55,7 @@ class Checks:
         self._committer = committer
         self._journal = journal
         self._supervisor = supervisor
+        self._logged = ""  # the problem of the journal's files that was logged last
 
     def add_to(self, health: Health) -> None:
         names = self._names
@@ -74,7 +77,14 @@ class Checks:
         ]
 
     def _write_problem(self) -> str | None:
-        return self._committer.last_failure or self._journal.check() or None
+        return self._committer.last_failure or self._file_problem() or None
+
+    def _file_problem(self) -> str:
+        problem = self._journal.check()
+        if problem and problem != self._logged:
+            logger.error("the journal in %s is not healthy: %s", self._journal.path, problem)
+        self._logged = problem
+        return problem
 
     def _read_problem(self) -> str | None:
         with self._journal.read():

@@ -28,9 +28,11 @@ def is_new(path: Path) -> bool:
         return False
     # An interrupted creation leaves an identity file beside the draft.
     left = (path / LMDB_LOCK, *(() if (path / DRAFT).exists() else (path / identity.FILE,)))
-    if any(file.exists() for file in left):
-        raise IncompleteFolder(path, f"{DATA} is missing")
-    return True
+    if not any(file.exists() for file in left):
+        return True
+    if (path / DATA).exists():
+        return False  # another process has just created it
+    raise IncompleteFolder(path, f"{DATA} is missing")
 
 
 def create(path: Path, databases: Iterable[str], meta: Mapping[bytes, bytes], new: Identity) -> None:

@@ -49,6 +49,8 @@ class DataFile:
         except BlockingIOError:
             os.close(self.handle)
             raise AlreadyOpen(path, "") from None
+        # Not so on some network file systems, where the lock belongs to the process.
+        self._lock_can_be_checked = self._locked()
 
     def map_meta_pages(self, pages: MetaPages) -> None:
         """Keep the meta pages in sight, for `meta_page`: a read of them takes no system call."""
@@ -74,7 +76,11 @@ class DataFile:
         if own.st_size < self._size:
             return f"{DATA} was cut from {self._size} to {own.st_size} bytes while the server ran"
         self._size = own.st_size
-        return "" if self._locked() else f"the lock on {DATA} was lost while the server ran"
+        return (
+            ""
+            if not self._lock_can_be_checked or self._locked()
+            else f"the lock on {DATA} was lost while the server ran"
+        )
 
     def _locked(self) -> bool:
         """Another open file of the same path must not get the lock."""

@@ -174,11 +174,11 @@ class IdentityFile:
             return self._problem
         return "" if self._is_in_place() else f"the file {FILE} was removed or replaced while the server ran"
 
-    def close(self) -> None:
-        """Make it durable, and put it back when somebody removed it."""
+    def close(self, *, put_back: bool) -> None:
+        """Make it durable, and put it back if somebody removed it."""
         self.sync()
         with suppress(OSError):
-            if not self._is_in_place():
+            if put_back and not self._is_in_place():
                 self._put_back()
         os.close(self._handle)
 

@@ -7,7 +7,8 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,28 +122,68 @@ def test_damaged_record_stops_writes(filled: Journal, model: Model) -> None:
     assert filled.body(1, "default", "n06") == model.events[6].body
 
 
+def handles_of_data_file(*, synchronous: bool) -> Iterator[int]:
+    """The handles that LMDB writes with: a synchronous one for meta pages, another for the rest."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            opened = os.readlink(f"/proc/self/fd/{name}")
+            flags = fcntl.fcntl(int(name), fcntl.F_GETFL)
+        except OSError:
+            continue
+        if opened.endswith("data.mdb") and bool(flags & os.O_DSYNC) == synchronous:
+            yield int(name)
+
+
+@contextmanager
+def failing(handles: list[int]) -> Iterator[None]:
+    """Writes to these handles fail."""
+    assert handles
+    kept = [os.dup(handle) for handle in handles]
+    with Path(os.devnull).open("rb") as readonly:
+        for handle in handles:
+            os.dup2(readonly.fileno(), handle)
+    yield
+    for handle, copy in zip(handles, kept, strict=True):
+        os.dup2(copy, handle)
+
+
+def failing_pages(path: str) -> None:
+    """The write of a page fails: that write is refused, and the next one works when the disk does."""
+    journal, model = Journal.open(Path(path)), Model()
+    journal.append([model.put("a")])
+    event = model.put("b")
+    own = journal.environment._data
+    assert own is not None
+    with failing([handle for handle in handles_of_data_file(synchronous=False) if handle != own.handle]):
+        for _ in range(2):
+            with pytest.raises(StorageFailed, match="check the disk"):
+                journal.append([event])
+        with journal.read() as view:
+            assert view.head == journal.head == 1
+    journal.append([event])
+    assert journal.head == 2
+    assert journal.check() == ""
+    journal.close()
+
+
 def failing_meta_page(path: str) -> None:
     """The write of the meta page fails: LMDB does not know what the file has, and refuses everything."""
     journal, model = Journal.open(Path(path)), Model()
     journal.append([model.put("a")])
-    with open(os.devnull, "rb") as readonly:
-        for name in os.listdir("/proc/self/fd"):
-            number = int(name)
-            try:
-                opened = os.readlink(f"/proc/self/fd/{name}")
-                synchronous = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_DSYNC
-            except OSError:
-                continue
-            if opened.endswith("data.mdb") and synchronous:
-                os.dup2(readonly.fileno(), number)
     event = model.put("b")
-    for expected in (StorageFailed, WritesStopped, WritesStopped):
-        with pytest.raises(expected):
-            journal.append([event])
+    with failing(list(handles_of_data_file(synchronous=True))):
+        for expected in (StorageFailed, WritesStopped, WritesStopped):
+            with pytest.raises(expected):
+                journal.append([event])
     with pytest.raises(CannotRead, match="restart the server"), journal.read():
         pass
     assert journal.check()
-    os._exit(0)
+    journal.close()
+
+
+def test_failed_write_of_a_page_refuses_that_write(tmp_path: Path) -> None:
+    done = run(failing_pages, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_failed_write_of_a_meta_page_stops_writes(tmp_path: Path) -> None:

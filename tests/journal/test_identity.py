@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from journal.errors import CannotOpen, IncompleteFolder, LostCommits, WrongIdent
 from journal.files import identity, opening
 from journal.files.creation import DRAFT
 from journal.files.identity import SLOTS
+from journal.transfer.export import export
+from journal.transfer.restore import restore
 from tests.journal.model import Model
 
 
@@ -74,6 +77,20 @@ def test_two_journals_have_different_ids(tmp_path: Path) -> None:
     written(tmp_path / "a")
     written(tmp_path / "b")
     assert stored_id(tmp_path / "a") != stored_id(tmp_path / "b")
+
+
+def test_imported_journal_has_an_identity_of_its_own(tmp_path: Path) -> None:
+    model = written(tmp_path / "a")
+    journal, file = Journal.open(tmp_path / "a", readonly=True), io.BytesIO()
+    with journal.read() as view:
+        export(view, file)
+    journal.close()
+    file.seek(0)
+    restore(file, tmp_path / "b")
+    found = identity.read(tmp_path / "b")
+    assert found is not None
+    assert (found.cluster_id, found.head) == (stored_id(tmp_path / "b"), model.head)
+    assert found.cluster_id != stored_id(tmp_path / "a")
 
 
 @pytest.mark.parametrize("slot", SLOTS)
