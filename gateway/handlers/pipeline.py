@@ -81,6 +81,7 @@ class Pipeline:
         self._metrics = metrics
         self._watchdog = watchdog
         self._protobuf = protobuf
+        self._memory = memory
         self._process = memory.process
         self._bearer_prefix = bearer_prefix(names)
 
@@ -101,7 +102,10 @@ class Pipeline:
             if not isinstance(authenticated, Authenticated):
                 authenticated = await authenticated
             context.user = authenticated.user
-            request.user = authenticated.user.name
+            if request.reserved:
+                self._memory.assign(request, authenticated.user.name)
+            else:
+                request.user = authenticated.user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
             self._refuse_impersonation(request)

@@ -136,20 +136,23 @@ class MemoryBudget:
             return
         request.reserved -= size
         self.held -= size
-        left = self._of_user(request.user) - size
-        if left:
-            self._by_user[request.user] = left
-        else:
-            del self._by_user[request.user]
+        self._subtract(request.user, size)
         if self._waiting:
             self._serve_waiting()
 
     def assign(self, request: Request, user: str) -> None:
         """The request is authenticated: what it holds counts for this user from now on."""
         if request.reserved:
-            self._by_user[request.user] -= request.reserved
+            self._subtract(request.user, request.reserved)
             self._by_user[user] = self._of_user(user) + request.reserved
         request.user = user
+
+    def _subtract(self, user: str, size: int) -> None:
+        left = self._of_user(user) - size
+        if left:
+            self._by_user[user] = left
+        else:
+            del self._by_user[user]
 
     def statistics(self) -> MemoryStatistics:
         process = self.process

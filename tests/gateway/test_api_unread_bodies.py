@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
+from gateway.requests.process_memory import ProcessMemory
 from tests.gateway.api import ADMIN, ALICE, Api, served
+from tests.gateway.connections.http2.raw_client import RawClient
 from tests.gateway.connections.http_server import Client
 
 PODS = "/api/v1/namespaces/default/configmaps"
@@ -42,3 +45,46 @@ async def test_expected_body_is_read_only_if_allowed() -> None:
     async with served() as api:
         assert await status(api, head(token="wrong", more=expect)) == 401
         assert await status(api, head(token=ADMIN, more=expect)) == 100
+
+
+async def http2_status(api: Api, path: str, token: str | None = None, **more: str) -> int:
+    assert api.addresses.insecure is not None
+    fields = {"content-type": "application/json", "content-length": "3000000", **more}
+    if token is not None:
+        fields["authorization"] = f"Bearer {token}"
+    stream = await trio.open_tcp_stream(*api.addresses.insecure)
+    async with stream:
+        client = RawClient(stream)
+        await client.open()
+        number = await client.request(path, method="POST", fields=list(fields.items()), end=False)
+        return int(dict((await client.head(number)).fields)[b":status"])
+
+
+async def test_requests_over_http2_are_refused_before_their_body_is_read() -> None:
+    async with served() as api:
+        assert await http2_status(api, PODS, "wrong") == 401
+        assert await http2_status(api, PODS) == 403
+        assert await http2_status(api, PODS, ALICE) == 403
+        assert await http2_status(api, "/api/v1/nothings", ADMIN) == 404
+        assert await http2_status(api, "/version", ADMIN) == 405
+        assert await http2_status(api, PODS, ADMIN, accept="image/png") == 406
+        assert await http2_status(api, PODS, ADMIN, expect="100-continue") == 100
+        assert await http2_status(api, PODS, "wrong", expect="100-continue") == 401
+
+
+async def test_process_above_its_memory_limit_serves_operators_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    }
+    async with served(dialect="kubernetes") as api:
+        monkeypatch.setattr(ProcessMemory, "is_full", lambda _: True)
+        refused = await api.ask("POST", path, review, token=ALICE)
+        assert refused.expect(429)["reason"] == "TooManyRequests"
+        assert refused.headers["retry-after"] == "1"
+        (await api.ask("POST", path, review)).expect(201)
+        assert (await api.ask("GET", "/readyz")).status == 200
+        monkeypatch.undo()
+        (await api.ask("POST", path, review, token=ALICE)).expect(201)

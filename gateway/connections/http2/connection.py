@@ -3,7 +3,8 @@
 The server runs one `Http2Connection` after ALPN chose h2, or when a client sends the preface of HTTP/2 first. One task
 reads. It handles GET requests itself, one after the other, and sends their responses together; if one has to wait, that
 task stays with it and a new task goes on reading. Requests that change something, and watches, get a task each, so
-that those that arrive together are committed together. A reset of the stream cancels the work behind it.
+that those that arrive together are committed together; so do requests whose body is incomplete. A reset of the stream
+cancels the work behind it.
 
 A stopping server sends GOAWAY, completes the requests up to its last stream, and closes.
 """
@@ -19,14 +20,14 @@ from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.responses import Responses
-from gateway.connections.http2.steps import Steps, completed, resume
+from gateway.connections.http2.steps import RequestScope, Steps, completed, resume
 from gateway.connections.http2.stream import Stream
+from gateway.connections.http2.uploads import Uploads
 from gateway.connections.http2.watches import Watches
-from gateway.connections.parser import Fault
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
 from gateway.requests.observer import observe
-from gateway.requests.request import Peer, Request, Response
+from gateway.requests.request import BodyNotRead, Peer, Request, Response
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
 _TURN = 32
@@ -34,7 +35,6 @@ _WATCH_COST = 8
 _READS = ("GET", "HEAD")
 # Reads after the server began to stop, for requests that had arrived before, until GOAWAY is sent.
 _LATE_READS = 4
-_TOO_SLOW = Fault(408, "the request did not arrive in time")
 
 
 class Http2Connection:
@@ -54,6 +54,7 @@ class Http2Connection:
         "_running",
         "_server",
         "_transport",
+        "_uploads",
         "_watches",
         "output",
     )
@@ -85,11 +86,12 @@ class Http2Connection:
                 self._receiver = Receiver(self, self._server, self._peer, output)
                 self._responses = Responses(self._server, self._heads, output, self._receiver)
                 self._watches = Watches(output, self._receiver, self._heads, nursery, self._request_ended)
+                self._uploads = Uploads(self._server, output, self._receiver)
                 self._receiver.open()
                 await self._read(ahead)
             failed = output.failed
         finally:
-            self._drop_streams()  # if it was cancelled or failed: watches have no task that would notice
+            self._receiver.drop_all()  # if it was cancelled or failed: watches have no task that would notice
             self.output.fail()  # the flusher may still have it, and the observer waits for what was not sent
         if failed:
             transport.abort()
@@ -102,7 +104,7 @@ class Http2Connection:
         """Read until the connection ends, or until a request has to wait: then another task goes on reading."""
         fault: ConnectionFault | None = None
         waiting: tuple[Stream, Steps[None]] | None = None
-        with trio.CancelScope() as scope:
+        with RequestScope() as scope:
             try:
                 while True:
                     self._receiver.feed(data)
@@ -135,7 +137,7 @@ class Http2Connection:
                 output.flush()
                 await trio.lowlevel.checkpoint()
             if stream.fault is not None:
-                self._refuse(stream, stream.fault)
+                self._responses.refuse(stream, stream.fault)
                 continue
             request = stream.request
             assert request is not None
@@ -143,9 +145,7 @@ class Http2Connection:
             if server.observer is not None:
                 observe(server.observer, request)
             if request.method not in _READS or request.body:
-                receiver.streams[stream.number] = stream
-                self._running += 1
-                self._nursery.start_soon(self._handle, stream, request)
+                self._start_task(stream, request)
                 continue
             steps = server.handle(request)
             try:
@@ -160,7 +160,7 @@ class Http2Connection:
                 output.flush()
                 return stream, self._complete(stream, resume(steps, trap))
             if (response.stream is None and response.parts is None) or request.method == "HEAD":
-                self._respond(stream, response)
+                self._responses.send(stream, response)
                 handled += len(response.body) >> 12
                 continue
             handled += _WATCH_COST
@@ -177,6 +177,9 @@ class Http2Connection:
             self._running += 1
             output.flush()
             return stream, self._complete_start(stream, resume(start, trap))
+        if receiver.begun:
+            for stream, request in self._uploads.take_begun():
+                self._start_task(stream, request)
         output.flush()
         return None
 
@@ -208,12 +211,17 @@ class Http2Connection:
 
     # Requests with a task.
 
+    def _start_task(self, stream: Stream, request: Request) -> None:
+        self._receiver.streams[stream.number] = stream
+        self._running += 1
+        self._nursery.start_soon(self._handle, stream, request)
+
     async def _handle(self, stream: Stream, request: Request) -> None:
         """The task of a request."""
         if stream.closed:  # reset before the task began
             self._end_task(stream)
             return
-        with trio.CancelScope() as scope:
+        with RequestScope() as scope:
             stream.scope = scope
             await self._complete(stream, self._server.handle(request))
 
@@ -233,14 +241,20 @@ class Http2Connection:
         try:
             try:
                 response = await steps
+            except BodyNotRead as error:
+                if stream.closed:
+                    return
+                response = self._server.refusal(error.status, error.message)
             except Exception as error:
                 response = self._server.failure(request, error)
+            if stream.parts is not None:
+                self._receiver.bodies.release(stream)  # nobody reads it any more
             if response.stream is not None and request.method != "HEAD" and not stream.closed:
                 await self._watches.start(stream, response)
             elif response.parts is not None and request.method != "HEAD" and not stream.closed:
                 await self._responses.send_parts(stream, response)
             else:
-                self._respond(stream, response)
+                self._responses.send(stream, response)
                 if self._running == 1:
                     self.output.flush()
                 else:
@@ -255,15 +269,6 @@ class Http2Connection:
         self._request_ended()
 
     # Responses.
-
-    def _respond(self, stream: Stream, response: Response) -> None:
-        if not self._responses.send(stream, response):
-            stream.deadline = self.transfer_deadline()
-
-    def _refuse(self, stream: Stream, fault: Fault) -> None:
-        """Respond to a request that cannot be handled."""
-        if not self._responses.refuse(stream, fault):
-            stream.deadline = self.transfer_deadline()
 
     def rest_queued(self, stream: Stream) -> None:
         self._responses.complete(stream)
@@ -333,13 +338,7 @@ class Http2Connection:
         if stream.watch is not None:
             stream.interrupt()  # at every tick from its deadline on
         elif stream.parts is not None:
-            due = self._server.limits.transfer_deadline(stream.began, stream.received)
-            if due > now and not self._leaving:
-                stream.deadline = due
-            else:
-                self._receiver.bodies.release(stream)
-                self._refuse(stream, _TOO_SLOW)
-                self.output.flush()
+            self._uploads.expire(stream, now, leaving=self._leaving)
         elif stream.body is None:
             stream.deadline = inf  # it is being handled
         elif self._leaving and self.output.moved_at + self._server.limits.drain_seconds > now:
@@ -387,13 +386,9 @@ class Http2Connection:
         """The reading has ended: end the streams and send what is queued."""
         self._leaving = True
         self._transport.deadlines = None
-        self._drop_streams()
+        self._receiver.drop_all()
         output = self.output
         if fault is not None and not output.failed:
             last = min(self._last_stream, self._receiver.highest)  # must not increase
             output.queue.append(goaway(last, fault.code, fault.message))
         output.finish(self._server.limits.drain_seconds)
-
-    def _drop_streams(self) -> None:
-        for stream in list(self._receiver.streams.values()):
-            self._receiver.drop(stream)

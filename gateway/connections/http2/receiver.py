@@ -18,7 +18,6 @@ from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import (
     ACK,
     COMPRESSION_ERROR,
-    CONTINUE,
     DATA,
     DEFAULT_WINDOW,
     EMPTY_TABLE,
@@ -41,7 +40,6 @@ from gateway.connections.http2.protocol import (
     WINDOW_UPDATE,
     ConnectionFault,
     frame,
-    header_frames,
     parse_settings,
     reset,
     settings,
@@ -79,6 +77,7 @@ class Receiver:
         "_resets",
         "_server",
         "_skipped",
+        "begun",
         "bodies",
         "highest",
         "size_update",
@@ -94,6 +93,7 @@ class Receiver:
         self._heads = RequestHeads(server.limits)
         self._budget = Budget(server.now)
         self.streams: dict[int, Stream] = {}
+        self.begun: list[Stream] = []  # whose head has arrived without the whole body
         self.highest = 0  # the newest stream
         self._skipped = False  # the peer has not used all numbers up to `highest`
         self._resets: dict[int, None] = {}
@@ -144,11 +144,13 @@ class Receiver:
 
     def forget(self, stream: Stream) -> None:
         """The response of a stream has been queued whole, or the stream was reset."""
-        request = stream.request
-        if request is not None and request.reserved:
-            self._server.memory.release(request)
         if self.streams.pop(stream.number, None) is not None:
             self.bodies.release(stream)
+
+    def release_memory(self, request: Request) -> None:
+        """The request holds nothing any more: its response is queued, or nobody waits for it."""
+        if request.reserved:
+            self._server.memory.release(request)
 
     def end_stream(self, stream: Stream, code: int) -> None:
         """Reset a stream and stop the work behind it."""
@@ -159,6 +161,10 @@ class Receiver:
         self.forget(stream)
         stream.close()
         self._owner.stream_reset(stream)
+
+    def drop_all(self) -> None:
+        for stream in list(self.streams.values()):
+            self.drop(stream)
 
     # Requests.
 
@@ -203,8 +209,8 @@ class Receiver:
         stream.expected = head.content_length
         stream.parts = []
         stream.deadline = self._server.limits.transfer_deadline(stream.began, 0)
-        if head.expects_continue:
-            self._output.control(header_frames(self.size_update + CONTINUE, stream.number, end=False))
+        stream.expects_continue = head.expects_continue
+        self.begun.append(stream)
 
     def _receive_trailers(self, flags: int, number: int, block: bytes) -> Stream | None:
         stream = self.streams.get(number)
@@ -235,6 +241,10 @@ class Receiver:
         size = self._frames.flow_size
         self.bodies.count(size)
         stream = self.streams.get(number)
+        if stream is not None and stream.parts is not None and not stream.wanted:
+            stream.unacknowledged += size
+        else:
+            self.bodies.acknowledge(size)
         if stream is None:
             self._receive_stray_data(number)
             return None
@@ -258,7 +268,7 @@ class Receiver:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
         if fault is not None:
-            return self._refuse(stream, fault, ended=bool(flags & END_STREAM))
+            return self.refuse(stream, fault, ended=bool(flags & END_STREAM))
         if flags & END_STREAM:
             return self._complete(stream)
         self.bodies.open_stream(stream)
@@ -275,14 +285,18 @@ class Receiver:
         """Whether nobody has opened a stream yet; those with even numbers would be the server's."""
         return number > self.highest or not number & 1
 
-    def _refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream:
+    def refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream | None:
+        """Refuse a body; return the stream if its request is not being handled yet."""
         self.bodies.release(stream)
         stream.request_ended = ended
         stream.fault = fault
-        return stream
+        if not stream.started:
+            return stream
+        stream.wake_reader()
+        return None
 
     def _complete(self, stream: Stream) -> Stream | None:
-        """The last part of a request with a body has arrived."""
+        """The last part of a request with a body has arrived; return the stream if it is to be handled now."""
         if stream.parts is None:
             stream.request_ended = True
             return None
@@ -290,9 +304,15 @@ class Receiver:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
         stream.request_ended = True
+        body = self.bodies.complete(stream)
+        if isinstance(body, Fault):
+            return self.refuse(stream, body, ended=True)
         assert stream.request is not None
-        stream.request.body = self.bodies.complete(stream)
-        return stream
+        stream.request.body = body
+        if not stream.started:
+            return stream
+        stream.wake_reader()
+        return None
 
     # Other frames.
 

@@ -32,12 +32,12 @@ class Responses:
         self._output = output
         self._receiver = receiver
 
-    def send(self, stream: Stream, response: Response) -> bool:
-        """Queue a response; False if part of it has to wait for the client."""
+    def send(self, stream: Stream, response: Response) -> None:
+        """Queue a response; the rest of it follows as the client takes it."""
         request = stream.request
         assert request is not None
         if stream.closed:
-            return True
+            return
         body = response.body
         length = len(body) if response.parts is None else None
         if request.method == "HEAD" or not has_body(response.status):
@@ -53,9 +53,9 @@ class Responses:
         stream.responding = True
         if self._output.respond(stream, head, body):
             self.complete(stream)
-            return True
+            return
         self._receiver.streams[stream.number] = stream
-        return False
+        stream.begin_transfer()
 
     async def send_parts(self, stream: Stream, response: Response) -> None:
         """Send a body in parts; each is produced when the windows took the last. A reset of the stream cancels it."""
@@ -89,19 +89,22 @@ class Responses:
         if exchange is not None:
             exchange.start(response.status, stream)
 
-    def refuse(self, stream: Stream, fault: Fault) -> bool:
+    def refuse(self, stream: Stream, fault: Fault) -> None:
         """Respond to a request that cannot be handled."""
         request, server = stream.request, self._server
         assert request is not None
         if server.observer is not None:
             observe(server.observer, request)
-        return self.send(stream, server.refusal(fault.status, fault.message))
+        self.send(stream, server.refusal(fault.status, fault.message))
 
     def complete(self, stream: Stream) -> None:
         """All of a response has been queued."""
         request = stream.request
-        if request is not None and request.exchange is not None:
-            self._output.complete_when_sent(request.exchange)
+        if request is not None:
+            if request.exchange is not None:
+                self._output.complete_when_sent(request.exchange)
+            if request.reserved:
+                self._receiver.release_memory(request)
         if not stream.request_ended:
             self._receiver.reset(stream.number, NO_ERROR)
         self._receiver.forget(stream)
@@ -113,14 +116,16 @@ class Responses:
             return
         if not stream.responding:
             cut_off(request.exchange)
-        if stream.closed and request.reserved:
-            self._server.memory.release(request)
+        if stream.closed:
+            self._receiver.release_memory(request)
 
     def cut_off(self, stream: Stream) -> None:
         """A stream was reset before its response was complete, or before its request was."""
         request = stream.request
         if request is None:
             return
+        if stream.scope is None:
+            self._receiver.release_memory(request)
         if request.exchange is None and self._server.observer is not None:
             cut_off(observe(self._server.observer, request))
         elif stream.responding:

@@ -58,6 +58,7 @@ class Stream:
         "closed",
         "exchange",
         "expected",
+        "expects_continue",
         "fault",
         "head",
         "held",
@@ -66,13 +67,17 @@ class Stream:
         "output",
         "parts",
         "payload",
+        "reader",
         "receive_window",
         "received",
         "request",
         "request_ended",
         "responding",
         "scope",
+        "started",
         "sweeping",
+        "unacknowledged",
+        "wanted",
         "watch",
         "window",
     )
@@ -91,6 +96,11 @@ class Stream:
         self.received = 0  # bytes of its body
         self.held = 0  # the same, until the request ends
         self.parts: list[bytes | bytearray] | None = None
+        self.expects_continue = False
+        self.started = False  # its request is handled while its body arrives
+        self.wanted = False  # a handler waits for the body, and there is memory for it
+        self.unacknowledged = 0  # bytes of the connection's window, until the body is wanted
+        self.reader: Task | None = None  # waits for the body
         self.began = 0.0
         self.fault: Fault | None = None  # why the request is refused
         self.scope: trio.CancelScope | None = None  # of the task that handles the request
@@ -107,6 +117,12 @@ class Stream:
         self._receiver: Task | None = None  # waits for an interruption or the end of the stream
         self._waiter: Task | None = None  # waits until the stream takes more
 
+    def wake_reader(self) -> None:
+        """The body is complete or refused, or needs memory to go on."""
+        if self.reader is not None:
+            reschedule(self.reader)
+            self.reader = None
+
     # The response.
 
     def body_queued(self) -> None:
@@ -114,6 +130,10 @@ class Stream:
             self.wake()
         else:
             self._connection.rest_queued(self)
+
+    def begin_transfer(self) -> None:
+        """The client has to take what waits in time."""
+        self.deadline = self._connection.transfer_deadline()
 
     def progressed(self, size: int) -> None:
         self.payload += size
@@ -123,7 +143,7 @@ class Stream:
         """Send a part of a body, and wait until the windows have taken all of it."""
         before = self.payload
         self.body = memoryview(part)
-        self.deadline = self._connection.transfer_deadline()
+        self.begin_transfer()
         self.output.resume(self)
         while self._has_body():
             self._waiter = current_task()

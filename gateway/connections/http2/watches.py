@@ -46,6 +46,7 @@ class Watches:
         output, watch, request = self._output, response.stream, stream.request
         assert watch is not None and request is not None
         exchange = request.exchange
+        self._receiver.release_memory(request)
         stream.request = None
         if exchange is not None:
             add_audit_id(response, exchange)

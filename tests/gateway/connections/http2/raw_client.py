@@ -116,6 +116,7 @@ class RawClient:
         self.frames: list[Frame] = []  # arrived, and not taken by a method yet
         self.server_settings: dict[int, int] = {}
         self.connection_window = 65535  # with what the server adds in its opening
+        self._windows: dict[int, int] = {}  # of streams, for what `upload` sends
         self.ended = False  # the server has closed
         self.encoder = Encoder()
         self.decoder = Decoder()
@@ -169,15 +170,37 @@ class RawClient:
         end: bool = True,
         stream: int | None = None,
     ) -> int:
-        """Send a request in one write, whatever the windows are, and return its stream; `end` ends the stream."""
+        """Send a request and return its stream; `end` ends the stream. A body above the first window is uploaded."""
         number = self.new_stream() if stream is None else stream
         parts = [headers(number, self.block(path, method=method, fields=fields), end=end and body is None)]
+        if body is not None and len(body) > 65535:
+            await self.send(*parts)
+            await self.upload(number, body, end=end)
+            return number
         if body is not None:
             pieces = [body[at : at + 16384] for at in range(0, len(body), 16384)] or [b""]
             parts += [data(number, piece) for piece in pieces[:-1]]
             parts.append(data(number, pieces[-1], end=end))
         await self.send(*parts)
         return number
+
+    async def upload(self, stream: int, body: bytes, *, end: bool = False) -> None:
+        """Send part of a body as far as the windows allow; ends early if the server responds or resets the stream."""
+        left = memoryview(body)
+        self._windows.setdefault(stream, self.server_settings.get(Setting.INITIAL_WINDOW_SIZE, 65535))
+        while left:
+            self._windows[stream] += sum(self.increments(stream))
+            self.connection_window += sum(self.increments(0))
+            if any(frame.stream == stream for frame in self.frames):
+                return
+            size = min(len(left), 16384, self._windows[stream], self.connection_window)
+            if size <= 0:
+                assert await self._receive(), f"the server closed; there were {self._listing()}"
+                continue
+            self._windows[stream] -= size
+            self.connection_window -= size
+            await self.send(data(stream, bytes(left[:size]), end=end and size == len(left)))
+            left = left[size:]
 
     async def response(self, stream: int) -> Response:
         """The whole response on this stream, after any interim ones."""

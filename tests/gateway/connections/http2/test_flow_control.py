@@ -268,7 +268,7 @@ async def test_data_above_the_window_of_its_stream_is_a_stream_error() -> None:
     async with served(limits=Limits(body=1000)) as host, raw_client(host, values=NO_WINDOW) as client:
         stream = await client.request(method="PUT", fields=[("content-length", "4000000")], end=False)
         await client.head(stream)
-        await client.send(*(data(stream, bytes(16_384)) for _ in range(16)))
+        await client.send(*(data(stream, bytes(13_107)) for _ in range(5)))
         assert [frame for frame in await client.alive() if frame.stream == stream] == []
         await client.send(data(stream, b"x"))
         assert await client.error_on(stream) is ErrorCode.FLOW_CONTROL_ERROR

@@ -32,7 +32,7 @@ async def test_server_announces_its_limits() -> None:
         announced = client.server_settings
         assert announced[Setting.MAX_CONCURRENT_STREAMS] == 17
         assert announced[Setting.MAX_HEADER_LIST_SIZE] == 50_000
-        assert announced[Setting.INITIAL_WINDOW_SIZE] == 262_144
+        assert announced[Setting.INITIAL_WINDOW_SIZE] == 65_535
         assert announced.get(Setting.MAX_FRAME_SIZE, 16_384) == 16_384
         assert announced.get(Setting.ENABLE_CONNECT_PROTOCOL, 0) == 0
 
