@@ -79,8 +79,9 @@ async def test_process_above_its_memory_limit_serves_operators_alone(monkeypatch
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
     }
+    monkeypatch.setattr(ProcessMemory, "_refresh", lambda *_: 0)
+    monkeypatch.setattr(ProcessMemory, "is_full", lambda _: True)
     async with served(dialect="kubernetes") as api:
-        monkeypatch.setattr(ProcessMemory, "is_full", lambda _: True)
         refused = await api.ask("POST", path, review, token=ALICE)
         assert refused.expect(429)["reason"] == "TooManyRequests"
         assert refused.headers["retry-after"] == "1"
