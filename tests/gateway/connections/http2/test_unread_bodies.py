@@ -129,6 +129,7 @@ async def test_large_body_waits_for_memory() -> None:
     reader.wanted.set()
     async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
         first = await begin(client, "/a", 2 * MIB)
+        await until_idle()
         second = await begin(client, "/a", MIB)
         await until_idle()
         await client.alive()
