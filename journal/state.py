@@ -263,13 +263,14 @@ def page(
     bodies: list[bytes] = []
     last: bytes | None = None
     more = stopped = False
+    compared = 0
     for entries in runs:
-        scanned = entries[-1][0]
+        scanned, size_of_run = entries[-1][0], len(entries)
         if match is not None:
             if stop is None:
                 entries = [entry for entry in entries if match(entry[2])]
             else:
-                entries, scanned, stopped = _matching(entries, match, stop)
+                entries, scanned, stopped = _matching(entries, match, stop, compared)
         if limit is not None and len(bodies) + len(entries) > limit:
             entries, more, stopped = entries[: limit - len(bodies)], True, False
         if size is not None and entries:
@@ -282,6 +283,7 @@ def page(
             last = entries[-1][0]
         if more:
             break
+        compared += size_of_run
         if stopped or (stop is not None and stop()) or (size is not None and size <= 0):
             return Page(bodies, keys.names_of(scanned), more=True, stopped=True)
     return Page(bodies, None if last is None else keys.names_of(last), more)
@@ -296,18 +298,20 @@ def _first_of_size(entries: list[Entry], size: int) -> list[Entry]:
     return entries
 
 
-def _matching(entries: list[Entry], match: Match, stop: Stop) -> tuple[list[Entry], bytes, bool]:
+def _matching(
+    entries: list[Entry], match: Match, stop: Stop, compared: int
+) -> tuple[list[Entry], bytes, bool]:
     """The entries that match, the last key compared, and whether `stop` ended the comparison before the last entry."""
     found: list[Entry] = []
-    position, step = 0, 1
+    position = 0
     while True:
+        step = position + compared + 1
         found += [entry for entry in entries[position : position + step] if match(entry[2])]
         position += step
         if position >= len(entries):
             return found, entries[-1][0], False
         if stop():
             return found, entries[position - 1][0], True
-        step *= 2
 
 
 def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:
