@@ -39,6 +39,7 @@ class Found:
     damage: list[Damage] = field(default_factory=list)
     report: Report | None = None
     died: str = ""  # why the child ended before it was done
+    recoverable: str = ""  # what `recover` would save of a damaged file
 
     @property
     def wrong(self) -> int:
@@ -89,6 +90,8 @@ def _collect(found: Found, lines: IO[str], progress: Progress) -> int:
             progress(read)
         if "damage" in document:
             found.damage.append(Damage(**document["damage"]))
+        if "recoverable" in document:
+            found.recoverable = document["recoverable"]
         if "pages" in document:
             found.pages = document["pages"]
         if "report" in document:
@@ -112,6 +115,8 @@ def _print(output: Output, found: Found) -> None:
         output.line(f"{found.pages} pages can be read; the records were not compared")
     for sentence in found.sentences:
         output.line(output.paint(f"wrong: {escaped(sentence)}", "red"))
+    if found.recoverable:
+        output.line(found.recoverable)
     if found.wrong:
         output.line(f"{found.wrong} wrong: {ADVICE}")
     else:
@@ -130,6 +135,7 @@ def _print_document(output: Output, found: Found) -> None:
             "wrong": found.wrong,
             "damage": [_document(damage) for damage in found.damage],
             "differences": report.differences + ([found.died] if found.died else []),
+            "recoverable": found.recoverable,
         }
     )
 

@@ -6,6 +6,7 @@
     {"pages": 120}                 the structure was checked
     {"damage": {"page": 17, "database": "state", "what": ..., "means": ...}}
     {"report": {...}}              the records were checked; only when the structure is sound
+    {"recoverable": "..."}         what `recover` would save; only when the structure is not sound
     {"refused": "..."}             the folder cannot be opened; the sentence says why
 
 First it checks every page by itself, which cannot die, then LMDB reads the records. Beside a live server a read
@@ -31,6 +32,7 @@ from journal.files.data_file import DATA
 from journal.log import Journal
 from journal.pages.audit import MAIN, Audit, Damage, audit
 from journal.pages.layout import Meta, PageFile
+from journal.recovery.recover import Findings
 from journal.verify import verify
 
 PAGES = 1000  # between two reports of progress
@@ -52,7 +54,9 @@ def _print(**document: Any) -> None:
 
 
 def _check(path: Path) -> None:
-    if not _check_structure(path).damage:
+    if _check_structure(path).damage:
+        _print(recoverable=_recoverable(path))
+    else:
         _check_records(path)
 
 
@@ -102,6 +106,19 @@ def _pinned(path: Path, file: PageFile) -> Iterator[Meta | None]:
         yield None
     finally:
         environment.close()
+
+
+def _recoverable(path: Path) -> str:
+    file = _open(path)
+    try:
+        plan = Findings(file, path, None).plan
+    except JournalError as refused:
+        return str(refused)
+    finally:
+        file.close()
+    lost = f"{len(plan.lost_objects)} objects and {len(plan.lost_events)} events are lost"
+    more = ", and perhaps others that nothing names any more" if plan.unknown else ""
+    return f"`rewound journal recover` would save {plan.objects} objects and {len(plan.kept)} events; {lost}{more}"
 
 
 def _check_records(path: Path) -> None:
