@@ -10,8 +10,6 @@ data is in memory.
 
 from __future__ import annotations
 
-import atexit
-import os
 import shutil
 import ssl
 import tempfile
@@ -248,7 +246,8 @@ def _document_of(response: ApiResponse) -> Document:
 
 # Settings that have no influence on the initial objects.
 _INDEPENDENT = {"anonymous_auth", "authorization_mode", "token_auth_file"}
-_initial_data = Path(tempfile.gettempdir(), f"rewound-initial-{os.getpid()}")
+_initial_folder = tempfile.TemporaryDirectory(prefix="rewound-initial-")
+_initial_data = Path(_initial_folder.name, "data")
 
 
 def prepare_initial_data() -> None:
@@ -260,7 +259,6 @@ def prepare_initial_data() -> None:
             shutil.copytree(api.settings.data_dir, _initial_data)
 
     trio.run(start)
-    atexit.register(shutil.rmtree, _initial_data, ignore_errors=True)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.flowcontrol.configuration import LevelSettings
 from actors.flowcontrol.level import Level
-from actors.flowcontrol.seats import TURN, WAIT_SECONDS, Flow, NoSeat, SchemaCounts, Seats
+from actors.flowcontrol.seats import REFUSALS, TURN, WAIT_SECONDS, Flow, NoSeat, SchemaCounts, Seats
 
 
 @dataclass
@@ -172,6 +172,19 @@ async def test_pass_of_the_loop_starts_a_bounded_number_of_requests() -> None:
             nursery.start_soon(one_step, "b")
         assert order.index("b") <= 5 * TURN
         assert requests.refused == []  # for the next turn anybody may wait, whatever the length of queues
+
+
+async def test_pass_of_the_loop_sends_a_bounded_number_of_refusals() -> None:
+    """Clients that send again at once would otherwise fill every pass with refusals."""
+    async with level(seats=1, rejects=True) as requests:
+        await requests.send("a")
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(requests.request, "a")
+            for _ in range(5):
+                await trio.lowlevel.checkpoint()
+            assert 0 < len(requests.refused) <= 6 * REFUSALS
+        assert len(requests.refused) == 100
 
 
 async def test_level_with_waiting_requests_does_not_stop_another() -> None:
