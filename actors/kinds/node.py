@@ -84,9 +84,9 @@ def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str
 def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
     """As in Kubernetes, the path of an error inside a toleration names the list twice."""
     toleration_rules(errors, tolerations, f"{field}.tolerations")
-    seen: list[tuple[str, ...]] = []
+    seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):
         key = tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
         if key in seen:
             errors.add(duplicate(f"{field}[{index}]", toleration))
-        seen.append(key)
+        seen.add(key)

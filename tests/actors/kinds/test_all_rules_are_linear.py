@@ -1,0 +1,116 @@
+"""Every list and map of every kind: what creating, updating and printing an object costs is linear in their length.
+
+A document is made in which all lists and maps are long, so that rules that combine two of them count too. Costs are
+numbers of operations, not times, and linear parts of them cancel out exactly (`operations.excess`): a single rule that
+compares elements with each other shows, whatever the others cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from actors import errors
+from actors.kinds import features
+from actors.kinds.built_in import built_in
+from actors.kinds.declaration import meta
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation import field_errors
+from actors.kinds.values import go_format
+from actors.messages import Object
+from actors.names import CLUSTER
+from tests.actors.kinds.definitions import create, replace
+from tests.actors.kinds.growing import STYLES, Growing, Path, paths_of
+from tests.actors.kinds.operations import counted, excess, operations
+
+ALL_FEATURES = frozenset(
+    value for name, value in vars(features).items() if name.isupper() and isinstance(value, str)
+)
+KINDS = [
+    definition
+    for definition in built_in(CLUSTER, ALL_FEATURES).definitions
+    if any(paths_of(definition.fields))
+]
+LINEAR = 2  # comparing each element with those before it gives 3, see `excess`; sorting gives the rest
+# Kinds with errors about each pair of equal elements, as in Kubernetes: validation stops at a thousand.
+ERRORS_IN_PAIRS = frozenset(("CSINode", "PodSecurityPolicy", "StorageClass"))
+
+
+@pytest.fixture(autouse=True)
+def no_early_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of this size are below bounds at which costs stop to grow: with other bounds they are far from them."""
+    monkeypatch.setattr(go_format, "LONGEST", 16)
+    monkeypatch.setattr(field_errors, "MOST", 10**9)
+    monkeypatch.setattr(errors, "MAX_CAUSES", 10**9)
+    monkeypatch.setattr(errors, "MAX_CAUSE_BYTES", 10**12)
+
+
+def costs_of(definition: Definition, style: str, paths: list[Path], count: int) -> dict[str, int]:
+    document = Growing(style, tuple(paths), count).document(definition.fields)
+    sent = definition.schema.decode_object(document).object
+    sent["metadata"].pop("resourceVersion", None)
+    conversion = definition.storage.conversion
+    return dict(_steps(definition, counted(sent if conversion is None else conversion.to_storage(sent))))
+
+
+def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
+    """What each step costs: a create, a row of a table, updates of the object and of its parts."""
+    created: list[Object] = []
+    yield "create", _cost(lambda: created.append(create(definition, sent)[0]))
+    (stored,) = created
+    yield "warnings", _cost(lambda: definition.strategy.warnings(stored, None))
+    yield "row", _cost(lambda: [column.cell(stored, 10**15) for column in definition.table.columns])
+    again = counted(sent)
+    yield "update", _cost(lambda: replace(definition, again, stored))
+    for name in (one.name for one in definition.subresources if one.view is None and not one.served_by_node):
+        yield name, _cost(lambda name=name: replace(definition, again, stored, name))  # type: ignore[misc]
+
+
+def _cost(work: Any) -> int:
+    meta._known_labels.clear()
+    return operations(work)
+
+
+def superlinear_steps(
+    definition: Definition, style: str, paths: list[Path], count: int
+) -> dict[str, tuple[float, list[int]]]:
+    costs_of(definition, style, paths, count)  # fills caches
+    costs = [costs_of(definition, style, paths, factor * count) for factor in (1, 2, 4)]
+    found = {step: [one[step] for one in costs] for step in costs[0]}
+    parts = {step: (excess(*three, count), three) for step, three in found.items()}
+    return {step: part for step, part in parts.items() if part[0] >= LINEAR}
+
+
+def assert_linear(definition: Definition, style: str, paths: list[Path], count: int) -> None:
+    if not superlinear_steps(definition, style, paths, count):
+        return
+    alone = {".".join(path): superlinear_steps(definition, style, [path], count) for path in paths}
+    culprits = {path: steps for path, steps in alone.items() if steps}
+    pytest.fail(f"{definition.kind} is not linear: {culprits or 'in two of its lists together'}")
+
+
+def paths_to_grow(definition: Definition) -> list[Path]:
+    """Metadata is the same in all kinds, and so is the template of a workload, which a pod has too."""
+    return [
+        path
+        for path in paths_of(definition.fields)
+        if (path[0] != "metadata" or definition.kind == "ConfigMap") and "template" not in path
+    ]
+
+
+@pytest.mark.parametrize("definition", KINDS, ids=repr)
+def test_costs_of_all_lists_and_maps_are_linear(definition: Definition) -> None:
+    assert_linear(definition, "enumerated", paths_to_grow(definition), 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("definition", KINDS, ids=repr)
+def test_costs_of_all_lists_and_maps_are_linear_in_every_style(
+    definition: Definition, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if style == "alike" and definition.kind in ERRORS_IN_PAIRS:
+        monkeypatch.setattr(field_errors, "MOST", errors.MAX_COUNTED)
+    assert_linear(definition, style, list(paths_of(definition.fields)), 24)
