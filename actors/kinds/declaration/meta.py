@@ -144,6 +144,9 @@ def finalizer_kind_rules(errors: FieldErrors, finalizers: Sequence[str]) -> None
 
 
 def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> None:
+    if labels is _large_and_valid.labels:
+        return
+    before = len(errors.found)
     for key, value in labels.items():
         if (key, value) in _known_labels:
             continue
@@ -153,7 +156,21 @@ def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> N
             errors.add_each(field, value, wrong_value)
         else:
             _remember_label(key, value)
+    if len(labels) > LARGE_MAP and len(errors.found) == before:
+        _large_and_valid.labels = labels
 
+
+LARGE_MAP: Final = 256
+
+
+class _LargeAndValid:
+    """The last large maps that were found valid: an update has its metadata validated up to four times."""
+
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+
+
+_large_and_valid = _LargeAndValid()
 
 # Labels that were found valid: a cluster has few different ones and writes them again and again.
 _known_labels: set[tuple[str, str]] = set()
@@ -168,12 +185,17 @@ def _remember_label(key: str, value: str) -> None:
 
 def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field: str) -> None:
     """Keys as of labels, but case-insensitive; any values, up to a total size."""
-    total = 0
+    if annotations is _large_and_valid.annotations:
+        return
+    total, before = 0, len(errors.found)
     for key, value in annotations.items():
         errors.add_each(field, key, qualified_name(key.lower()))
         total += size(key) + size(value)
-    if total > MAX_ANNOTATION_BYTES:
-        errors.add(too_long(field, MAX_ANNOTATION_BYTES))
+        if total > MAX_ANNOTATION_BYTES:  # nobody needs to know what is wrong with the rest of them
+            errors.add(too_long(field, MAX_ANNOTATION_BYTES))
+            return
+    if len(annotations) > LARGE_MAP and len(errors.found) == before:
+        _large_and_valid.annotations = annotations
 
 
 def _common_rules(errors: FieldErrors, metadata: Object) -> None:

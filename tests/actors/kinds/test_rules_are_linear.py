@@ -304,3 +304,24 @@ def test_known_cells_combine_no_element_with_all_others(case: str) -> None:
 def print_row(definition: Definition, stored: Object) -> None:
     for column in definition.table.columns:
         column.cell(stored, 10**15)
+
+
+def test_large_metadata_is_validated_once_per_update() -> None:
+    """Each of the steps of an update validates metadata; a map of a hundred thousand labels is read by one of them."""
+    definition = DEFINITIONS["configmaps"]
+    document = {"metadata": {"labels": {f"example.com/k{index}": "v" for index in range(2000)}}}
+    stored, causes = create(definition, decoded(definition, document))
+    assert causes == []
+    new = decoded(definition, document)
+    assert cost(lambda: replace(definition, new, stored)) < 2 * cost(lambda: create(definition, counted(new)))
+
+
+def test_annotations_beyond_their_total_size_are_not_read() -> None:
+    definition = DEFINITIONS["configmaps"]
+
+    def cost_of(count: int) -> int:
+        annotations = {f"example.com/k{index}": "v" * 200 for index in range(count)}
+        sent = decoded(definition, {"metadata": {"annotations": annotations}})
+        return cost(lambda: create(definition, sent))
+
+    assert cost_of(4000) < 1.1 * cost_of(2000)
