@@ -54,7 +54,7 @@ _FORMATS: Final = (
     ("url", "/a/{index}"),
 )
 _WORDS: Final = {"operator": "In", "protocol": "TCP", "ipFamilies": "IPv4"}
-_SERVER_SET: Final = frozenset(("resourceVersion", "deletionTimestamp", "uid", "generateName"))
+_SERVER_SET: Final = frozenset(("resourceVersion", "deletionTimestamp", "uid", "generateName", "namespace"))
 
 
 def paths_of(struct: Struct, around: Path = (), structs: tuple[Struct, ...] = ()) -> Iterator[Path]:

@@ -1,0 +1,99 @@
+"""Hostile bodies for every kind: no request fails with 500, and no refusal is longer than 64 KiB.
+
+The short form sends a few small ones to a server in this process. The long form sends many of up to three megabytes
+to a server of its own, and also fails when a request takes long, or when one step holds the event loop: it needs an
+otherwise idle machine.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from actors.kinds.built_in import built_in
+from actors.names import CLUSTER
+from tests.gateway.api import Api, served
+from tests.robustness.bodies.hostile import HostileRequest, hostile_request
+from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
+
+KINDS = [
+    definition
+    for definition in built_in(CLUSTER).definitions
+    if definition.on_by_default and not {"create", "update", "patch"}.isdisjoint(definition.verbs)
+]
+LARGEST_REFUSAL = 64 * 1024
+LONGEST_REQUEST = 5.0  # seconds, on an idle machine
+LONGEST_HOLD = 0.05  # seconds of the event loop, on an idle machine
+SIZES = (2_000, 60_000, 900_000, 3_000_000)
+_HOLD = re.compile(rb"^rewound_event_loop_longest_hold_seconds (\S+)$", re.MULTILINE)
+
+
+def check(request: HostileRequest, status: int, body: bytes, head: int) -> None:
+    assert status != 500, f"{request}: {body[:2000]!r}"
+    assert status < 400 or len(body) <= LARGEST_REFUSAL, f"{request}: {len(body)} bytes"
+    assert head < 16 * 1024, f"{request}: a head of {head} bytes"
+
+
+async def test_small_hostile_bodies_are_handled() -> None:
+    async with served() as api:
+        for number, definition in enumerate(KINDS[::8]):  # compiling a kind takes longer than its requests
+            for seed in range(3):
+                await _send(api, hostile_request(definition, 100 * number + seed, 3000))
+
+
+async def _send(api: Api, request: HostileRequest) -> None:
+    response = await api.ask(
+        request.method, request.path, request.body, headers={"content-type": request.media}
+    )
+    head = sum(len(name) + len(value) for name, value in response.headers.items())
+    check(request, response.status, response.body, head)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+def test_hostile_bodies_hold_nobody(tmp_path: Path, size: int) -> None:
+    slowest = 0.0
+    with Cluster(tmp_path) as cluster:
+        cluster.start()
+        held = _longest_hold(cluster)
+        for seed in range(max(2, 200_000 // size)):
+            for number, definition in enumerate(KINDS):
+                request = hostile_request(definition, 1000 * seed + number, size)
+                took = _timed(cluster, request)
+                assert took < LONGEST_REQUEST, f"{took:.1f} s: {request}"
+                slowest = max(slowest, took)
+                before, held = held, _longest_hold(cluster)
+                assert held <= max(before, LONGEST_HOLD), f"held the event loop for {held:.3f} s: {request}"
+        assert cluster.tracebacks() == ""
+
+
+def _timed(cluster: Cluster, request: HostileRequest) -> float:
+    began = time.monotonic()
+    status, body, head = _exchange(cluster, request)
+    check(request, status, body, head)
+    return time.monotonic() - began
+
+
+def _exchange(cluster: Cluster, request: HostileRequest) -> tuple[int, bytes, int]:
+    connection = http.client.HTTPConnection(LOOPBACK, cluster.port, timeout=60)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": request.media}
+    try:
+        connection.request(request.method, request.path, request.body, headers)
+        response = connection.getresponse()
+        head = sum(len(name) + len(value) for name, value in response.getheaders())
+        return response.status, response.read(), head
+    except (BrokenPipeError, ConnectionResetError):
+        return 413, b"", 0  # refused before all of the body was sent
+    finally:
+        connection.close()
+
+
+def _longest_hold(cluster: Cluster) -> float:
+    _, metrics, _ = _exchange(cluster, HostileRequest("GET", "/metrics", "text/plain", b""))
+    found = _HOLD.search(metrics)
+    assert found is not None
+    return float(found[1])
