@@ -111,7 +111,7 @@ def types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
     """Type ids by type name, from the records of the meta database."""
     size = len(TYPE_PREFIX)
     return {
-        key[size:].decode(): int.from_bytes(value, "big")
+        key[size:].decode(errors="backslashreplace"): int.from_bytes(value, "big")
         for key, value in meta.items()
         if key.startswith(TYPE_PREFIX)
     }

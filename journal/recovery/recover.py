@@ -22,6 +22,7 @@ from journal.log import LAYOUT, Journal
 from journal.pages.audit import describe
 from journal.pages.layout import PageFile
 from journal.recovery.decide import Plan, decide
+from journal.recovery.meta_records import read_meta
 from journal.recovery.rebuild import write_events, write_meta
 from journal.recovery.strays import Strays, find_strays
 from journal.recovery.survey import survey
@@ -104,7 +105,9 @@ class Findings:
         damaged = self.trees.damaged or not self.newest
         self.strays = find_strays(file, self.trees.read) if damaged else Strays()
         self._path = path
-        meta = self._meta()
+        meta = read_meta(self.trees, self.strays)
+        if meta is None:
+            raise CannotRecover(path, "the names of its types do not match their checksum")
         self._check_layout(meta)
         self.types = keys.types_in(meta)
         recorded = self.who.dialect if self.who else meta.get(keys.DIALECT, b"").decode(errors="replace")
@@ -114,17 +117,6 @@ class Findings:
         if not self.dialect:
             raise CannotRecover(path, "its dialect is lost: name it with --dialect")
         self.plan = self._plan()
-
-    def _meta(self) -> dict[bytes, bytes]:
-        """The records of the database `meta`; where it is damaged, those on other pages that are all the same."""
-        meta = dict(self.trees.meta)
-        for key, values in self.strays.meta.items():
-            if key not in meta and self.trees.holes["meta"].has(key):
-                if key == keys.FLOOR:
-                    meta[key] = max(values)
-                elif len(values) == 1:
-                    (meta[key],) = values
-        return meta
 
     def _check_layout(self, meta: dict[bytes, bytes]) -> None:
         layout = int.from_bytes(meta.get(keys.LAYOUT, b""), "big")

@@ -197,6 +197,27 @@ def test_half_of_the_file_lost(sample: Sample, folder: Path) -> None:
     assert found.damage and versions
 
 
+def test_flipped_bit_in_the_name_of_a_type_is_repaired(sample: Sample, folder: Path) -> None:
+    """No other copy of the names is certain; the checksum of all shows which bit is wrong."""
+    page = roots(sample.write_to(folder / "sound"))["meta"]
+    at = sample.data.index(b"type:secrets", page * PAGE, (page + 1) * PAGE)
+    for bit in (1, 0x80):
+        data = bytearray(sample.data)
+        data[at + 7] ^= bit
+        found, _ = recovered(sample, folder / str(bit), data)
+        assert is_complete(found, sample)
+
+
+def test_names_of_types_that_cannot_be_repaired_are_refused(sample: Sample, folder: Path) -> None:
+    page = roots(sample.write_to(folder / "sound"))["meta"]
+    at = sample.data.index(b"type:secrets", page * PAGE, (page + 1) * PAGE)
+    data = bytearray(sample.data)
+    data[at + 7 : at + 10] = b"xyz"
+    sample.write_to(folder / "damaged", data)
+    with pytest.raises(CannotRecover, match="the names of its types do not match their checksum"):
+        recover(folder / "damaged", folder / "new")
+
+
 def test_new_folder_is_of_the_same_cluster(sample: Sample, folder: Path) -> None:
     recovered(sample, folder, sample.data)
     before, after = identity.read(folder / "damaged"), identity.read(folder / "new")
