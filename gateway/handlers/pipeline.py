@@ -28,6 +28,7 @@ from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, ta
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.request_seats import Limits, seats_of
+from gateway.handlers.selectors import LARGE
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
@@ -267,7 +268,7 @@ def _attributes(context: RequestContext) -> Attributes:
 def _selected_name(context: RequestContext) -> str:
     """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
     text = context.parameters.first("fieldSelector") if context.route.verb in _SELECT_BY_NAME else None
-    if not text:
+    if not text or len(text) > LARGE:  # a long one is parsed in a thread, once the request is authorized
         return ""
     try:
         name = FieldSelector.parse(text).exact("metadata.name") or ""

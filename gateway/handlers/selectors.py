@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import trio
 
 from actors.errors import BadRequest
@@ -9,10 +12,11 @@ from actors.kinds.declaration.definition import Definition
 from actors.selectors import FieldSelector, LabelSelector
 from gateway.requests.context import RequestContext
 
-# Bytes of a label selector that takes as long to parse as a thread takes to start: two hundred requirements.
+# Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
 LARGE = 2048
 # One at a time: parsing holds the interpreter lock.
 PARSING = trio.CapacityLimiter(1)
+T = TypeVar("T")
 
 
 async def parse_selectors(
@@ -21,14 +25,16 @@ async def parse_selectors(
     """Both with the names that stored objects have; BadRequest for a field that the kind does not offer."""
     label_text = context.parameters.first("labelSelector")
     field_text = context.parameters.first("fieldSelector")
-    labels = None
-    if label_text and len(label_text) < LARGE:
-        labels = LabelSelector.parse(label_text)
-    elif label_text:
-        labels = await trio.to_thread.run_sync(LabelSelector.parse, label_text, limiter=PARSING)
+    labels = await _parse(LabelSelector.parse, label_text) if label_text else None
     if not field_text:
         return labels, None
-    return labels, _known_fields(definition, FieldSelector.parse(field_text))
+    return labels, _known_fields(definition, await _parse(FieldSelector.parse, field_text))
+
+
+async def _parse(parse: Callable[[str], T], text: str) -> T:
+    if len(text) < LARGE:
+        return parse(text)
+    return await trio.to_thread.run_sync(parse, text, limiter=PARSING)
 
 
 def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:

@@ -9,7 +9,7 @@ from tests.gateway.api import config_map, served
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-MANY = b'{"metadata":{"name":"p"},"spec":{"containers":[' + b"{}," * 40_000 + b"{}]}}"
+MANY = b'{"metadata":{"name":"p"},"spec":{"containers":[' + b"{}," * 30_000 + b"{}]}}"
 YAML = b"metadata: {name: p}\nspec:\n  containers:\n" + b"  - {}\n" * 20_000
 
 
