@@ -185,7 +185,7 @@ class ApiServer:
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
-        """Measure the steps of all tasks from now on; a start has long ones, for which nobody waits."""
+        """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
         trio.lowlevel.add_instrument(self._watchdog)
         try:
             yield

@@ -45,7 +45,7 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
 def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
     metrics.gauge(
         "rewound_event_loop_longest_hold_seconds",
-        "Longest time for which one step of a task held the event loop, since the start.",
+        "Longest time for which tasks held the event loop between two polls, since the start.",
         lambda: read().longest,
     )
     metrics.gauge(
@@ -55,12 +55,12 @@ def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
     )
     metrics.counter(
         "rewound_event_loop_holds_total",
-        "Steps of tasks that held the event loop longer than 5 ms.",
+        "Times at which tasks held the event loop longer than 5 ms.",
         lambda: read().over_step,
     )
     metrics.counter(
         "rewound_event_loop_long_holds_total",
-        "Steps of tasks that held the event loop longer than 50 ms; the log names their requests.",
+        "Times at which tasks held it longer than 50 ms; the log names the requests.",
         lambda: read().over_logged,
     )
 
