@@ -20,7 +20,7 @@ class Namespaces:
         self._journal = journal
         self._type_id = journal.type_id("namespaces")
         self._terminating: dict[str, bool] = {}
-        feed.follow(self._committed)
+        feed.follow(self._committed, frozenset({self._type_id}))
 
     def terminating(self, name: str) -> bool | None:
         """None if there is no such namespace."""

@@ -40,7 +40,7 @@ class AllocatedItems:
         self._counts: Counter[str] = Counter()
         self._reserved: Counter[str] = Counter()
         self._read = False
-        feed.follow(self._committed)
+        feed.follow(self._committed, frozenset({self._type_id}))
 
     def is_free(self, item: str) -> bool:
         self.read_once()

@@ -36,6 +36,7 @@ class EndpointsController:
     ) -> None:
         self._journal = journal
         self._services = journal.type_id("services")
+        self.observed_types = frozenset({self._services})
         self._endpoints = journal.type_id("endpoints")
         self._definition = registry.current.storage("endpoints")
         self._client = Client.of_controller(directory, write_contexts, names, "endpoint-controller")

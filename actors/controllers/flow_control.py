@@ -57,6 +57,7 @@ class FlowControlController:
         self._names = names
         self._schemas, self._levels = flow_schema_type(names), priority_level_type(names)
         self._types = {journal.type_id(one): one for one in (self._schemas, self._levels)}
+        self.observed_types = frozenset(self._types)
         self._client = Client(directory, write_contexts, SERVER_USER, MANAGER)
         self.queue: WorkQueue[TypeAndName] = WorkQueue()
 

@@ -42,8 +42,12 @@ class Controller(Protocol[K]):
     @property
     def queue(self) -> WorkQueue[K]: ...
 
+    @property
+    def observed_types(self) -> frozenset[int] | None:
+        """The types whose events it observes; None: all."""
+
     def observe(self, events: Sequence[Event]) -> None:
-        """Called with every committed batch; adds keys to the queue and returns."""
+        """Called with every committed batch that has such an event; adds keys to the queue and returns."""
 
     async def catch_up(self) -> None:
         """Add the keys of existing objects that need work. Runs again after a crash."""
@@ -77,7 +81,7 @@ class Loop(Generic[K]):
     async def run(self) -> None:
         """Run for ever, under `Supervisor.keep`."""
         self._controller.queue.requeue_active()
-        self._feed.follow(self._controller.observe)
+        self._feed.follow(self._controller.observe, self._controller.observed_types)
         try:
             await self._controller.catch_up()
             self._statistics.caught_up = True

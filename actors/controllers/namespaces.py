@@ -44,6 +44,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 class NamespaceController:
     name = "namespace controller"
+    observed_types = None
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class ServiceAccountController:
         self._journal = journal
         self._namespaces = journal.type_id("namespaces")
         self._accounts = journal.type_id("serviceaccounts")
+        self.observed_types = frozenset({self._namespaces, self._accounts})
         self._definition = registry.current.storage("serviceaccounts")
         self._client = Client.of_controller(directory, write_contexts, names, "service-account-controller")
         self.queue: WorkQueue[str] = WorkQueue()

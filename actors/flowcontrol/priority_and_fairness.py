@@ -46,7 +46,7 @@ class PriorityAndFairness(Seats):
         self._marks: dict[str, Any] = {}
         self._counts: dict[tuple[str, str], SchemaCounts] = {}
         self._object_counts = ObjectCounts(journal)
-        feed.follow(self._observe)
+        feed.follow(self._observe, frozenset(self._types))
 
     def flow_of(self, request: Attributes) -> Flow:
         user = request[0]
@@ -71,10 +71,9 @@ class PriorityAndFairness(Seats):
     def counts(self) -> Iterator[SchemaCounts]:
         return iter(self._counts.values())
 
-    def _observe(self, events: Sequence[Event]) -> None:
-        if any(event.type_id in self._types for event in events):
-            self._configuration = None
-            self._flows.clear()
+    def _observe(self, _: Sequence[Event]) -> None:
+        self._configuration = None
+        self._flows.clear()
 
     def _classify(self, key: tuple[Any, ...], request: Attributes) -> Flow:
         if self._configuration is None:

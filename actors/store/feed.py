@@ -7,6 +7,9 @@ then the slowest follower would slow all others. Followers that need older event
 A follower that raises does not affect the others. The feed remembers the last offset that the follower handled and
 first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
 handled a part of a batch before it raised gets those events again, and has to handle them idempotently.
+
+Most followers need the events of one or two types: a batch without them costs these followers one comparison. Batches
+are passed whole, so followers still look at the type of each event.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class Readable(Protocol):
 @dataclass(slots=True)
 class _Subscription:
     notify: Follower
+    types: frozenset[int] | None  # None: all
     handled: int  # the last offset that it handled
     failed: bool = False
 
@@ -52,17 +56,21 @@ class Feed:
         self._published = trio.lowlevel.ParkingLot()
         self._failed = trio.lowlevel.ParkingLot()
 
-    def follow(self, follower: Follower) -> None:
-        self._followers.append(_Subscription(follower, self.head))
+    def follow(self, follower: Follower, types: frozenset[int] | None = None) -> None:
+        """Call `follower` with every batch that has an event of these types; None: with every batch."""
+        self._followers.append(_Subscription(follower, types, self.head))
 
     def unfollow(self, follower: Follower) -> None:
         self._followers.remove(next(one for one in self._followers if one.notify == follower))
 
     def publish(self, events: Sequence[Event]) -> None:
-        self.head = events[-1].offset
+        self.head = head = events[-1].offset
+        published = {event.type_id for event in events}
         for subscription in tuple(self._followers):
             if subscription.failed:
                 self._catch_up(subscription)
+            elif subscription.types is not None and subscription.types.isdisjoint(published):
+                subscription.handled = head
             else:
                 self._notify(subscription, events)
         self._published.unpark_all()

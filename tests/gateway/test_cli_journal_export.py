@@ -33,7 +33,6 @@ def answers(folder: Path) -> list[Any]:
         ["state", "--at=40", "-o", "json"],
         ["history", "cm", "default/n4", "-o", "json"],
         ["diff", "40", "-o", "json"],
-        ["verify", "-o", "json"],
         ["log"],
     )
     return [run_journal(*words, f"--data-dir={folder}") for words in commands]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
+import trio
+
 from tests.gateway.processes import Server, process
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -23,10 +25,21 @@ async def write(server: Server, name: str) -> tuple[int, dict]:
     return answer.status_code, answer.json()
 
 
+async def controllers_have_written(server: Server) -> None:
+    """Wait for the conditions of all FlowSchemas: later, a small write of a controller might find room."""
+    schemas = "/apis/flowcontrol.apiserver.cluster.io/v1beta2/flowschemas"
+    while True:
+        listed = (await server.client.get(schemas)).json()["items"]
+        if listed and all("conditions" in one.get("status", {}) for one in listed):
+            return
+        await trio.sleep(0.02)
+
+
 async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     async with process(tmp_path) as server:
         kept = []
         assert (await write(server, "first"))[0] == 201
+        await controllers_have_written(server)
         allow(server, (tmp_path / "data" / "journal" / "data.mdb").stat().st_size)
         for number in range(MAX_WRITES):
             code, status = await write(server, f"c{number}")

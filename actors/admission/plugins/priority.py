@@ -31,7 +31,7 @@ class PriorityClasses:
         self._journal = journal
         self._type_id = journal.type_id(str(self.resource))
         self._known: dict[str, Object] | None = None
-        feed.follow(self._committed)
+        feed.follow(self._committed, frozenset({self._type_id}))
 
     def get(self, name: str) -> Object | None:
         return self._all().get(name)

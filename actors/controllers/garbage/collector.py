@@ -71,6 +71,7 @@ class Item:
 
 class GarbageCollector:
     name = "garbage collector"
+    observed_types = None
 
     def __init__(
         self,

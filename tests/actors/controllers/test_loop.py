@@ -29,6 +29,8 @@ class Names:
         self.existing, self.errors = existing, errors or {}
         self.reconciled: list[tuple[float, str]] = []
 
+    observed_types = None
+
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             self.queue.add(event.name)

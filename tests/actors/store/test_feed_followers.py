@@ -105,3 +105,24 @@ async def test_follower_that_unfollows_gets_no_more_events() -> None:
         first.failing = False
         await write(store, "b")
         assert first.offsets == [] and len(second.offsets) == 2
+
+
+async def test_follower_of_a_type_gets_batches_with_its_events() -> None:
+    async with followed() as (store, everything, _):
+        of_type, of_other = Follower(), Follower()
+        store.feed.follow(of_type, frozenset({store.journal.type_id("configmaps")}))
+        store.feed.follow(of_other, frozenset({store.journal.type_id("secrets")}))
+        versions = await write(store, "a", "b")
+        assert (everything.offsets, of_type.offsets, of_other.offsets) == (versions, versions, [])
+
+
+async def test_failed_follower_of_a_type_misses_nothing() -> None:
+    async with followed() as (store, _, _):
+        secrets = Follower()
+        store.feed.follow(secrets, frozenset({store.journal.type_id("secrets")}))
+        await write(store, "a")
+        secrets.failing = True
+        made = await store.create("secrets", {"metadata": {"name": "s"}})
+        secrets.failing = False
+        await write(store, "b")
+        assert int(made["metadata"]["resourceVersion"]) in secrets.offsets
