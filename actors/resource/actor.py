@@ -190,7 +190,7 @@ class ResourceActor:
                 result = self._take_result(view, envelope)
                 decided, body = result.decided, result.body
                 proposals += result.proposals
-            elif command.context.large:
+            elif command.context.large or (envelope.progress and envelope.progress.request.in_thread):
                 raise NeedsThread
             else:
                 decided = self._commands.decide(attempt)
@@ -218,23 +218,29 @@ class ResourceActor:
         return reply
 
     def _take_result(self, view: View, envelope: Envelope) -> LargeResult:
-        """The result of a thread; raises its error, or NeedsThread if the object has changed meanwhile."""
+        """The result of a thread; raises its error, or NeedsThread if object or definitions have changed meanwhile."""
         assert envelope.outcome is not None
-        result, envelope.outcome = envelope.outcome.result, None
+        outcome, envelope.outcome = envelope.outcome, None
+        result = outcome.result
         if isinstance(result, Exception):
             raise result
         namespace, name = result.decided.key
-        if not is_same_event(self._written(view, namespace, name), result.written):
+        unchanged = is_same_event(self._written(view, namespace, name), result.written)
+        if not unchanged or outcome.commands is not self._large_commands:
             envelope.retries += 1
             if envelope.retries > MAX_RETRIES:
                 raise Conflict(self._storage.resource, name, STALE)
             raise NeedsThread
+        self._commands.repeat_checks(outcome.attempt)
         return result
 
     def _start_thread(self, envelope: Envelope, attempt: Attempt) -> None:
         """Decide a command in a thread. It returns to the mailbox with the outcome."""
         if attempt.request is not None:
             attempt.request.complete(False)  # admission starts again
+        if envelope.abandoned:
+            envelope.fail(ShuttingDown())
+            return
         started = Attempt(envelope.command, None, attempt.resumed)
         envelope.progress = None
         if self._large_commands is None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import trio
+
 from actors.admission.chain import EMPTY, Admission, Chain
 from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
@@ -286,7 +288,7 @@ class Commands:
             if _is_current(attempt, attempt.resumed, chain):
                 return self._resume(attempt, attempt.resumed)
             # Release what the outdated attempt reserved, so that this one can reserve it again.
-            attempt.resumed.request.complete(False)
+            self._release(attempt.resumed.request)
         context = command.context
         request = AdmissionRequest(
             operation,
@@ -320,6 +322,21 @@ class Commands:
         else:
             self._run_changes(attempt, request, progress.index + 1)
         return request
+
+    def _release(self, request: AdmissionRequest) -> None:
+        """Give back what plugins reserved; they do that in the event loop."""
+        if self._in_thread:
+            trio.from_thread.run_sync(request.complete, False)
+        else:
+            request.complete(False)
+
+    def repeat_checks(self, attempt: Attempt) -> None:
+        """Run the checks again whose outcome may have changed while a thread decided the command."""
+        request = attempt.request
+        if request is not None and attempt.chain.repeated:
+            # Not those of the attempt, which are for a thread.
+            for check in self._chain(attempt.definition, request.operation, request.subresource).repeated:
+                check(request)
 
     def _run_changes(self, attempt: Attempt, request: AdmissionRequest, first: int) -> None:
         chain = attempt.chain

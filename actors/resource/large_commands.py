@@ -37,6 +37,7 @@ class LargeResult:
 
 @dataclass(frozen=True, slots=True)
 class LargeOutcome:
+    commands: LargeCommands  # the definitions with which it was decided
     attempt: Attempt
     result: LargeResult | Exception
 
@@ -60,7 +61,7 @@ class LargeCommands:
         """Calls `done` exactly once, after this returns."""
         user = attempt.command.context.user
         return self._work.start(
-            user, partial(self._decide, attempt), lambda result: done(LargeOutcome(attempt, result))
+            user, partial(self._decide, attempt), lambda result: done(LargeOutcome(self, attempt, result))
         )
 
     def _decide(self, attempt: Attempt) -> LargeResult:

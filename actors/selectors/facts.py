@@ -76,7 +76,8 @@ def stored_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-# Packer reuses its buffer, packb makes one per call. Only the event loop's thread packs facts.
+# Packer reuses its buffer, packb makes one per call. A worker thread packs the facts of large objects: one call of the
+# C code never gives up the interpreter lock.
 _pack = msgpack.Packer(unicode_errors="replace").pack
 
 

@@ -13,6 +13,7 @@ from actors.admission import calls
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
+from actors.large_work import LARGE_BYTES
 from actors.mailbox import Reply
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
 from actors.resource.actor import MAX_RETRIES, ResourceActor
@@ -464,3 +465,15 @@ async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
         commands = store.directory.actor(secrets)._commands
         assert not commands._chain(secrets, UPDATE, "")
         assert commands._chain(secrets, CREATE, "") is commands._chain(secrets, CREATE, "")
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_small_create_of_a_name_with_a_large_object_is_refused_as_such(
+    plugin: type[Outside], autojump_clock: MockClock
+) -> None:
+    """It begins in the event loop and needs a thread when it meets the object: both call the plugin."""
+    async with open_store(outside := plugin()) as store:
+        await store.create("configmaps", quick(data={"x": "x" * (LARGE_BYTES + 1)}))
+        with pytest.raises(Refused, match="AlreadyExists"):
+            await store.create("configmaps", slow())
+    assert len(outside.requests) <= 2

@@ -11,7 +11,7 @@ import trio
 
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import AlreadyExists, Conflict, Resource
+from actors.errors import AlreadyExists, Conflict, Forbidden, Resource
 from actors.large_work import LARGE_BYTES, MAX_WAITING_OF_USER
 from actors.messages import Create, DeleteOptions, Object, Patch, Written
 from actors.resource.actor import MAX_RETRIES
@@ -261,3 +261,49 @@ async def test_pod_with_a_large_budget_is_evicted() -> None:
         assert store.directory.large_work.statistics().started == started + 1
         with pytest.raises(Refused, match="NotFound"):
             await store.get("pods", "p")
+
+
+def large_create(store: Store, namespace: str) -> Create:
+    context = store.write_contexts.new("u", "m")._replace(large=True)
+    decoded = store.definition("configmaps").schema.decode_object(config_map(x=TEXT)).object
+    return Create("v1", namespace, decoded, context)
+
+
+async def test_create_is_refused_if_its_namespace_was_deleted_meanwhile() -> None:
+    async with open_store(recorder := Recorder()) as store:
+        await store.create("namespaces", {"metadata": {"name": "n"}}, "")
+        recorder.meanwhile = lambda _: trio.from_thread.run(store.delete, "namespaces", "n", "")
+        with pytest.raises(Forbidden, match="is being terminated"):
+            await store.directory.ask(store.definition("configmaps"), large_create(store, "n"))
+        assert (await store.list("configmaps", "n"))["items"] == []
+    assert recorder.completed == [False]
+
+
+async def test_command_is_decided_again_if_the_definitions_have_changed() -> None:
+    async with open_store(recorder := Recorder()) as store:
+        definition = store.definition("configmaps")
+        stored_type = store.catalog.stored_type("configmaps")
+        assert stored_type is not None
+        await store.create("configmaps", config_map())
+
+        def change_once(_: AdmissionRequest) -> None:
+            recorder.meanwhile = lambda _: None
+            trio.from_thread.run_sync(store.directory.actor(definition).update_definitions, stored_type)
+
+        recorder.meanwhile = change_once
+        await send(store, {"data": {"x": TEXT}}, large=True)
+        assert (await store.get("configmaps", "a"))["data"] == {"x": TEXT}
+    assert recorder.in_event_loop == [True, False, False]
+    assert recorder.completed == [True, False, True]
+
+
+async def test_no_thread_decides_a_command_whose_client_left_before() -> None:
+    async with open_store(recorder := Recorder()) as store:
+        await store.create("configmaps", config_map(x=TEXT))
+        started = store.directory.large_work.statistics().started
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await send(store, {"data": {"y": "1"}})
+        await store.create("configmaps", config_map("b"))
+        assert store.directory.large_work.statistics().started == started
+    assert len(recorder.in_event_loop) == 2
