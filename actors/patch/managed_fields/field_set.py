@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from actors.time_limit import check_time
+
 Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
 Path = tuple[str, ...]
 
@@ -50,6 +52,15 @@ def union(one: Fields, other: Fields) -> Fields:
     return both if len(both) == len(one) else dict(sorted(both.items()))
 
 
+def union_of_all(sets: list[Fields]) -> Fields:
+    """Of at least one set. Unites them in pairs, so that each element is copied a few times only."""
+    while len(sets) > 1:
+        check_time()
+        pairs = zip(sets[::2], sets[1::2], strict=False)
+        sets = [*(union(one, other) for one, other in pairs), *sets[len(sets) & ~1 :]]
+    return sets[0]
+
+
 def _either(ours: Fields, theirs: Fields) -> Fields:
     if not theirs:
         return ours if is_member(ours) else {HERE: {}, **ours}
@@ -61,9 +72,9 @@ def _either(ours: Fields, theirs: Fields) -> Fields:
 def difference(one: Fields, other: Fields) -> Fields:
     """Members of one that are not members of the other; what lies below a member is not affected by it."""
     left = one
-    for element, theirs in other.items():
-        ours = one.get(element)
-        if ours is None:
+    for element in other if len(other) < len(one) else one:
+        ours, theirs = one.get(element), other.get(element)
+        if ours is None or theirs is None:
             continue
         node = _without(ours, theirs)
         if node is ours:
@@ -90,9 +101,9 @@ def _without(ours: Fields, theirs: Fields) -> Fields | None:
 
 def intersection(one: Fields, other: Fields) -> Fields:
     both: Fields = {}
-    for element, theirs in other.items():
-        ours = one.get(element)
-        node = None if ours is None else _shared(ours, theirs)
+    for element in other if len(other) < len(one) else one:
+        ours, theirs = one.get(element), other.get(element)
+        node = None if ours is None or theirs is None else _shared(ours, theirs)
         if node is not None:
             both[element] = node
     return both

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from actors.messages import Object
 from actors.patch.managed_fields.field_path import NotFields, read_fields
-from actors.patch.managed_fields.field_set import Fields, union
+from actors.patch.managed_fields.field_set import Fields, union_of_all
 from actors.time_limit import check_time
 
 APPLY: Final = "Apply"
@@ -21,7 +21,7 @@ FIELDS_V1: Final = "FieldsV1"
 
 # Without a bound, the entries of a thousand one-off tools would make up most of an object.
 MAX_UPDATERS: Final = 10
-MAX_SENT: Final = 500  # merging the oldest takes quadratic time
+MAX_SENT: Final = 500  # to choose the oldest takes quadratic time
 OLDEST: Final = "ancient-changes"
 LONGEST_NAME: Final = 128
 
@@ -86,17 +86,28 @@ def _order(entry: Entry) -> tuple[str, ...]:
 
 
 def _bounded(entries: list[Entry]) -> list[Entry]:
-    """`entries` in order. Merges the two oldest updaters of one version until there are few enough."""
+    """`entries` in order. Merges the two oldest updaters of one version until there are few enough.
+
+    It unites their fields only in the end, in pairs: to add each set to all before it would take quadratic time.
+    """
+    merged: dict[int, list[Fields]] = {}  # by the id of the entry that gets them
     while sum(entry.operation == UPDATE for entry in entries) > MAX_UPDATERS:
         check_time()
         pair = _two_oldest(entries)
         if pair is None:
             break
         one, other = pair
-        together = Entry(OLDEST, UPDATE, other.version, other.time, union(one.fields, other.fields))
+        together = Entry(OLDEST, UPDATE, other.version, other.time, {})
+        merged[id(together)] = [
+            *merged.pop(id(one), (one.fields,)),
+            *merged.pop(id(other), (other.fields,)),
+        ]
         entries = [entry for entry in entries if entry is not one and entry is not other]
         entries = sorted([*entries, together], key=_order)
-    return entries
+    return [
+        entry._replace(fields=union_of_all(merged[id(entry)])) if id(entry) in merged else entry
+        for entry in entries
+    ]
 
 
 def _two_oldest(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:

@@ -11,7 +11,15 @@ from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.patch.bounds import MAX_BYTES
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
-from actors.patch.managed_fields.managers import MAX_SENT, read_entries
+from actors.patch.managed_fields import field_set
+from actors.patch.managed_fields.field_set import Fields, union
+from actors.patch.managed_fields.managers import (
+    MAX_SENT,
+    MAX_UPDATERS,
+    Entry,
+    encode_entries,
+    read_entries,
+)
 from actors.patch.transform import read_patch, transform
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
@@ -148,3 +156,23 @@ def test_too_many_sent_managers_are_ignored() -> None:
     sent = [{**entry, "manager": f"m{number}"} for number in range(MAX_SENT + 1)]
     assert read_entries(sent) is None
     assert len(read_entries(sent[1:]) or ()) == MAX_SENT
+
+
+def test_merging_many_managers_copies_each_field_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = 0
+
+    def counted(one: Fields, other: Fields) -> Fields:
+        nonlocal copied
+        united = union(one, other)
+        copied += len(united)
+        return united
+
+    monkeypatch.setattr(field_set, "union", counted)
+    entries = [
+        Entry(f"m{number}", "Update", "v1", f"{number:03}", {f"f:{number:03}": {}})
+        for number in range(MAX_SENT)
+    ]
+    merged = encode_entries(entries)
+    assert len(merged) == MAX_UPDATERS
+    assert merged[0]["fieldsV1"] == {f"f:{number:03}": {} for number in range(MAX_SENT - MAX_UPDATERS + 1)}
+    assert 0 < copied < 10 * MAX_SENT
