@@ -7,12 +7,21 @@ because it continues until the namespace is empty.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from actors.large_work import LARGE_BYTES
 from actors.store.document import decode
 from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event
+
+# The beginning of metadata, as `actors.store.document` encodes it: labels and annotations, which may have any names,
+# come after it.
+_TERMINATING = re.compile(
+    rb'^{"metadata":{"name":"[^"]*",(?:"generateName":"[^"]*",)?"uid":"[^"]*","resourceVersion":"[0-9]*",'
+    rb'(?:"generation":[0-9]+,)?(?:"creationTimestamp":"[^"]*",)?"deletionTimestamp":"'
+)
 
 
 class Namespaces:
@@ -46,4 +55,9 @@ class Namespaces:
 
 
 def _is_terminating(body: bytes) -> bool:
-    return "deletionTimestamp" in decode(body)["metadata"]
+    """Parses a namespace only if it is small, because each event of it comes here."""
+    if b'"deletionTimestamp":' not in body:
+        return False
+    if len(body) <= LARGE_BYTES:
+        return "deletionTimestamp" in decode(body)["metadata"]
+    return _TERMINATING.search(body) is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 
 from actors.admission.completions.service_allocation import ServiceAllocation
-from actors.allocation.allocated import AllocatedItems, items_of
+from actors.allocation.allocated import AllocatedItems, items_in, items_of
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted, Invalid
 from actors.kinds.built_in import built_in
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
 from actors.names import CLUSTER
+from actors.store.document import encode
 from actors.store.feed import Feed
 from journal.log import Journal
 from tests.actors.admission.admitted import admitted
@@ -56,3 +57,10 @@ def test_nothing_is_allocated_twice() -> None:
             assert items_of(again) == items_of(made)
         assert len(given) > 50 and len(given) == len(set(given))
         journal.close()
+
+
+def test_items_in_a_text_are_those_of_the_service() -> None:
+    odd = {"nodePort": "1", "clusterIPs": '["10.0.0.9"]', "x": '","nodePort":7,"healthCheckNodePort":8'}
+    for service in odd_services():
+        service["metadata"] = {"labels": odd, "annotations": odd, "managedFields": [{"f:nodePort": {}}]}
+        assert items_in(encode(service, 1)) == items_of(service)
