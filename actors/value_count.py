@@ -16,9 +16,9 @@ MAX_VALUES: Final = 75_000
 # Of a stored object, and of a body that replaces one: managedFields has up to one value for each that a client sends.
 MAX_STORED_VALUES: Final = 2 * MAX_VALUES
 # Bodies with more values are large, however short: validating one value takes up to 50 microseconds.
-MANY_VALUES: Final = 1_000
+MANY_VALUES: Final = 600
 # Bodies that are shorter are not worth counting: they have at most about as many values.
-COUNTED_BYTES: Final = 2 * 1024
+COUNTED_BYTES: Final = 1024
 
 
 def is_large(raw: bytes) -> bool:

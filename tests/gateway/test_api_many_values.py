@@ -104,7 +104,7 @@ async def test_patch_with_many_operations_is_applied_in_the_thread() -> None:
     operations = [{"op": "test", "path": "/data"}] * 300
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        async with in_thread(api, 1):
+        async with in_thread(api, 2):
             made = await api.ask(
                 "PATCH",
                 f"{PATH}/a",
@@ -153,6 +153,9 @@ async def test_large_delete_options_are_refused(body: bytes, media: str) -> None
 def test_counting_values() -> None:
     assert not is_large(b"[" + b"0," * (COUNTED_BYTES // 2 - 1) + b"]")
     assert is_large(b"[" + b"0," * COUNTED_BYTES + b"0]")
+    assert is_large(
+        b"[" + b"{}," * (COUNTED_BYTES // 3) + b"{}]"
+    )  # short, but each takes as long as a large value
     assert check_values(b'{"a":"\\\\","b":["{,\\",",1]}') == 7  # short texts are counted with their strings
     quoted = b'{"a":"' + b'\\",{[' * TOO_MANY + b'","b":[1,2]}'
     assert check_values(quoted) == 4

@@ -106,12 +106,15 @@ class ExactDecoder:
 
     def _arranged(self, struct: Struct, read: dict[str, Any]) -> dict[str, Any]:
         arranged: dict[str, Any] = {}
-        for field in struct.fields:
-            value = read.get(field.name)
+        absent = struct.absent
+        for name, field in struct.by_name.items():
+            value = read.get(name)
             if value is None or (not _keeps_zero(field) and value in _EMPTY):
+                if name in absent:
+                    continue
                 value = absent_value(field, defaults=self._defaults)
             if value is not NOTHING:
-                arranged[field.name] = value
+                arranged[name] = value
         return arranged
 
     def _report(self, what: str, path: str) -> None:

@@ -86,6 +86,10 @@ class Field:
     often_null: bool = False  # clients send null for absent
 
     @property
+    def may_be_absent(self) -> bool:
+        return self.default is None and not self.always and not self.always_present
+
+    @property
     def always_present(self) -> bool:
         """Go's JSON cannot omit this field, so objects have it even when the client did not send it."""
         if self.pointer:
@@ -100,7 +104,7 @@ class Struct:
     most one field is set, and the field of this name says which.
     """
 
-    __slots__ = ("atomic", "by_name", "fields", "name", "of", "union")
+    __slots__ = ("absent", "atomic", "by_name", "fields", "name", "of", "union")
 
     def __init__(self, of: str, *fields: Field, atomic: bool = False, union: str = "") -> None:
         self.of = of
@@ -109,6 +113,8 @@ class Struct:
         self.name = of.rpartition(".")[2]
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
+        # Fields that an object does not have when its document omits them: `absent_value` is NOTHING.
+        self.absent = frozenset(field.name for field in fields if field.may_be_absent)
 
     def __repr__(self) -> str:
         return f"<Struct {self.of}>"
@@ -119,7 +125,7 @@ class Struct:
 
     def arranged(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The same members in declared order, for code that adds some."""
-        return {field.name: value[field.name] for field in self.fields if field.name in value}
+        return {name: value[name] for name in self.by_name if name in value}
 
 
 Type = Scalar | ListOf | MapOf | Struct
