@@ -8,6 +8,7 @@ and reads the journal again; so does a restart after a crash.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from time import thread_time
 
 import orjson
@@ -159,7 +160,7 @@ class ResourceActor:
 
         Returns how many commands it decided until the time of one step had passed.
         """
-        end = thread_time() + self._longest_step
+        end = thread_time() + self._longest_step if len(envelopes) > 1 else inf
         with self._journal.read() as view:
             for index, envelope in enumerate(envelopes):
                 if index and thread_time() > end:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import orjson
 
@@ -30,12 +30,16 @@ class Token:
     remaining: int
 
     def __str__(self) -> str:
-        values = asdict(self)
-        short = {key: values[name] for key, name in _KEYS.items()}
+        short = {
+            "v": self.version,
+            "t": self.issued,
+            "n": self.namespace,
+            "a": self.after,
+            "r": self.remaining,
+        }
         return base64.urlsafe_b64encode(orjson.dumps(short)).rstrip(b"=").decode()
 
 
-_KEYS = {"v": "version", "t": "issued", "n": "namespace", "a": "after", "r": "remaining"}
 _TYPES = {"v": int, "t": int, "n": str, "a": str, "r": int}
 
 
@@ -48,4 +52,4 @@ def parse_token(text: str) -> Token:
         raise BadRequest("continue key is not valid: it is incomplete; start the list again without it")
     if fields["v"] < CURRENT or fields["v"] == 0 or not fields["a"]:
         raise BadRequest("continue key is not valid: incorrect encoded start resourceVersion")
-    return Token(**{name: fields[key] for key, name in _KEYS.items()})
+    return Token(*(fields[key] for key in _TYPES))

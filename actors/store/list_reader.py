@@ -72,6 +72,22 @@ class Start:
 
 
 class ListReader:
+    __slots__ = (
+        "_after",
+        "_clock",
+        "_count",
+        "_journal",
+        "_limit",
+        "_match",
+        "_more",
+        "_namespace",
+        "_start",
+        "_type_id",
+        "_version",
+        "complete",
+        "total",
+    )
+
     def __init__(
         self,
         journal: Journal,
