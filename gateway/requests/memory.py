@@ -28,6 +28,9 @@ USER_SHARE = 1 / 2
 STRANGER_SHARE = 1 / 8
 # How long a request waits for room before it is refused.
 MAX_WAIT = 10.0
+# How often the first of a user's requests that wait looks for room that no release announced: one before it was
+# cancelled, or the process uses less.
+_LOOK_AGAIN = 1.0
 # Requests that wait for room; more are refused at once, as every release looks at all of them.
 MAX_WAITING = 1000
 # The part of the memory limit that requests may hold. The rest is for the process itself, its threads and connections.
@@ -121,13 +124,21 @@ class MemoryBudget:
     async def _wait(self, request: Request, size: int) -> bool:
         task = trio.lowlevel.current_task()
         self._waiting[task] = (request, size)
+        due = trio.current_time() + MAX_WAIT
         try:
-            with trio.move_on_after(MAX_WAIT):
-                await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
-                return True
+            while (now := trio.current_time()) < due:
+                with trio.move_on_at(min(due, now + _LOOK_AGAIN)):
+                    await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+                    return True
+                if self._is_first(request) and self.try_take(request, size):
+                    return True
         finally:
             self._waiting.pop(task, None)
         return False
+
+    def _is_first(self, request: Request) -> bool:
+        """Whether no other request of the same user has waited longer."""
+        return next(one for one, _ in self._waiting.values() if one.user == request.user) is request
 
     def release(self, request: Holder, size: int | None = None) -> None:
         """Give back some of the bytes of a request, or all of them."""
@@ -165,6 +176,10 @@ class MemoryBudget:
             process.limit,
             process.used,
         )
+
+    @property
+    def strangers_share(self) -> int:
+        return self._share("")
 
     def _of_user(self, user: str) -> int:
         return self._by_user.get(user, 0)

@@ -12,6 +12,8 @@ from gateway.requests.memory import MAX_WAIT, MemoryBudget
 from gateway.requests.process_memory import ProcessMemory
 from gateway.requests.request import Peer, Request
 
+LARGE = 2 * memory.SMALL
+
 
 def request(user: str = "") -> Request:
     return Request("POST", "/", "", {}, b"", Peer(), user=user)
@@ -159,3 +161,36 @@ def test_nobody_takes_much_while_the_process_is_at_its_limit() -> None:
     with pytest.raises(TooManyRequests):
         budget.take(request("ann"), 100_001)
     budget.take(request("ann"), memory.SMALL)
+
+
+async def test_a_request_that_waits_sees_that_the_process_uses_less(autojump_clock: MockClock) -> None:
+    used = [2 * LARGE]
+    process = ProcessMemory(2 * LARGE, read=lambda: used[0], clock=trio.current_time, trim=lambda: None)
+    budget = MemoryBudget(8 * LARGE, process)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.wait_for, request("ann"), LARGE)
+        await wait_all_tasks_blocked()
+        assert budget.statistics().waiting == 1
+        used[0] = 0
+    assert (budget.held, budget.statistics().waiting) == (LARGE, 0)
+    assert trio.current_time() < MAX_WAIT
+
+
+async def test_a_request_behind_one_that_was_cancelled_gets_room(autojump_clock: MockClock) -> None:
+    budget = MemoryBudget(1000)
+    budget.take(request("ann"), 300)
+    scope = trio.CancelScope()
+
+    async def wait_in_vain() -> None:
+        with scope:
+            await budget.wait_for(request("ann"), 500)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_in_vain)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(budget.wait_for, request("ann"), 100)
+        await wait_all_tasks_blocked()
+        assert budget.statistics().waiting == 2
+        scope.cancel()
+    assert (budget.held, budget.statistics().waiting) == (400, 0)
+    assert trio.current_time() < MAX_WAIT
