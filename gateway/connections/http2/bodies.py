@@ -55,7 +55,8 @@ class Bodies:
     def acknowledge(self, size: int) -> None:
         """Open the connection's window again by the size of data that is wanted, complete or discarded."""
         self._unacknowledged += size
-        if self._unacknowledged >= CONNECTION_WINDOW // 2:
+        # Unwanted data may occupy most of the window: then others go on with the rest of it.
+        if self._unacknowledged >= min(CONNECTION_WINDOW // 2, self._window):
             self._output.control(window_update(0, self._unacknowledged))
             self._window += self._unacknowledged
             self._unacknowledged = 0

@@ -114,6 +114,7 @@ class Responses:
         request = stream.request
         if request is None:
             return
+        request.arriving = None  # it refers to the stream
         if not stream.responding:
             cut_off(request.exchange)
         if stream.closed:

@@ -57,6 +57,7 @@ class Uploads:
         if stream.parts is not None:
             if stream.expected > SMALL:
                 await self._server.memory.wait_for(request, stream.expected)
+            self._restart_clock(stream)
             self._send_continue(stream)
             bodies.want(stream)
             self._output.flush_later()
@@ -74,6 +75,13 @@ class Uploads:
             raise BodyNotRead
         request.arriving = None
         return request.body
+
+    def _restart_clock(self, stream: Stream) -> None:
+        """The peer could not send the rest before: it has its time from now on."""
+        if stream.parts is not None:
+            server = self._server
+            stream.began = server.now
+            stream.deadline = server.limits.transfer_deadline(server.now, 0, server.now)
 
     def _send_continue(self, stream: Stream) -> None:
         if stream.expects_continue and not stream.received:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -18,7 +20,7 @@ from tests.gateway.connections.http2.raw_client import (
     rst_stream,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.idle import advance, eventually, until_idle
 from tests.gateway.observing import Observer
 
 KIB, MIB = 1024, 1024 * 1024
@@ -115,6 +117,43 @@ async def test_what_a_connection_holds_unread_is_bounded_by_its_window() -> None
             await client.send(rst_stream(stream))
         await client.alive()
         assert sum(client.increments(0)) > MIB // 2
+
+
+async def test_bodies_go_on_while_unread_ones_occupy_most_of_the_window() -> None:
+    reader = Reader()
+
+    async def handle(request: Request) -> Response:
+        if request.path != "/now":
+            return await reader(request)
+        assert request.arriving is not None
+        return Response(200, b"%d" % len(await request.arriving()))
+
+    async with served(handle, reads=False) as host, raw_client(host) as client:
+        for stream in [await begin(client) for _ in range(12)]:
+            await client.send(*(data(stream, bytes(FIRST_WINDOW // 5)) for _ in range(5)))
+        stream = await begin(client, "/now", MIB)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(client.upload, stream, bytes(MIB), end=True))
+            await eventually(lambda: not nursery.child_tasks)
+        assert (await client.response(stream)).body == b"%d" % MIB
+
+
+async def test_wait_for_memory_is_not_the_clients_time(mock_clock: MockClock) -> None:
+    memory, reader = MemoryBudget(4 * MIB), Reader()
+    others = [Request("POST", "/", "", {}, b"", None, user=user) for user in "ab"]  # type: ignore[arg-type]
+    for other in others:
+        memory.take(other, 2 * MIB)
+    reader.wanted.set()
+    async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
+        stream = await begin(client, size=MIB)
+        await until_idle()
+        assert memory.statistics().waiting == 1
+        for _ in range(9):
+            await advance(mock_clock, 1)
+        memory.release(others[0])
+        await advance(mock_clock, 25)
+        await client.upload(stream, bytes(MIB), end=True)
+        assert (await client.response(stream)).body == b"%d" % MIB
 
 
 async def test_requests_on_other_streams_go_on_while_a_body_is_unread() -> None:
