@@ -85,6 +85,7 @@ class ListHandler:
         self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes] | None
     ) -> Response:
         """`bodies` are the first objects; None without room for large parts."""
+        context.request.body = b""  # not held while the client reads: its memory is used for the parts
         layout = _layout(context, encoder)
         assert not isinstance(layout, ProtobufLayout)
         element = combined(encoder.element, layout.element)
