@@ -122,3 +122,7 @@ def _lines(fields: Fields) -> bytes:
 def one_line_fields(fields: Fields) -> Fields:
     """Remove line breaks: one inside a value would let a client inject headers into the response."""
     return [(b" ".join(name.split()), b" ".join(value.split())) for name, value in fields]
+
+
+def all_fields(response: Response) -> list[tuple[bytes, bytes]]:
+    return [*response.headers, *(response.shared.fields if response.shared is not None else ())]

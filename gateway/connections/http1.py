@@ -15,7 +15,7 @@ from math import inf
 
 import trio
 
-from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE
+from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
 from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, meter_of
 from gateway.connections.parser import Fault, Parser
@@ -33,8 +33,6 @@ from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 # Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
 _GATHER = 32 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
-# The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
-_DISCARDED = 256 * KIB
 # A chunked body takes memory in steps of this size.
 _STEP = 256 * KIB
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
@@ -42,7 +40,7 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 
 class Http1Connection:
-    __slots__ = ("_body_began", "_early", "_observed", "_parser", "_server", "_transport")
+    __slots__ = ("_body_began", "_early", "_observed", "_parser", "_partial_head", "_server", "_transport")
 
     def __init__(self, server: ServerState, transport: Transport, peer: Peer) -> None:
         self._server = server
@@ -50,6 +48,7 @@ class Http1Connection:
         self._parser = Parser(peer, server.limits)
         self._body_began = 0.0  # when the rest of a body was first awaited
         self._early = b""  # bytes received during a stream
+        self._partial_head = 0  # bytes of a head that has arrived in part
         self._observed: list[Exchange] = []  # requests in progress, oldest first, if there is an observer
 
     async def run(self) -> bytes:
@@ -72,6 +71,7 @@ class Http1Connection:
             if server.observer is not None:
                 self._cut_off(server.observer)
             self._parser.release()
+            self._hold_head(0)
         return b""
 
     async def _receive_first(self) -> bytes:
@@ -101,7 +101,12 @@ class Http1Connection:
         transport, parser, server = self._transport, self._parser, self._server
         idle_seconds = server.limits.idle_seconds
         while data:
+            discarding = parser.discarding
             parser.feed(data)
+            if self._partial_head and (parser.ready or parser.incomplete is not None):
+                self._hold_head(0)
+            if discarding and not parser.discarding:
+                transport.idle = True
             if parser.ready:
                 transport.idle = False
                 transport.deadline = inf
@@ -121,7 +126,7 @@ class Http1Connection:
                 await self._refuse(parser.fault)
                 return
             if parser.mid_message:
-                self._await_rest()
+                self._await_rest(len(data))
             else:
                 transport.deadline = server.now + idle_seconds
                 if server.draining:
@@ -181,7 +186,9 @@ class Http1Connection:
     async def _read_more(self, request: Request) -> None:
         parser, transport, server = self._parser, self._transport, self._server
         if parser.length < 0 and parser.received + RECEIVE > SMALL + request.reserved:
+            transport.deadline, began = inf, server.now
             await server.memory.wait_for(request, _STEP)
+            self._body_began += server.now - began  # the client had to wait
         transport.deadline = server.limits.transfer_deadline(self._body_began, parser.received, server.now)
         if self._early:
             data, self._early = self._early, b""
@@ -192,15 +199,6 @@ class Http1Connection:
         parser.feed(data)
         if parser.fault is not None and parser.incomplete is request:
             raise BodyNotRead(parser.fault.status, parser.fault.message)
-
-    def _leave_body(self, response: Response) -> bool:
-        """The incomplete request has its response: discard the rest of its body. True to end the connection instead."""
-        parser = self._parser
-        if parser.expects_continue or parser.fault is not None or response.stream is not None:
-            return True
-        parser.discard(_DISCARDED)
-        rest = parser.length - parser.received
-        return self._server.draining or parser.closing or rest > _DISCARDED
 
     async def _respond_to_ready(self) -> bool:
         requests, self._parser.ready = self._parser.ready, []
@@ -221,7 +219,7 @@ class Http1Connection:
         parser, server, transport = self._parser, self._server, self._transport
         left = len(requests)
         server.requests += left
-        ending = False
+        ending = behind = False
         gathered = b""
         observer = server.observer
         for request in requests:
@@ -240,11 +238,12 @@ class Http1Connection:
                 add_audit_id(response, self._observed[-1])
             left -= 1
             if left == 0:
-                ending = (server.draining or parser.closing) and not parser.mid_message
+                behind = bool(parser.ready)  # requests that arrived with the rest of this one
+                ending = (server.draining or parser.closing) and not (parser.mid_message or behind)
                 if parser.incomplete is request:
-                    ending = self._leave_body(response)
+                    ending = not parser.discard() or server.draining or response.stream is not None
             if response.stream is not None and request.method != "HEAD":
-                if left or not parser.upgrading:
+                if left or behind or not parser.upgrading:
                     ending = ending or parser.http10
                     await transport.send(gathered + self._streaming_head(response, ending))
                     gathered = b""
@@ -258,7 +257,7 @@ class Http1Connection:
                     continue
                 accepted = accept_websocket(request.headers)
                 if isinstance(accepted, Accepted):
-                    await transport.send(gathered + accepted.head(_all_fields(response)))
+                    await transport.send(gathered + accepted.head(all_fields(response)))
                     exchange = request.exchange
                     self._release(requests)
                     del request
@@ -308,7 +307,7 @@ class Http1Connection:
                 await transport.send_rest(rest)
             if observer is not None:
                 self._complete()
-        if parser.upgrading:
+        if parser.upgrading and not behind:
             self._early += parser.decline_upgrade()
         return ending
 
@@ -357,16 +356,22 @@ class Http1Connection:
             exchange.cut_off()
         self._observed.clear()
 
-    def _await_rest(self) -> None:
+    def _await_rest(self, size: int) -> None:
         """Part of a request has been read: set the deadline of the rest of its head, or of what is discarded."""
         transport, parser, server = self._transport, self._parser, self._server
         if parser.discarding:
             transport.deadline = server.limits.transfer_deadline(
                 self._body_began, parser.received, server.now
             )
-        elif transport.idle:
+            return
+        if transport.idle:
             transport.idle = False
             transport.deadline = server.now + server.limits.head_seconds
+        self._hold_head(self._partial_head + size)
+
+    def _hold_head(self, size: int) -> None:
+        self._partial_head = size
+        self._server.partial_heads.hold(self._transport, size)
 
     async def _interrupted(self) -> bytes:
         """The deadline passed, or the server stops; bytes that arrived in the same instant still count."""
@@ -390,8 +395,5 @@ class Http1Connection:
             self._observed.append(exchange)
         await self._transport.send(server.closing_bytes(response))
         self._complete()
+        self._parser.release()
         await self._transport.linger()
-
-
-def _all_fields(response: Response) -> list[tuple[bytes, bytes]]:
-    return [*response.headers, *(response.shared.fields if response.shared is not None else ())]

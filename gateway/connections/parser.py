@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import httptools
 
 from gateway.connections.body_parts import Parts, add_part, join_parts
-from gateway.connections.limits import Limits
+from gateway.connections.limits import KIB, Limits
 from gateway.requests.request import Peer, Request
 
 _METHODS = {
@@ -26,6 +26,10 @@ _METHODS = {
 }
 _METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
 _SLASH = ord("/")
+# The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
+_DISCARDED = 256 * KIB
+# A longer block of headers is not cached: strangers may have many idle connections.
+_MAX_CACHED = 8 * KIB
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -190,6 +194,7 @@ class Parser:
         alone = block.find(b"\r\n\r\n") == len(block) - 4
         if (
             alone
+            and len(block) <= _MAX_CACHED
             and _FRAMING.isdisjoint(request.headers)
             and _SIMPLE_REQUEST_LINE.fullmatch(line) is not None
         ):
@@ -212,11 +217,14 @@ class Parser:
         """The incomplete request is being handled."""
         self._begun = True
 
-    def discard(self, limit: int) -> None:
-        """Discard the rest of the request's body; more than `limit` bytes of it are a fault."""
+    def discard(self) -> bool:
+        """The request has its response: discard the rest of its body. False if the connection has to end instead."""
         self.discarding = True
         self._body.clear()
-        self._most = self.received + limit
+        self._most = self.received + _DISCARDED
+        if self.expects_continue or self.closing or self.fault is not None:
+            return False
+        return self.length - self.received <= _DISCARDED
 
     def take_unread(self) -> Request | None:
         """Return the request whose body is incomplete, if there is one that is not handled yet, and stop reading it."""
@@ -226,6 +234,9 @@ class Parser:
     def release(self) -> None:
         """Break the reference cycle of parser and callbacks, so that a closed connection is freed at once."""
         self._http = None
+        self.incomplete = None  # it refers to the connection
+        self._headers, self._url = {}, b""
+        self._body.clear()
 
     def _fail(self, error: Exception, data: bytes) -> None:
         if self.fault is not None or self.closing:

@@ -18,6 +18,7 @@ import trio
 from actors.errors import RequestError
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
+from gateway.connections.partial_heads import PartialHeads
 from gateway.connections.transport import Transport
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
 from gateway.requests.observer import RequestObserver
@@ -55,6 +56,7 @@ class ServerState:
         "memory",
         "now",
         "observer",
+        "partial_heads",
         "refuse",
         "refused",
         "requests",
@@ -76,6 +78,7 @@ class ServerState:
         self.observer = observer
         self.memory = memory or MemoryBudget(NO_LIMIT)
         self.heads = Heads()
+        self.partial_heads = PartialHeads(self.memory.strangers_share)
         self.transports: set[Transport] = set()
         self.now = 0.0
         self.draining = False

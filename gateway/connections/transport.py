@@ -214,6 +214,11 @@ class Transport:
         if not self.closed:
             notify_closing(self.fd)
 
+    def give_up_head(self) -> None:
+        """The head of a request that arrives on it takes too much memory: it is too late, as if its time had passed."""
+        self.deadline = -inf
+        self.interrupt()
+
     def send_eof(self) -> None:
         """Send FIN; the peer may still be sending."""
         try:

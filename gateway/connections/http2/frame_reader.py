@@ -32,6 +32,7 @@ from gateway.connections.http2.protocol import (
     WINDOW_UPDATE,
     ConnectionFault,
 )
+from gateway.connections.partial_heads import PartialHeads
 
 Frame = tuple[int, int, int, bytes]  # type, flags, stream, payload
 
@@ -55,14 +56,16 @@ class FrameReader:
         "_buffer",
         "_max_block",
         "_opened",
+        "_partial_heads",
         "_position",
         "_since",
         "_since_begun",
         "flow_size",
     )
 
-    def __init__(self, max_block: int) -> None:
+    def __init__(self, max_block: int, partial_heads: PartialHeads) -> None:
         self._max_block = max_block
+        self._partial_heads = partial_heads
         self._buffer = b""
         self._position = 0
         self._opened = False  # the preface has been read
@@ -174,7 +177,16 @@ class FrameReader:
         self._begun += 1
         self._block, self._block_flags, self._block_stream = [payload], flags, stream
         self._block_size, self._block_frames = len(payload), 1
+        self._partial_heads.hold(self, len(payload))
         return None
+
+    def give_up_head(self) -> None:
+        """The header block is too large beside those of other connections: drop it, and refuse the rest of it."""
+        self._block, self._block_frames = [], _MAX_BLOCK_FRAMES
+
+    def release(self) -> None:
+        """The connection has ended."""
+        self._partial_heads.hold(self, 0)
 
     def _continued(self, kind: int, flags: int, stream: int, payload: bytes) -> Frame | None:
         block = self._block
@@ -186,8 +198,10 @@ class FrameReader:
         if self._block_size > self._max_block or self._block_frames > _MAX_BLOCK_FRAMES:
             raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block is too large")
         if not flags & END_HEADERS:
+            self._partial_heads.hold(self, self._block_size)
             return None
         self._block = None
+        self.release()
         return HEADERS, self._block_flags, stream, b"".join(block)
 
 

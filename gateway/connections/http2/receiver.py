@@ -89,7 +89,7 @@ class Receiver:
         self._server = server
         self._peer = peer
         self._output = output
-        self._frames = FrameReader(server.limits.head)
+        self._frames = FrameReader(server.limits.head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
         self._budget = Budget(server.now)
         self.streams: dict[int, Stream] = {}
@@ -163,6 +163,7 @@ class Receiver:
         self._owner.stream_reset(stream)
 
     def drop_all(self) -> None:
+        self._frames.release()
         for stream in list(self.streams.values()):
             self.drop(stream)
 

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
 from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import Request, Response
+from gateway.requests.request import EndReason, Finished, Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
@@ -96,6 +96,26 @@ async def test_discarded_rest_that_never_comes_ends_the_connection(mock_clock: M
         assert await client.ended()
 
 
+async def test_connection_is_idle_after_a_discarded_body(mock_clock: MockClock) -> None:
+    """It ends without a word: a response that no request asked for would be taken for that of the next one."""
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(10))).status == 401
+        await client.send(b"x" * 10)
+        await until_idle()
+        assert host.statistics.idle == 1
+        await advance(mock_clock, Limits().idle_seconds + 2)
+        assert await client.ended()
+
+
+async def test_head_behind_a_discarded_body_has_its_own_time(mock_clock: MockClock) -> None:
+    async with served(refuse, reads=False) as host, host.connect() as client:
+        assert (await client.request(post(10))).status == 401
+        await advance(mock_clock, 25)
+        await client.send(b"x" * 10 + GET[:10])
+        await advance(mock_clock, 25)
+        assert (await client.request(GET[10:])).body == b"/next"
+
+
 async def test_unwanted_body_gets_no_continue() -> None:
     """The client may send it or not: only the end of the connection makes clear where the next request begins."""
     async with served(refuse, reads=False) as host, host.connect() as client:
@@ -129,6 +149,64 @@ async def test_requests_behind_a_body_are_handled_after_it() -> None:
         await client.send(b"def" + post(2) + b"gh" + GET + post(4) + b"ij")
         assert [(await client.reply()).body for _ in range(3)] == [b"abcdef", b"gh", b""]
         assert (await client.request(b"kl")).body == b"ijkl"
+
+
+async def test_last_request_behind_a_body_gets_its_response() -> None:
+    async with served(echo) as host, host.connect() as client:
+        await client.send(post(6) + b"abc")
+        await until_idle()
+        await client.send(b"def" + GET.replace(b"Host: t", b"Host: t\r\nConnection: close") + GET)
+        first, second = await client.reply(), await client.reply()
+        assert (first.body, first.headers.get(b"connection")) == (b"abcdef", None)
+        assert (second.status, second.headers[b"connection"]) == (200, b"close")
+        assert await client.ended()
+
+
+async def test_request_behind_a_body_gets_its_response_from_a_stopping_server() -> None:
+    entered, proceed = trio.Event(), trio.Event()
+
+    async def handle(request: Request) -> Response:
+        entered.set()
+        await proceed.wait()
+        return Response(200, request.path.encode())
+
+    async with served(handle) as host, host.connect() as client:
+        await client.send(post(6) + b"abc")
+        await until_idle()
+        await client.send(b"def" + GET)
+        await entered.wait()
+        host.stop.set()
+        await until_idle()
+        proceed.set()
+        assert [(await client.reply()).body for _ in range(2)] == [b"/post", b"/next"]
+        assert await client.ended()
+
+
+class ShortStream:
+    """A watch that ends at once."""
+
+    binary = False
+
+    async def run(self, _connection: object, _framing: object) -> Finished:
+        return Finished(EndReason.TIME_UP)
+
+
+async def test_websocket_behind_a_body_is_accepted() -> None:
+    async def handle(request: Request) -> Response:
+        if request.method == "GET":
+            return Response(200, b"", stream=ShortStream())  # type: ignore[arg-type]
+        return Response(200, request.body)
+
+    upgrade = (
+        b"GET /watch HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    async with served(handle) as host, host.connect() as client:
+        await client.send(post(6) + b"abc")
+        await until_idle()
+        await client.send(b"def" + upgrade)
+        assert (await client.reply()).body == b"abcdef"
+        assert (await client.reply()).status == 101
 
 
 async def test_requests_behind_a_discarded_body_are_handled() -> None:
@@ -204,6 +282,29 @@ async def test_chunked_body_takes_memory_as_it_grows() -> None:
         assert (await client.reply()).body == b"%d" % (20 * 0x8000)
         await until_idle()
         assert memory.held == 0
+
+
+async def test_wait_for_memory_is_not_the_clients_time(mock_clock: MockClock) -> None:
+    memory = MemoryBudget(4 * MIB)
+    others = [Request("POST", "/", "", {}, b"", None, user=user) for user in "ab"]  # type: ignore[arg-type]
+    for other in others:
+        memory.take(other, 2 * MIB)
+
+    async def handle(request: Request) -> Response:
+        request.user = "user"
+        assert request.arriving is not None
+        return Response(200, b"%d" % len(await request.arriving()))
+
+    async with served(handle, reads=False, memory=memory) as host, host.connect() as client:
+        await client.send(CHUNKED + b"20000\r\n" + b"x" * 0x10000)
+        await until_idle()
+        assert memory.statistics().waiting == 1
+        for _ in range(9):
+            await advance(mock_clock, 1)
+        memory.release(others[0])
+        await advance(mock_clock, 28)
+        await client.send(b"x" * 0x10000 + b"\r\n0\r\n\r\n")
+        assert (await client.reply()).body == b"%d" % 0x20000
 
 
 @pytest.mark.parametrize("end", ["left", "stalled", "malformed", "too large", "stopped"])
