@@ -137,6 +137,7 @@ class Pipeline:
                 self._choose_representation(context)
             if request.arriving is not None:
                 await self._read_body(context)
+                flow = self._limits.flow_of(attributes)  # its level may have been deleted meanwhile
                 if flow.limited:  # only now: a client that sends slowly takes no seats
                     needed = seats_of(context, self._limits, flow)
                     if not self._limits.try_start(flow, needed):

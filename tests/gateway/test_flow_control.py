@@ -251,3 +251,25 @@ def test_impossible_limits_are_refused(flags: dict[str, int]) -> None:
 
     with pytest.raises(SettingsError, match="--max-requests-inflight"):
         Settings(**flags)
+
+
+async def test_level_that_is_deleted_while_a_body_arrives_is_not_used() -> None:
+    """Nothing would start a request that waits in it."""
+    body = b'{"metadata":{"name":"a"}}'
+    head = (
+        f"POST {MAPS} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {ALICE}\r\nContent-Type: application/json\r\n"
+        f"Connection: close\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    async with limited() as api:
+        _, uid = await add_level(api, "mine", {"type": "Reject"}, "alice")
+        default = (await api.get(LEVELS, "global-default"))["metadata"]["uid"]
+        assert api.addresses.insecure is not None
+        async with await trio.open_tcp_stream(*api.addresses.insecure) as stream:
+            await stream.send_all(head.encode())
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 100 Continue")
+            await api.delete(LEVELS, "mine")
+            assert (await api.ask("GET", MAPS, token=ALICE)).status == 200  # reads the configuration
+            await stream.send_all(body)
+            response = b"".join([part async for part in stream])
+        assert response.startswith(b"HTTP/1.1 201") and default.encode() in response
+        assert uid.encode() not in response
