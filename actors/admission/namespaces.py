@@ -7,21 +7,12 @@ because it continues until the namespace is empty.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from actors.large_work import LARGE_BYTES
-from actors.store.document import decode
+from actors.store.document import is_being_deleted
 from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event
-
-# The beginning of metadata, as `actors.store.document` encodes it: labels and annotations, which may have any names,
-# come after it.
-_TERMINATING = re.compile(
-    rb'^{"metadata":{"name":"[^"]*",(?:"generateName":"[^"]*",)?"uid":"[^"]*","resourceVersion":"[0-9]*",'
-    rb'(?:"generation":[0-9]+,)?(?:"creationTimestamp":"[^"]*",)?"deletionTimestamp":"'
-)
 
 
 class Namespaces:
@@ -41,7 +32,7 @@ class Namespaces:
             row = view.get(self._type_id, "", name)
         if row is None:
             return None
-        self._terminating[name] = _is_terminating(row.body)
+        self._terminating[name] = is_being_deleted(row.body)
         return self._terminating[name]
 
     def _committed(self, events: Sequence[Event]) -> None:
@@ -51,13 +42,4 @@ class Namespaces:
             if event.removed:
                 self._terminating.pop(event.name, None)
             else:
-                self._terminating[event.name] = _is_terminating(event.body)
-
-
-def _is_terminating(body: bytes) -> bool:
-    """Parses a namespace only if it is small, because each event of it comes here."""
-    if b'"deletionTimestamp":' not in body:
-        return False
-    if len(body) <= LARGE_BYTES:
-        return "deletionTimestamp" in decode(body)["metadata"]
-    return _TERMINATING.search(body) is not None
+                self._terminating[event.name] = is_being_deleted(event.body)

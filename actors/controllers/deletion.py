@@ -1,4 +1,4 @@
-"""Tells from the stored bytes of an object whether it is being deleted, and what its deletion waits for.
+"""Tells from the stored bytes of an object what its deletion waits for.
 
 Controllers check every committed event and, at start, every object. Therefore a search for bytes decides the common
 case, not being deleted, and only the few objects that contain the bytes are parsed: they can occur anywhere in a body,
@@ -13,10 +13,6 @@ from actors.store.document import decode
 
 _DELETION_TIMESTAMP = b'"deletionTimestamp"'
 _FINALIZERS = {name: f'"{name}"'.encode() for name in (ORPHAN, FOREGROUND)}
-
-
-def is_being_deleted(body: bytes) -> bool:
-    return _DELETION_TIMESTAMP in body and "deletionTimestamp" in decode(body)["metadata"]
 
 
 def needs_garbage_collector(body: bytes) -> bool:

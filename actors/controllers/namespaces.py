@@ -18,7 +18,6 @@ import trio
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.conditions import Remaining, with_conditions
-from actors.controllers.deletion import is_being_deleted
 from actors.controllers.loop import RetryLater
 from actors.controllers.pages import Position, next_page
 from actors.controllers.stored_types import StoredTypes
@@ -31,7 +30,7 @@ from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
 from actors.resource.directory import Directory
-from actors.store.document import decode
+from actors.store.document import decode, is_being_deleted
 from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event
@@ -166,7 +165,8 @@ class NamespaceController:
                 return
             after = rows[-1][:2]
             for _, _, row in rows:
-                finalizers = decode(row.body)["metadata"].get("finalizers", ())
+                has_some = b'"finalizers":[' in row.body
+                finalizers = decode(row.body)["metadata"].get("finalizers", ()) if has_some else ()
                 remaining.count(definition.plural, definition.group, finalizers)
             await trio.lowlevel.checkpoint()
 

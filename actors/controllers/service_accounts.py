@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import trio
 
 from actors.controllers.client import Client
-from actors.controllers.deletion import is_being_deleted
 from actors.controllers.pages import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists
 from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
+from actors.store.document import is_being_deleted
 from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from actors.large_work import LARGE_BYTES
+from actors.store.document import encode, is_being_deleted
 from tests.actors.object_store import Refused, open_store
 
 
@@ -17,3 +19,20 @@ async def test_large_namespace_is_terminating_once_it_is_deleted() -> None:
         await store.delete("namespaces", "n", "")
         with pytest.raises(Refused, match="is being terminated"):
             await store.create("configmaps", {"metadata": {"name": "b"}}, "n")
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+@pytest.mark.parametrize("name", ["a", 'a"b\\', "generated"])
+def test_deletion_of_an_object_is_known_without_parsing_it(name: str, deleted: bool) -> None:
+    metadata = {"name": name, "namespace": "n", "uid": "u", "generation": 2, "creationTimestamp": "t"}
+    metadata |= {"labels": {"deletionTimestamp": "x"}, "annotations": {"x": ',"deletionTimestamp":"'}}
+    if name == "generated":
+        del metadata["generation"]
+        metadata["generateName"] = "gen"
+    if deleted:
+        metadata["deletionTimestamp"] = "t"
+    body = encode({"metadata": metadata, "data": {"deletionTimestamp": "x"}}, 7)
+    assert is_being_deleted(body) is deleted
+    assert is_being_deleted(body[:-1]) is deleted  # not parsed: this is no JSON text
+    reordered = orjson.dumps({"metadata": {"uid": "u", **metadata}})  # not in the usual order
+    assert is_being_deleted(reordered) is deleted
