@@ -38,6 +38,8 @@ def is_new(path: Path) -> bool:
 def create(path: Path, databases: Iterable[str], meta: Mapping[bytes, bytes], new: Identity) -> None:
     """Create the journal of a new folder, with these records in the database `meta`."""
     draft = path / DRAFT
+    # The draft last: an identity file without it looks like a folder whose `data.mdb` is gone.
+    (path / identity.FILE).unlink(missing_ok=True)
     draft.unlink(missing_ok=True)
     try:
         _write(draft, tuple(databases), meta)

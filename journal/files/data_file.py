@@ -83,8 +83,11 @@ class DataFile:
         )
 
     def _locked(self) -> bool:
-        """Another open file of the same path must not get the lock."""
-        other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        """Another open file of the same path must not get the lock. True when that cannot be tried now."""
+        try:
+            other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return True  # such as too many open files, which is no reason to refuse a write
         try:
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -29,10 +29,11 @@ from __future__ import annotations
 import os
 import struct
 import uuid
-import zlib
 from contextlib import suppress
+from os import pwrite
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 FILE = "identity"
 
@@ -44,6 +45,7 @@ _MAGIC = b"rewound identity"
 _FIXED = struct.Struct(">16sHH16s16s")
 _CHANGING = struct.Struct(">QQII")
 _CHECKSUM = struct.Struct(">I")
+_pack_changing, _pack_checksum = _CHANGING.pack, _CHECKSUM.pack
 _SLOT_SIZE = _FIXED.size + _CHANGING.size + _CHECKSUM.size
 
 
@@ -81,7 +83,7 @@ def read(path: Path) -> Identity | None:
 
 def decode(slot: bytes) -> Identity | None:
     """None unless the slot is what was written, in a version that this release knows."""
-    if len(slot) != _SLOT_SIZE or zlib.crc32(slot[:-4]) != _CHECKSUM.unpack_from(slot, _SLOT_SIZE - 4)[0]:
+    if len(slot) != _SLOT_SIZE or crc32(slot[:-4]) != _CHECKSUM.unpack_from(slot, _SLOT_SIZE - 4)[0]:
         return None
     magic, version, layout, cluster_id, dialect = _FIXED.unpack_from(slot)
     if magic != _MAGIC or version != VERSION:
@@ -94,9 +96,10 @@ def decode(slot: bytes) -> Identity | None:
 def create(path: Path, identity: Identity) -> None:
     """Write both slots of a new file; durable when this returns, its directory entry included."""
     content = bytearray(SIZE)
-    encoded = _Encoder(identity).slot(
+    encoded = _fixed_part(identity) + _pack_changing(
         identity.transaction, identity.head, identity.newest_page, identity.older_page
     )
+    encoded += _pack_checksum(crc32(encoded))
     for start in SLOTS:
         content[start : start + _SLOT_SIZE] = encoded
     write_durably(path, bytes(content))
@@ -124,17 +127,9 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-class _Encoder:
-    """Encodes slots of one cluster; the fixed part, and its share of the checksum, are prepared."""
-
-    def __init__(self, identity: Identity) -> None:
-        dialect = identity.dialect.encode()
-        self._fixed = _FIXED.pack(_MAGIC, VERSION, identity.layout, identity.cluster_id, dialect)
-        self._fixed_checksum = zlib.crc32(self._fixed)
-
-    def slot(self, transaction: int, head: int, newest_page: int, older_page: int) -> bytes:
-        changing = _CHANGING.pack(transaction, head, newest_page, older_page)
-        return self._fixed + changing + _CHECKSUM.pack(zlib.crc32(changing, self._fixed_checksum))
+def _fixed_part(identity: Identity) -> bytes:
+    """The part of a slot that no commit changes."""
+    return _FIXED.pack(_MAGIC, VERSION, identity.layout, identity.cluster_id, identity.dialect.encode())
 
 
 class IdentityFile:
@@ -144,18 +139,23 @@ class IdentityFile:
     """
 
     def __init__(self, path: Path, identity: Identity) -> None:
-        self._path, self._problem = path, ""
-        self._slot = _Encoder(identity).slot
+        self._path = path
+        self._write_problem = self._sync_problem = ""  # of the newest write and the newest fdatasync
+        self._fixed = _fixed_part(identity)
+        self._fixed_checksum = crc32(self._fixed)
         self.unsynced = False
         self._handle = os.open(path / FILE, os.O_RDWR | os.O_CLOEXEC)
 
     def record(self, transaction: int, head: int, newest_page: int, older_page: int) -> None:
         """Record a durable commit."""
-        slot = self._slot(transaction, head, newest_page, older_page)
+        changing = _pack_changing(transaction, head, newest_page, older_page)
+        checksum = _pack_checksum(crc32(changing, self._fixed_checksum))
         try:
-            os.pwrite(self._handle, slot, SLOTS[transaction & 1])
+            pwrite(self._handle, self._fixed + changing + checksum, SLOTS[transaction & 1])
         except OSError as error:
-            self._problem = _unwritable(error)
+            self._write_problem = _unwritable(error)
+        else:
+            self._write_problem = ""
         self.unsynced = True
 
     def sync(self) -> None:
@@ -166,12 +166,14 @@ class IdentityFile:
         try:
             os.fdatasync(self._handle)
         except OSError as error:
-            self._problem = _unwritable(error)
+            self._sync_problem, self.unsynced = _unwritable(error), True
+        else:
+            self._sync_problem = ""
 
     def check(self) -> str:
         """Why the next opening may refuse the folder; empty when all is well."""
-        if self._problem:
-            return self._problem
+        if problem := self._write_problem or self._sync_problem:
+            return problem
         return "" if self._is_in_place() else f"the file {FILE} was removed or replaced while the server ran"
 
     def close(self, *, put_back: bool) -> None:

@@ -38,6 +38,7 @@ _PAGE = struct.Struct("=QHHIIIQQIHHQQQQQIHHQQQQQQQ")
 _PAGE_HEADER = struct.Struct("=QHH")
 _TRANSACTION = struct.Struct("=Q")
 _TRANSACTION_AT = SIZE - _TRANSACTION.size
+_pack_transaction = _TRANSACTION.pack
 
 # Flags of pages and databases.
 _BRANCH, _LEAF, _OVERFLOW, _META = 0x01, 0x02, 0x04, 0x08
@@ -126,7 +127,7 @@ def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
 
 def is_of(content: bytes, transaction: int) -> bool:
     """Whether what LMDB uses of a meta page is of this transaction."""
-    return content[_TRANSACTION_AT:] == _TRANSACTION.pack(transaction)
+    return content[_TRANSACTION_AT:] == _pack_transaction(transaction)
 
 
 def _page_size(handle: int, first: MetaPage) -> int:

@@ -105,6 +105,18 @@ def test_writer_notices_a_lost_lock(filled: Journal) -> None:
     assert filled.check() == "the lock on data.mdb was lost while the server ran"
 
 
+def test_process_without_free_file_descriptors_writes(filled: Journal, model: Model) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # none of those that are open is closed
+    try:
+        problem = filled.check()
+        filled.append([model.put("b")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert problem == ""
+    assert filled.head == model.head
+
+
 def test_damaged_record_stops_writes(filled: Journal, model: Model) -> None:
     data = filled.path / "data.mdb"
     with data.open("r+b") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from journal import Journal, keys
 from journal.errors import CannotOpen, IncompleteFolder, LostCommits, WrongIdentity
-from journal.files import identity, opening
+from journal.files import creation, identity, opening
 from journal.files.creation import DRAFT
 from journal.files.identity import SLOTS
 from journal.transfer.export import export
@@ -223,6 +224,27 @@ def test_interrupted_creation_is_repeated(tmp_path: Path, left: tuple[str, ...])
     assert not (tmp_path / DRAFT).exists()
 
 
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
+def test_creation_that_is_interrupted_twice_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An identity file without a draft looks like a folder whose data file is gone."""
+    for name in (DRAFT, identity.FILE):
+        (tmp_path / name).write_bytes(b"half")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(creation, "_write", killed)
+        with pytest.raises(Killed):
+            Journal.open(tmp_path)
+    written(tmp_path)
+
+
 def test_identity_behind_the_data_file_is_accepted(tmp_path: Path) -> None:
     """A power failure may leave it so."""
     model = written(tmp_path)
@@ -249,6 +271,21 @@ def test_identity_file_that_was_removed_is_put_back_at_close(tmp_path: Path) -> 
     again = Journal.open(tmp_path)
     assert again.head == 1
     again.close()
+
+
+def test_problem_with_the_identity_file_ends_with_the_next_write(tmp_path: Path) -> None:
+    """A disk that was full for a moment must not make the server unready until its restart."""
+    journal, model = Journal.open(tmp_path), Model()
+    file = journal.environment._identity_file
+    assert file is not None
+    writable, file._handle = file._handle, os.open(tmp_path / identity.FILE, os.O_RDONLY)
+    journal.append([model.put("a")])
+    assert journal.check() == "the file identity cannot be written: Bad file descriptor"
+    os.close(file._handle)
+    file._handle = writable
+    journal.append([model.put("b")])
+    assert journal.check() == ""
+    journal.close()
 
 
 def test_reader_beside_a_writer_is_not_refused(tmp_path: Path) -> None:
