@@ -53,6 +53,9 @@ class Damage:
 @dataclass(slots=True)
 class Audit:
     pages: int = 0  # that were read
+    unused: int = (
+        0  # pages that are neither in use nor free, if nothing else is wrong: lost space, but no lost data
+    )
     damage: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # databases
 
@@ -147,6 +150,7 @@ class _Run:
             )
         lost = self._last_page - 1 - len(free | self._seen)
         if lost and not self.audit.damage and not self.audit.missing:
+            self.audit.unused = lost
             self._add(None, FREE, f"{lost} pages are neither in use nor free")
 
     def _add_free(self, free: set[int], transaction: int, pages: tuple[int, ...]) -> None:

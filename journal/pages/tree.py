@@ -12,7 +12,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import lt
 from typing import NamedTuple
 
 from journal.pages.layout import (
@@ -148,7 +149,7 @@ class Walk:
         if self.by_number:
             _check_numbers(names)
             return
-        if any(one >= other for one, other in pairwise(names)):
+        if not all(map(lt, names, islice(names, 1, None))):
             raise BadPage("its keys do not ascend")
         if names and (names[0] < low or (high is not None and names[-1] >= high)):
             raise BadPage("it has keys that belong to another page")

@@ -101,6 +101,7 @@ def _pinned(path: Path, file: PageFile) -> Iterator[Meta | None]:
                 number = transaction.id()
                 meta = next((meta for meta in file.metas() if meta.transaction == number), None)
                 if meta is not None:
+                    file.update_size()
                     yield meta
                     return
         yield None
