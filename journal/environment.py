@@ -22,10 +22,10 @@ import mmap
 import os
 import threading
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
 
 import lmdb
 
@@ -40,9 +40,10 @@ from journal.errors import (
     StorageFull,
     WritesStopped,
 )
-from journal.files import creation, identity, lmdb_files, meta_pages, opening
+from journal.files import creation, identity, lmdb_files, opening
 from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
+from journal.files.meta_pages import MetaPages, is_of
 from journal.pages.structure import check_structure
 
 Result = TypeVar("Result")
@@ -88,6 +89,7 @@ class Environment:
         self.path, self.readonly = path, new is None
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
+        self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
         self.stopped = ""  # why no write is accepted any more; a restart is necessary
         # For the writer: the newest offset, the newest transaction, and the checksum of its meta page.
         self.head = self._transaction = self._page_checksum = 0
@@ -113,7 +115,7 @@ class Environment:
     def _open_to_read(self, map_size: int) -> None:
         if not self.path.exists() or creation.is_new(self.path):
             raise NoJournal(self.path)
-        self.identity, _ = opening.check_beside_writer(self.path)
+        self._found(*opening.check_beside_writer(self.path))
         self._env = lmdb_files.open_files(self.path, map_size, len(Databases._fields), readonly=True)
         lmdb_files.extend_to_last_page(self._env, self.path, writer=False)
         self.databases = _open_databases(self._env, self.path)
@@ -123,7 +125,7 @@ class Environment:
         if creation.is_new(self.path):
             creation.create(self.path, Databases._fields, new.meta, new.identity)
         self._data = DataFile(self.path)
-        self.identity, pages = opening.check(self.path, self._data.handle)
+        pages = self._found(*opening.check(self.path, self._data.handle))
         self._data.map_meta_pages(pages)
         self._transaction = pages.newest.transaction
         self._page_checksum = pages.checksum(self._transaction)
@@ -134,6 +136,11 @@ class Environment:
             raise IncompleteFolder(self.path, problem)
         if self.identity is not None:
             self._identity_file = IdentityFile(self.path, self.identity)
+
+    def _found(self, who: Identity | None, pages: MetaPages) -> MetaPages:
+        self.identity = who
+        self.identity_was_behind = who is not None and who.transaction < pages.newest.transaction
+        return pages
 
     # Reads.
 
@@ -193,7 +200,7 @@ class Environment:
                 if self.stopped:
                     raise WritesStopped(self.path, self.stopped)
                 try:
-                    with self._env.begin(write=True, buffers=True) as txn:
+                    with self._env.begin(None, None, True, True) as txn:
                         transaction: int = txn.id()
                         if transaction != self._transaction + 1:
                             raise self._stop("another process wrote to the same file")
@@ -214,12 +221,13 @@ class Environment:
         if head:
             self.head = head
         page = self._data.meta_page(transaction)
-        if not meta_pages.is_of(page, transaction):
+        if not is_of(page, transaction):
             return
-        before, self._page_checksum = self._page_checksum, zlib.crc32(page)
+        before = self._page_checksum
+        self._page_checksum = checksum = crc32(page)
         self._transaction = transaction
         if self._identity_file is not None:
-            self._identity_file.record(transaction, self.head, self._page_checksum, before)
+            self._identity_file.record(transaction, self.head, checksum, before)
 
     def adopt(self, who: Identity) -> None:
         """Give a folder of an earlier release its identity file."""
@@ -228,7 +236,7 @@ class Environment:
             transaction=self._transaction,
             head=self.head,
             newest_page=self._page_checksum,
-            older_page=zlib.crc32(self._data.meta_page(self._transaction + 1)),
+            older_page=crc32(self._data.meta_page(self._transaction + 1)),
         )
         identity.create(self.path, self.identity)
         self._identity_file = IdentityFile(self.path, self.identity)

@@ -181,13 +181,49 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
     return int.from_bytes(packed, "big")
 
 
+_META_KEYS = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE)
+
+
 def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
-    """The checksum of the records of the database meta, which have none of their own."""
+    """What the record `check` has: the checksum of all records, the highest number of a type, and the floor.
+
+    An earlier release does not know the record, and changes only the last two: with them, `meta_problem` can tell.
+    """
     check = 0
     for key, value in sorted(stored.items()):
         if key not in (keys.CHECK, keys.PROBE):
             check = crc32(value, crc32(b"%d %d %b" % (len(key), len(value), key), check))
-    return check.to_bytes(4, "big")
+    types = (value for key, value in stored.items() if key.startswith(keys.TYPE_PREFIX))
+    return check.to_bytes(4, "big") + max(types, default=keys.pack_type(0)) + stored.get(keys.FLOOR, b"")
+
+
+def meta_problem(stored: Mapping[bytes, bytes], *, earlier_release: bool) -> str:
+    """What is wrong with the records of the database meta, in a few words; empty when nothing is.
+
+    `earlier_release`: one that knows neither the identity file nor the checksum may have written since, so types
+    may have been added and the floor may be higher.
+    """
+    for key in (keys.LAYOUT, keys.DIALECT, keys.FLOOR):
+        if key not in stored:
+            return f"has no record {key.decode()!r}"
+    check = stored.get(keys.CHECK)
+    if check not in (None, meta_check(stored)) and not (earlier_release and _was_right(stored, check)):
+        return "does not match its checksum"
+    for key in stored:
+        if key not in _META_KEYS and not key.startswith(keys.TYPE_PREFIX):
+            return f"has an unknown record {key!r}"
+    return ""
+
+
+def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:
+    """Whether the records were right before types were added and the floor was advanced."""
+    newest, floor = check[4:6], check[6:]
+    before = {
+        key: value
+        for key, value in stored.items()
+        if not (key.startswith(keys.TYPE_PREFIX) and value > newest)
+    }
+    return floor <= stored[keys.FLOOR] and check == meta_check({**before, keys.FLOOR: floor})
 
 
 def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:

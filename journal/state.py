@@ -176,6 +176,9 @@ def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
 def check_absent(txn: Any, databases: Databases, key: bytes) -> None:
     """Damaged when an object without a row was not removed: then the row, or its key, is not what was written."""
     cursor = txn.cursor(databases.by_object)
+    prefix = key + b"\0"
+    if not cursor.set_range(prefix) or cursor.key()[: len(prefix)] != prefix:
+        return  # it never was there: usual, for a create
     beyond = cursor.set_range(keys.by_object(key, keys.MAX_OFFSET))
     if not (cursor.prev() if beyond else cursor.last()):
         return

@@ -23,7 +23,9 @@ def read_meta(trees: Trees, strays: Strays) -> Meta | None:
     if not stored or is_right(stored) or _is_of_an_earlier_release(stored):
         return stored
     repaired = [meta for meta in _with_a_flipped_bit(stored) if is_right(meta)]
-    return repaired[0] if len(repaired) == 1 else None
+    if len(repaired) == 1:
+        return repaired[0]
+    return None if records.meta_problem(stored, earlier_release=True) else stored
 
 
 def is_right(meta: Meta) -> bool:

@@ -73,7 +73,7 @@ class Failing:
     def __init__(self, code: int) -> None:
         self.code = code
 
-    def begin(self, **_: object) -> None:
+    def begin(self, *_: object) -> None:
         raise lmdb.Error(f"mdb_txn_begin: {os.strerror(self.code)}")
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
 from journal import Journal, keys, log, records, verify
+from journal.environment import Databases
 from journal.errors import (
     AlreadyOpen,
     CannotOpen,
@@ -19,6 +21,12 @@ from journal.errors import (
     NotAJournal,
     WrongDialect,
 )
+from journal.files import creation, identity
+from journal.files.data_file import DATA
+from journal.pages.audit import FREE, audit, newest_meta
+from journal.pages.layout import NODE_SIZE, PageFile, free_pages
+from journal.pages.structure import check_structure
+from journal.pages.tree import Walk
 from tests.journal.model import Model
 
 
@@ -174,9 +182,80 @@ def test_changed_record_of_meta_is_refused(tmp_path: Path, key: bytes, value: by
     journal.register_type("things")
     journal.close()
     raw(tmp_path, "meta", key, value)
+    record_in_identity(tmp_path)
     for readonly in (False, True):
         with pytest.raises(IncompleteFolder, match="its database meta does not match its checksum"):
             Journal.open(tmp_path, readonly=readonly)
+
+
+def record_in_identity(path: Path) -> None:
+    """As if the newest commit were one of this release."""
+    who = identity.read(path)
+    assert who is not None
+    identity.create(path, creation.as_left(path / DATA, who))
+
+
+def written_with_a_type(path: Path, model: Model) -> None:
+    written(path, model)
+    journal = Journal.open(path)
+    journal.register_type("things")
+    journal.close()
+
+
+def written_by_an_earlier_release(path: Path, changes: dict[bytes, bytes]) -> None:
+    """A release that knows neither the identity file nor the checksum of meta writes to the folder."""
+    for key, value in changes.items():
+        raw(path, "meta", key, value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {b"type:others": b"\0\2"},
+        {keys.FLOOR: keys.pack_offset(2)},
+        {b"type:others": b"\0\2", b"type:more": b"\0\3", keys.FLOOR: keys.pack_offset(3)},
+    ],
+)
+def test_folder_that_an_earlier_release_wrote_to_meanwhile_is_opened(
+    tmp_path: Path, model: Model, changes: dict[bytes, bytes]
+) -> None:
+    written_with_a_type(tmp_path, model)
+    written_by_an_earlier_release(tmp_path, changes)
+    for readonly in (True, False, True):
+        journal = Journal.open(tmp_path, readonly=readonly)
+        assert changes.items() <= journal._meta().items()
+        journal.close()
+    record_in_identity(tmp_path)  # the writer above has stored the right checksum
+    Journal.open(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    "changes", [{b"type:things": b"\0\3"}, {b"type:others": b"\0\1"}, {keys.DIALECT: b"kubernetes"}]
+)
+def test_change_of_meta_that_no_release_makes_is_refused(
+    tmp_path: Path, model: Model, changes: dict[bytes, bytes]
+) -> None:
+    written_with_a_type(tmp_path, model)
+    written_by_an_earlier_release(tmp_path, changes)
+    with pytest.raises(IncompleteFolder, match="its database meta does not match its checksum"):
+        Journal.open(tmp_path)
+
+
+class GrowsBeforeReading:
+    """An environment whose file a writer extends just before a reader's transaction begins."""
+
+    def __init__(self, journal: Journal, model: Model) -> None:
+        self._journal, self._model = journal, model
+
+    def begin(self) -> Any:
+        self._journal.append([self._model.put(f"long{i}", filler=" " * 9000) for i in range(50)])
+        return self._journal.environment._env.begin()
+
+
+def test_file_that_grows_while_it_is_opened_is_not_refused(tmp_path: Path, model: Model) -> None:
+    journal = Journal.open(tmp_path)
+    check_structure(GrowsBeforeReading(journal, model), tmp_path / DATA, Databases._fields)
+    journal.close()
 
 
 def test_damaged_page_outside_of_the_tail_is_refused_at_opening(tmp_path: Path, model: Model) -> None:
@@ -190,3 +269,19 @@ def test_damaged_page_outside_of_the_tail_is_refused_at_opening(tmp_path: Path, 
     for readonly in (False, True):
         with pytest.raises(DamagedStructure, match=r"page \d+ \(.*recover"):
             Journal.open(tmp_path, readonly=readonly)
+
+
+def test_unused_page_does_not_refuse_a_folder(tmp_path: Path, model: Model) -> None:
+    """It wastes space and harms nothing; `verify` reports it."""
+    written(tmp_path, model)
+    file = PageFile(tmp_path / DATA)
+    meta = newest_meta(file)
+    leaf = next(Walk(file, FREE, meta.free, meta.last_page, by_number=True).leaves())
+    node = max(leaf.nodes, key=lambda node: free_pages(node.value))
+    at = leaf.number * file.page_size + node.position + NODE_SIZE + len(node.key)
+    data = bytearray(file.path.read_bytes())
+    data[at] -= 1  # how many free pages this record has
+    file.path.write_bytes(data)
+    assert audit(file, Databases._fields).unused == 1
+    file.close()
+    Journal.open(tmp_path).close()
