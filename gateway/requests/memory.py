@@ -63,6 +63,13 @@ class Holder(Protocol):
     reserved: int
 
 
+@dataclass(slots=True)
+class _Waiter:
+    request: Request
+    size: int
+    parked: bool = True  # its task sleeps; else it has been cancelled, or is about to look for room itself
+
+
 class MemoryBudget:
     def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
         self._total = total
@@ -70,7 +77,7 @@ class MemoryBudget:
         self.held = 0  # bytes
         self._most = self._refused = 0
         self._by_user: dict[str, int] = {}
-        self._waiting: OrderedDict[trio.lowlevel.Task, tuple[Request, int]] = OrderedDict()
+        self._waiting: OrderedDict[trio.lowlevel.Task, _Waiter] = OrderedDict()
 
     @classmethod
     def of_limit(cls, limit: int) -> MemoryBudget:
@@ -119,16 +126,22 @@ class MemoryBudget:
         raise TooManyRequests(self._reason(request, size))
 
     def _is_behind(self, user: str) -> bool:
-        return bool(self._waiting) and any(request.user == user for request, _ in self._waiting.values())
+        return bool(self._waiting) and any(one.request.user == user for one in self._waiting.values())
 
     async def _wait(self, request: Request, size: int) -> bool:
         task = trio.lowlevel.current_task()
-        self._waiting[task] = (request, size)
+        waiter = self._waiting[task] = _Waiter(request, size)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            waiter.parked = False  # the task is scheduled: nobody may do that again
+            return trio.lowlevel.Abort.SUCCEEDED
+
         due = trio.current_time() + MAX_WAIT
         try:
             while (now := trio.current_time()) < due:
                 with trio.move_on_at(min(due, now + _LOOK_AGAIN)):
-                    await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+                    waiter.parked = True
+                    await trio.lowlevel.wait_task_rescheduled(abort)
                     return True
                 if self._is_first(request) and self.try_take(request, size):
                     return True
@@ -138,7 +151,9 @@ class MemoryBudget:
 
     def _is_first(self, request: Request) -> bool:
         """Whether no other request of the same user has waited longer."""
-        return next(one for one, _ in self._waiting.values() if one.user == request.user) is request
+        return (
+            next(one.request for one in self._waiting.values() if one.request.user == request.user) is request
+        )
 
     def release(self, request: Holder, size: int | None = None) -> None:
         """Give back some of the bytes of a request, or all of them."""
@@ -193,11 +208,12 @@ class MemoryBudget:
 
     def _serve_waiting(self) -> None:
         passed: set[str] = set()
-        for task, (request, size) in list(self._waiting.items()):
-            if request.user in passed:
+        for task, waiter in list(self._waiting.items()):
+            user = waiter.request.user
+            if user in passed:
                 continue
-            if not self.try_take(request, size):
-                passed.add(request.user)
+            if not (waiter.parked and self.try_take(waiter.request, waiter.size)):
+                passed.add(user)
             else:
                 del self._waiting[task]
                 trio.lowlevel.reschedule(task)

@@ -194,3 +194,25 @@ async def test_a_request_behind_one_that_was_cancelled_gets_room(autojump_clock:
         scope.cancel()
     assert (budget.held, budget.statistics().waiting) == (400, 0)
     assert trio.current_time() < MAX_WAIT
+
+
+async def test_room_that_comes_in_the_instant_of_a_cancellation_goes_to_others() -> None:
+    budget = MemoryBudget(1000)
+    first, given_up, other = request("ann"), request("ann"), request("bob")
+    budget.take(first, 500)
+    budget.take(request("cid"), 400)
+    scope = trio.CancelScope()
+
+    async def wait_in_vain() -> None:
+        with scope:
+            await budget.wait_for(given_up, 500)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_in_vain)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(budget.wait_for, other, 500)
+        await wait_all_tasks_blocked()
+        scope.cancel()
+        budget.release(first)
+    assert (given_up.reserved, other.reserved) == (0, 500)
+    assert budget.statistics().waiting == 0
