@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import trio
 
@@ -41,6 +40,7 @@ from actors.names import Names
 from actors.resource.directory import Directory
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
+from actors.turns import Turn
 from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event, Row
@@ -48,6 +48,9 @@ from journal.view import View
 
 # An object to check, the uid of an owner whose dependents are to be checked, or the id of a new type.
 WorkKey = Key | str | int
+
+
+_BLOCKS = b'"blockOwnerDeletion":true'  # most dependents have none: they need not be parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,21 +302,22 @@ class GarbageCollector:
 
     async def _find_blocker(self, uid: str) -> Key | None:
         """A dependent that blocks its owner's deletion. Searches from the back, as deletes start at the front."""
-        dependents = reversed(self._dependents.of(uid))
-        while keys := list(islice(dependents, PAGE_SIZE)):
+        turn = Turn()
+        for key in reversed(self._dependents.of(uid)):
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
             with self._journal.read() as view:
-                for key in keys:
-                    if self._blocks(view, key, uid):
-                        return key
-            await trio.lowlevel.checkpoint()
+                if self._blocks(view, key, uid):
+                    return key
         return None
 
     def _blocks(self, view: View, key: Key, uid: str) -> bool:
-        dependent = self._read(view, key)
-        return dependent is not None and any(
-            reference["uid"] == uid and reference.get("blockOwnerDeletion", False)
-            for reference in dependent.references
-        )
+        row = view.get(*key)
+        if row is None or self._types.definition(key[0]) is None or _BLOCKS not in row.body:
+            return False
+        references = decode(row.body)["metadata"].get("ownerReferences", ())
+        return any(one["uid"] == uid and one.get("blockOwnerDeletion", False) for one in references)
 
     async def _remove_finalizer(self, owner: Item, finalizer: str) -> None:
         metadata = owner.object["metadata"]
