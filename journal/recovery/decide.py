@@ -53,7 +53,8 @@ class Plan:
 def decide(trees: Trees, strays: Strays, floor: int, head: int, *, newest: bool) -> Plan:
     """`head`: a version that is known to have existed. `newest`: the trees certainly are the newest version."""
     evidence = _Evidence(trees, strays, newest=newest)
-    plan = Plan(floor=floor, unknown=evidence.unknown)
+    # A version after all that is found was in commits that are gone.
+    plan = Plan(floor=floor, unknown=evidence.unknown or head > max(evidence.known, default=0))
     plan.head = max(head, trees.head, *evidence.known, *(row.offset for row in trees.rows.values()), 0)
     chosen = {key: evidence.choose(key, offsets) for key, offsets in evidence.by_key().items()}
     _note_losses(plan, chosen)

@@ -17,7 +17,7 @@ from journal.pages.audit import newest_meta
 from journal.pages.layout import PageFile, database_of
 from journal.pages.tree import Walk
 from journal.recovery.recover import Recovered, recover
-from tests.journal.model import ram
+from tests.journal.model import Model, ram
 from tests.robustness.sample_journal import TYPES, Name, Sample, make_sample
 
 PAGE = 4096
@@ -269,3 +269,20 @@ def test_file_of_zeros_is_refused_and_leaves_nothing(sample: Sample, folder: Pat
     with pytest.raises(CannotRecover, match="its dialect is lost"):
         recover(folder / "damaged", folder / "new")
     assert not (folder / "new").exists()
+
+
+def test_older_data_file_is_not_reported_as_complete(folder: Path) -> None:
+    """The identity file knows of commits of which the data file has nothing."""
+    data, model = folder / "damaged" / DATA, Model()
+    older = b""
+    for count in (5, 3):
+        older = data.read_bytes() if data.exists() else b""
+        journal = Journal.open(data.parent)
+        journal.register_type("things")
+        for _ in range(count):
+            journal.append([model.put(f"n{model.head}")])
+        journal.close()
+    data.write_bytes(older)
+    found = recover(data.parent, folder / "new")
+    assert (found.objects, found.unknown) == (5, True)
+    assert found.head > model.head
