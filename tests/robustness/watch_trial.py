@@ -32,7 +32,7 @@ _SMALL_CACHES = (
 _SMALL_PAGES = (
     "from gateway.watch import initial_events; initial_events.FIRST_PAGE = 2; initial_events.LARGEST_PAGE = 3"
 )
-_SMALL_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = 1"
+_SMALL_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = group.SMALLEST_TURN = 1"
 _SMALL_BUFFERS = """
 import socket
 class SmallBufferSocket(socket.socket):
