@@ -32,7 +32,7 @@ REFUSED = [
     ("GET", "labelSelector=%FF%FE", 400, "unable to parse requirement"),
     ("GET", "labelSelector=" + "x" * 5000, 400, "63 characters"),
     ("GET", "labelSelector=" + ",".join(["a"] * 3001), 400, "at most 3000 requirements and values"),
-    ("GET", "fieldSelector=" + ",".join(["type=a"] * 501), 400, "at most 500 requirements"),
+    ("GET", "fieldSelector=" + ",".join(["type=a"] * 3001), 400, "at most 3000 requirements"),
     ("GET", "fieldSelector=a", 400, "invalid selector"),
     ("GET", "fieldSelector=spec.unknown%3Dx", 400, "spec.unknown"),
     ("GET", "resourceVersionMatch=Exact", 422, "resourceVersionMatch"),
