@@ -34,6 +34,7 @@ from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health
+from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
@@ -186,11 +187,12 @@ class ApiServer:
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
         """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
-        trio.lowlevel.add_instrument(self._watchdog)
-        try:
-            yield
-        finally:
-            trio.lowlevel.remove_instrument(self._watchdog)
+        with quick_instruments():
+            trio.lowlevel.add_instrument(self._watchdog)
+            try:
+                yield
+            finally:
+                trio.lowlevel.remove_instrument(self._watchdog)
 
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""
