@@ -10,10 +10,7 @@ from contextlib import contextmanager
 
 import trio
 
-from actors.access.authenticate import Authenticator
-from actors.access.modes import authorizer
 from actors.access.reviews import Reviews
-from actors.access.tokens import read_tokens
 from actors.certificates.addresses import reachable_addresses
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -43,7 +40,7 @@ from gateway.requests.memory import MemoryBudget
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
-from gateway.settings import Addresses, Settings, host_and_port
+from gateway.settings.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
 from gateway.watch.hub import Hub
 from gateway.wire.json import dump_line
@@ -63,7 +60,6 @@ class ApiServer:
         extensions: Extensions,
     ) -> None:
         self._settings = settings
-        self._extensions = extensions
         self._store = store
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
@@ -97,12 +93,7 @@ class ApiServer:
 
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings
-        tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
-        extensions = self._extensions
-        authorize = authorizer(settings.authorization_mode, store.names, extensions.authorizers)
-        authenticator = Authenticator(
-            tokens, anonymous=settings.anonymous_auth, methods=extensions.token_methods
-        )
+        authenticator, authorizer = store.access.authenticator, store.access.authorizer
         dispatch = Dispatch(
             store.names,
             store.registry,
@@ -110,8 +101,8 @@ class ApiServer:
             store.directory,
             store.reads,
             store.write_contexts,
-            authorize,
-            Reviews(authenticator, authorize),
+            authorizer,
+            Reviews(authenticator, authorizer),
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
@@ -120,13 +111,13 @@ class ApiServer:
         discovery = Discovery(store.registry, dispatch.verbs)
         openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(
-            health, discovery, openapi, self._metrics.scrape, self._request_limits, self._advertised
+            health, discovery, openapi, self._metrics.load_and_scrape, self._request_limits, self._advertised
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         return Pipeline(
             store.names,
             authenticator,
-            authorize,
+            authorizer,
             dispatch,
             paths,
             self._request_limits,

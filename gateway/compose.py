@@ -20,7 +20,7 @@ from gateway.data_folder import CreatedPaths
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
-from gateway.settings import Addresses, Settings
+from gateway.settings.settings import Addresses, Settings
 from gateway.store import open_store
 
 Announce = Callable[[Addresses], None]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 
 class CreatedPaths:

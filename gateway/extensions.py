@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.access.authenticate import TokenMethod
+from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.requests.observer import RequestObserver

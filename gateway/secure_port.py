@@ -17,7 +17,7 @@ from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
+from actors.controllers.context import ControllerContext
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
@@ -27,9 +28,10 @@ from actors.store.housekeeping import Housekeeping
 from actors.store.reads import Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
+from gateway.access import Access, build_access
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from journal.errors import (
     AlreadyOpen,
     DamagedMetaPage,
@@ -55,6 +57,7 @@ class Store:
     reads: Reads
     write_contexts: WriteContexts
     supervisor: Supervisor
+    access: Access
 
 
 _NOT_CREATED_HERE = (
@@ -111,7 +114,9 @@ def _build_store(
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
-    available = (*plugins(names, journal, feed, settings.service_ranges), *extensions.admission_plugins)
+    access = build_access(settings, names, journal, feed, extensions)
+    own = plugins(names, journal, feed, access.authorizer, settings.service_ranges)
+    available = (*own, *extensions.admission_plugins)
     admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
@@ -126,6 +131,7 @@ def _build_store(
         Reads(journal, feed, horizon, clock),
         write_contexts,
         supervisor,
+        access,
     )
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
@@ -133,6 +139,9 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for loop in controllers(registry, journal, feed, directory, write_contexts, names):
+    context = ControllerContext(
+        names, registry, journal, feed, directory, write_contexts, clock, access.authorizer
+    )
+    for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store

@@ -7,7 +7,7 @@ authorizer are those of all requests, so a review gives the same result as a req
 from __future__ import annotations
 
 from actors.access.attributes import Attributes
-from actors.access.authenticate import Authenticated, Authenticator
+from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, Verdict
 from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.access.authorize import Authorizer
 from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.namespaces import Namespaces
@@ -21,7 +22,11 @@ from journal.log import Journal
 
 
 def plugins(
-    names: Names, journal: Journal, feed: Feed, ranges: ServiceRanges = DEFAULT_RANGES
+    names: Names,
+    journal: Journal,
+    feed: Feed,
+    authorizer: Authorizer,
+    ranges: ServiceRanges = DEFAULT_RANGES,
 ) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),

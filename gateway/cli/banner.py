@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.release import RELEASE
-from gateway.settings import Address, Addresses, Settings, host_and_port
+from gateway.settings.settings import Address, Addresses, Settings, host_and_port
 
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SIGN_IN = "callers still sign in"

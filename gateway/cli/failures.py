@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import socket
 
-from actors.access.tokens import TokenFileError
+from actors.access.authentication.token_file import TokenFileError
 from actors.certificates import CertificateError
-from gateway.settings import Address, Settings, SettingsError
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Address, Settings
 from journal.errors import JournalError
 
 _KNOWN = (SettingsError, TokenFileError, CertificateError, JournalError)

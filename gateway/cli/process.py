@@ -9,7 +9,7 @@ import signal
 import trio
 
 from gateway.compose import Announce, run
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 
 async def serve_until_signal(settings: Settings, announce: Announce) -> None:

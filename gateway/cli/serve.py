@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from gateway.cli.banner import banner
-from gateway.cli.flags import parse_flags
-from gateway.settings import Addresses, Settings, SettingsError
+from gateway.cli.flags.parser import parse_flags
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Addresses, Settings
 
 
 def serve(arguments: Sequence[str]) -> int:

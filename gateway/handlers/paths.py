@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.errors import NoSuchResource
@@ -27,7 +27,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MACHINE = platform.machine().lower()
 PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
-Scrape = Callable[[], bytes]
+Scrape = Callable[[], Awaitable[bytes]]
 
 
 class Paths:
@@ -72,7 +72,7 @@ class Paths:
             return await render.document(context, self._version())
         if first == "metrics" and not rest:
             _allow(context, "GET", "HEAD")
-            return Response(200, self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Response(200, await self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
             _allow(context, "GET", "HEAD")
             return render.text(dump_priority_levels(self._seats))

@@ -13,9 +13,9 @@ import logging
 import time
 from collections.abc import Awaitable
 
-from actors.access.anonymous import ANONYMOUS_USER
 from actors.access.attributes import Attributes
-from actors.access.authenticate import Authenticated, Authenticator
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, forbidden
 from actors.errors import BadRequest, Forbidden
 from actors.flowcontrol.seats import Flow, NoSeat

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
-from gateway.settings import LEAST_MEMORY
+from gateway.settings.settings import LEAST_MEMORY
 
 PERIOD = 0.1
 # Seconds between two calls of malloc_trim, which returns to the kernel what malloc keeps for later.

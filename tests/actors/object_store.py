@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import orjson
 import trio
 
+from actors.access.authorization.always_allow import AlwaysAllow
 from actors.admission.built_in import plugins
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
@@ -137,7 +138,7 @@ class Store:
         self.committer = Committer(self.journal, self.feed)
         self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()
-        admission = Admission((*plugins(CLUSTER, self.journal, self.feed), *self._added))
+        admission = Admission((*plugins(CLUSTER, self.journal, self.feed, AlwaysAllow()), *self._added))
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
         self.calls = AdmissionCalls(inner)

@@ -32,7 +32,7 @@ from actors.names import NAMES
 from actors.store.committer import Committer
 from gateway import compose
 from gateway.extensions import NO_EXTENSIONS, Extensions
-from gateway.settings import LOOPBACK, Addresses, Settings
+from gateway.settings.settings import LOOPBACK, Addresses, Settings
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
 
 ADMIN, ALICE = "admin-token", "alice-token"

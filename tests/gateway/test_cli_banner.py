@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.cli.banner import banner
-from gateway.settings import Addresses, Settings
+from gateway.settings.settings import Addresses, Settings
 
 SECURE = Addresses(("127.0.0.1", 6443), None)
 

@@ -9,7 +9,7 @@ import pytest
 
 from actors.certificates import CertificateError
 from gateway.cli.failures import explain
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from journal.errors import WrongDialect
 
 IN_USE = OSError(errno.EADDRINUSE, "Address already in use")

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from actors.access.authorization.always_allow import AlwaysAllow
 from actors.admission.built_in import plugins
 from actors.admission.selection import AVAILABLE, UNAVAILABLE
 from actors.names import CLUSTER
 from actors.store.feed import Feed
-from gateway.cli.flags import make_parser, parse_flags
-from gateway.settings import Settings, SettingsError
+from gateway.cli.flags.parser import make_parser, parse_flags
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Settings
 from journal.log import Journal
 from tests.actors.object_store import memory_folder
 
@@ -180,7 +182,8 @@ def test_a_plugin_is_not_both_enabled_and_disabled() -> None:
 
 def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
-        run = {one.name for one in plugins(CLUSTER, journal, Feed(0, journal)) if not one.completes}
+        available = plugins(CLUSTER, journal, Feed(0, journal), AlwaysAllow())
+        run = {one.name for one in available if not one.completes}
     assert run == set(AVAILABLE)
     assert not run.intersection(UNAVAILABLE)
 

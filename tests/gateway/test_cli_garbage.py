@@ -10,7 +10,7 @@ import pytest
 from gateway.cli import process
 from gateway.cli.main import main
 from gateway.compose import Announce
-from gateway.settings import Addresses, Settings
+from gateway.settings.settings import Addresses, Settings
 
 
 def test_garbage_is_collected_from_when_the_server_is_ready(

@@ -247,7 +247,8 @@ async def test_watches_take_no_seat_while_they_run() -> None:
     [{"max_requests_inflight": -1}, {"max_requests_inflight": 0, "max_mutating_requests_inflight": 0}],
 )
 def test_impossible_limits_are_refused(flags: dict[str, int]) -> None:
-    from gateway.settings import Settings, SettingsError
+    from gateway.settings.checks import SettingsError
+    from gateway.settings.settings import Settings
 
     with pytest.raises(SettingsError, match="--max-requests-inflight"):
         Settings(**flags)

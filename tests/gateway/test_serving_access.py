@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import SettingsError
+from gateway.settings.checks import SettingsError
 from tests.gateway.api import ADMIN, ALICE, config_map, served, settings
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.access.client_certificate import user_of_certificate
+from actors.access.authentication.client_certificate import user_of_certificate
 from actors.certificates import CertificateError, Certificates, prepare, server_context
 from actors.certificates.store import write_atomically
 

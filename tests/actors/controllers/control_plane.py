@@ -19,12 +19,14 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from actors.access.authorization.always_allow import AlwaysAllow
 from actors.admission.chain import Admission
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.controllers.built_in import controllers
 from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -81,7 +83,8 @@ class ControlPlane:
         journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
-        self.write_contexts = WriteContexts(VirtualClock())
+        self.clock = VirtualClock()
+        self.write_contexts = WriteContexts(self.clock)
         self.namespaces = DelayableNamespaces(journal, self.feed)
         self.admission = Admission([NamespaceLifecycle(CLUSTER, self.namespaces)])
         committer = Committer(journal, self.feed)
@@ -102,8 +105,17 @@ class ControlPlane:
             await self.wait_until_idle()
 
     def start_controllers(self) -> None:
-        parts = (self.registry, self.journal, self.feed, self.directory, self.write_contexts, CLUSTER)
-        for loop in controllers(*parts):
+        context = ControllerContext(
+            CLUSTER,
+            self.registry,
+            self.journal,
+            self.feed,
+            self.directory,
+            self.write_contexts,
+            self.clock,
+            AlwaysAllow(),
+        )
+        for loop in controllers(context):
             self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)
 
     def before_write(self, controller: str, act: Callable[..., Awaitable[object]], *args: object) -> None:

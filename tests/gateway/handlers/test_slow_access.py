@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import trio
 
 from actors.access.attributes import Attributes
-from actors.access.authenticate import Authenticated
+from actors.access.authentication.authenticate import Authenticated
 from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Verdict
 from actors.access.rules import Rules
 from actors.identity import User

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.requests.process_memory import PERIOD, ProcessMemory, anonymous_bytes, default_limit
-from gateway.settings import LEAST_MEMORY
+from gateway.settings.settings import LEAST_MEMORY
 
 GIB = 1 << 30
 

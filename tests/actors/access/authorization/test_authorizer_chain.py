@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from actors.access.attributes import Attributes
+from actors.access.authorization.chain import AuthorizerChain
 from actors.access.authorize import ALLOWED, DENIED, NO_OPINION, Authorizer, Decision, Verdict
-from actors.access.chain import AuthorizerChain
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.identity import User
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.tokens import TokenFileError, parse_tokens, read_tokens
+from actors.access.authentication.token_file import TokenFileError, parse_tokens, read_tokens
 from actors.identity import User
 
 

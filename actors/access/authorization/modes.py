@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.access.always_allow import AlwaysAllow
+from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AuthorizerChain
+from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Authorizer
-from actors.access.chain import AuthorizerChain
-from actors.access.rbac import Rbac
 from actors.names import Names
 
 MODES = ("AlwaysAllow", "RBAC", "Node,RBAC")

@@ -1,17 +1,16 @@
 """The settings of a server: one frozen value, made from the command line, read by `compose`.
 
-Every rule about the settings is here, so that a `Settings` that exists can be served: files exist, certificates have
-keys, at least one port is open. An error names the flag and says what to do next. Times are in seconds.
+Every rule about the settings is here or in the module of a group, so that a `Settings` that exists can be served: files
+exist, certificates have keys, at least one port is open. An error names the flag and says what to do next. Times are in
+seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-from actors.access.modes import MODES
+from actors.access.authorization.modes import MODES
 from actors.admission.selection import parse_plugins, refuse_both
 from actors.allocation.ranges import (
     DEFAULT_NETWORKS,
@@ -23,6 +22,15 @@ from actors.allocation.ranges import (
 from actors.kinds.enablement import Enablement, parse_enablement
 from actors.kinds.features import parse_features
 from actors.names import NAMES
+from gateway.settings.audit import AuditSettings
+from gateway.settings.authorization import AuthorizationSettings
+from gateway.settings.checks import SettingsError, check_choice, check_file, check_parsed
+from gateway.settings.controllers import ControllerSettings
+from gateway.settings.oidc import OidcSettings
+from gateway.settings.request_headers import RequestHeaderSettings
+from gateway.settings.service_accounts import ServiceAccountSettings
+from gateway.settings.signing import SigningSettings
+from gateway.settings.token_webhook import TokenWebhookSettings
 
 LOOPBACK = "127.0.0.1"
 _DEFAULT_STREAMS = 250
@@ -36,14 +44,6 @@ Address = tuple[str, int]
 def host_and_port(host: str, port: int) -> str:
     """As in a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class SettingsError(Exception):
-    """A setting that cannot be served; `flag` is the one to change."""
-
-    def __init__(self, flag: str, why: str) -> None:
-        self.flag = flag
-        super().__init__(f"{flag}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,15 @@ class Settings:
     journal_retention: float | None = 86400.0  # None: for ever
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
+    # Groups of settings, each in a module of its own; their fields have the names of their flags.
+    oidc: OidcSettings = field(default_factory=OidcSettings)
+    token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)
+    request_headers: RequestHeaderSettings = field(default_factory=RequestHeaderSettings)
+    service_accounts: ServiceAccountSettings = field(default_factory=ServiceAccountSettings)
+    authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
+    signing: SigningSettings = field(default_factory=SigningSettings)
+    controllers: ControllerSettings = field(default_factory=ControllerSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -119,8 +128,8 @@ class Settings:
         return self.data_dir / "admin.kubeconfig"
 
     def _check_names(self) -> None:
-        _choice("--dialect", self.dialect, tuple(NAMES))
-        _choice("--authorization-mode", self.authorization_mode, MODES)
+        check_choice("--dialect", self.dialect, tuple(NAMES))
+        check_choice("--authorization-mode", self.authorization_mode, MODES)
         if not self.bind_address:
             raise SettingsError(
                 "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"
@@ -188,10 +197,10 @@ class Settings:
             )
 
     def _check_files(self) -> None:
-        _file("--token-auth-file", self.token_auth_file)
-        _file("--tls-cert-file", self.tls_cert_file)
-        _file("--tls-private-key-file", self.tls_private_key_file)
-        _file("--client-ca-file", self.client_ca_file)
+        check_file("--token-auth-file", self.token_auth_file)
+        check_file("--tls-cert-file", self.tls_cert_file)
+        check_file("--tls-private-key-file", self.tls_private_key_file)
+        check_file("--client-ca-file", self.client_ca_file)
         if self.tls_cert_file and not self.tls_private_key_file:
             raise SettingsError("--tls-cert-file", "needs its key; give it with --tls-private-key-file")
         if self.tls_private_key_file and not self.tls_cert_file:
@@ -222,17 +231,19 @@ class Settings:
         )
 
     def _check_ranges(self) -> None:
-        _parsed("--service-cluster-ip-range", lambda: parse_networks(self.service_cluster_ip_range))
-        _parsed("--service-node-port-range", lambda: parse_ports(self.service_node_port_range))
+        check_parsed("--service-cluster-ip-range", lambda: parse_networks(self.service_cluster_ip_range))
+        check_parsed("--service-node-port-range", lambda: parse_ports(self.service_node_port_range))
 
     @property
     def disabled_plugins(self) -> frozenset[str]:
         return parse_plugins(self.disable_admission_plugins)
 
     def _check_plugins(self) -> None:
-        enabled = _parsed("--enable-admission-plugins", lambda: parse_plugins(self.enable_admission_plugins))
-        disabled = _parsed("--disable-admission-plugins", lambda: self.disabled_plugins)
-        _parsed("--disable-admission-plugins", lambda: refuse_both(enabled, disabled))
+        enabled = check_parsed(
+            "--enable-admission-plugins", lambda: parse_plugins(self.enable_admission_plugins)
+        )
+        disabled = check_parsed("--disable-admission-plugins", lambda: self.disabled_plugins)
+        check_parsed("--disable-admission-plugins", lambda: refuse_both(enabled, disabled))
 
     @property
     def nobody_signs_in_plain(self) -> bool:
@@ -249,31 +260,13 @@ class Settings:
 
     def _check_kinds(self) -> None:
         if self.feature_gates:
-            _parsed("--feature-gates", lambda: self.features)
+            check_parsed("--feature-gates", lambda: self.features)
         if self.runtime_config:
             # All kinds: too much to load for a look at other flags.
             from actors.kinds.built_in import built_in
 
             names = NAMES[self.dialect]
-            enablement = _parsed("--runtime-config", lambda: self.enablement)
-            _parsed("--runtime-config", lambda: enablement.refuse_unknown(built_in(names).declared, names))
-
-
-T = TypeVar("T")
-
-
-def _parsed(flag: str, parse: Callable[[], T]) -> T:
-    try:
-        return parse()
-    except ValueError as error:
-        raise SettingsError(flag, str(error)) from None
-
-
-def _choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SettingsError(flag, f"{value!r} is not known; choose one of {' | '.join(allowed)}")
-
-
-def _file(flag: str, path: Path | None) -> None:
-    if path is not None and not path.is_file():
-        raise SettingsError(flag, f"there is no file {path}; check the path")
+            enablement = check_parsed("--runtime-config", lambda: self.enablement)
+            check_parsed(
+                "--runtime-config", lambda: enablement.refuse_unknown(built_in(names).declared, names)
+            )

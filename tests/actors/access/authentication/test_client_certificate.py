@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.access.client_certificate import user_of_certificate
+from actors.access.authentication.client_certificate import user_of_certificate
 from actors.identity import User
 
 

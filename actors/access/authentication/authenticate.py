@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from actors.access.anonymous import ANONYMOUS_USER
-from actors.access.client_certificate import user_of_certificate
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.client_certificate import user_of_certificate
 from actors.errors import Unauthorized
 from actors.identity import User
 

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from actors.access.anonymous import ANONYMOUS_USER
-from actors.access.authenticate import EXTRA_SPACE, MAX_CACHED_SUBJECTS, Authenticated, Authenticator
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.authenticate import (
+    EXTRA_SPACE,
+    MAX_CACHED_SUBJECTS,
+    Authenticated,
+    Authenticator,
+)
 from actors.errors import Unauthorized
 from actors.identity import User
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from actors.access.authenticate import Authenticated, Authenticator, TokenMethod
+from actors.access.authentication.authenticate import Authenticated, Authenticator, TokenMethod
 from actors.errors import Unauthorized
 from actors.identity import User
 

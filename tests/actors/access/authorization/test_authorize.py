@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.anonymous import ANONYMOUS_USER
 from actors.access.attributes import Attributes
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authorization.modes import MODES, authorizer
 from actors.access.authorize import Decision, forbidden
-from actors.access.modes import MODES, authorizer
 from actors.identity import User
 from actors.names import CLUSTER
 

@@ -1,0 +1,22 @@
+"""Imports large libraries outside the event loop: an import takes up to 300 ms, in which nobody would be served.
+
+`imported` runs the import in a worker thread, where it shares the interpreter in short intervals, and returns at once
+when the module has been imported before. Code that may run without an event loop imports as usual.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import trio
+
+_imported: dict[str, ModuleType] = {}
+
+
+async def imported(name: str) -> ModuleType:
+    """The module of this name. The caller may then use `import` statements for it, at no cost."""
+    module = _imported.get(name)
+    if module is None:
+        module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
+    return module

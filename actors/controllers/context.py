@@ -1,0 +1,26 @@
+"""What controllers are built from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.access.authorize import Authorizer
+from actors.clock import Clock
+from actors.kinds.registry import Registry
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.store.feed import Feed
+from actors.write_context import WriteContexts
+from journal.log import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    names: Names
+    registry: Registry
+    journal: Journal
+    feed: Feed
+    directory: Directory
+    write_contexts: WriteContexts
+    clock: Clock
+    authorizer: Authorizer

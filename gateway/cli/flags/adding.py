@@ -1,0 +1,79 @@
+"""How a flag is added to the parser, and the types of flag values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from gateway.cli.durations import duration as parse_duration
+from gateway.cli.sizes import size as parse_size
+from gateway.settings.settings import Settings
+
+
+def _defaults() -> dict[str, Any]:
+    """The default of every setting, by the name of its flag with underscores."""
+    found: dict[str, Any] = {}
+    settings = Settings()
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if is_dataclass(value):
+            found.update({inner.name: getattr(value, inner.name) for inner in fields(value)})
+        else:
+            found[one.name] = value
+    return found
+
+
+_DEFAULTS = _defaults()
+
+
+def add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: str) -> None:
+    default = _DEFAULTS.get(flag.removeprefix("--").replace("-", "_"))
+    if default not in (None, "", ()) and "default" not in text:
+        text += f" (default {default})"
+    group.add_argument(flag, type=kind, metavar=shown, help=text)
+
+
+def add_list(group: Any, flag: str, shown: str, text: str) -> None:
+    """A flag that may occur more than once: values accumulate, and later ones take precedence."""
+    group.add_argument(flag, action="append", metavar=shown, help=text)
+
+
+def add_switch(group: Any, flag: str, text: str) -> None:
+    group.add_argument(flag, type=boolean, nargs="?", const=True, metavar="true|false", help=text)
+
+
+def boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0", "t", "f"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("true", "1", "t")
+
+
+def port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a port; give a number from 1 to 65535, or 0 for off"
+        )
+    return int(text)
+
+
+def number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

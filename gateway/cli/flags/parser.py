@@ -1,0 +1,155 @@
+"""The flags of `rewound serve`, with the names that operators know from Kubernetes.
+
+Both `--flag value` and `--flag=value` work, the last occurrence of a flag wins (lists accumulate), and a boolean flag
+needs no value. A flag that this server does not have is refused. What scripts often set and this server does not do
+yet (bootstrap tokens, some admission plugins) is accepted with a warning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from actors.admission.selection import UNAVAILABLE, parse_plugins
+from gateway.cli.flags import (
+    audit,
+    authorization,
+    controllers,
+    oidc,
+    request_headers,
+    sections,
+    service_accounts,
+    signing,
+    token_webhook,
+)
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Settings
+
+_LISTS = {"runtime_config", "feature_gates", "enable_admission_plugins", "disable_admission_plugins"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises SettingsError for every mistake, so that all of them are reported in one form."""
+
+    def error(self, message: str) -> NoReturn:
+        flag, _, why = message.partition(": ")
+        if flag.startswith("argument ") and why:
+            raise SettingsError(
+                flag.removeprefix("argument "), why.replace("expected one argument", "needs a value")
+            )
+        raise SettingsError("rewound serve", message)
+
+    def unknown(self, flag: str) -> SettingsError:
+        known = [option for action in self._actions for option in action.option_strings]
+        name = flag.partition("=")[0]
+        if not flag.startswith("-"):
+            return SettingsError(flag, "is not a flag; see rewound serve --help")
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return SettingsError(name, f"is not a flag of this server; {meant}see rewound serve --help")
+
+
+def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """The settings, and the warnings to print."""
+    parser = make_parser()
+    values, rest = parser.parse_known_args(arguments)
+    if rest:
+        raise parser.unknown(rest[0])
+    given = {name: value for name, value in vars(values).items() if value is not None}
+    bootstrap_tokens = given.pop("enable_bootstrap_token_auth", False)
+    for name in _LISTS & given.keys():
+        given[name] = ",".join(given[name])
+    if given.get("authorization_mode") == "AlwaysAllow":
+        # Under AlwaysAllow, anonymous callers could do everything; only an explicit flag allows that.
+        given.setdefault("anonymous_auth", False)
+    if given.get("journal_retention") == 0:
+        given["journal_retention"] = None
+    if "dialect" not in given and (stored := _stored_dialect(given.get("data_dir", Settings().data_dir))):
+        given["dialect"] = stored
+    settings = Settings(**_grouped(given))
+    return settings, _warnings(settings, bootstrap_tokens=bootstrap_tokens)
+
+
+def _grouped(given: dict[str, Any]) -> dict[str, Any]:
+    """Move the values of flags that belong to a group of settings into that group."""
+    for one in fields(Settings):
+        group: Any = one.default_factory
+        if is_dataclass(group):
+            values = {inner.name: given.pop(inner.name) for inner in fields(group) if inner.name in given}
+            given[one.name] = group(  # type: ignore[operator]
+                **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+            )
+    return given
+
+
+def _stored_dialect(data_dir: Path) -> str | None:
+    """The dialect that a data folder was created with; None where there is no readable journal."""
+    if not (data_dir / "journal").is_dir():
+        return None
+    from journal.errors import JournalError
+    from journal.log import Journal
+
+    try:
+        journal = Journal.open(data_dir / "journal", readonly=True, check_tail=False)
+    except (JournalError, OSError):
+        return None  # the server reports it when it opens the journal
+    try:
+        return journal.dialect
+    finally:
+        journal.close()
+
+
+def _warnings(settings: Settings, *, bootstrap_tokens: bool) -> list[str]:
+    warnings = []
+    if bootstrap_tokens:
+        warnings.append("--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet")
+    if missing := sorted(parse_plugins(settings.enable_admission_plugins).intersection(UNAVAILABLE)):
+        warnings.append(
+            f"--enable-admission-plugins: not available yet, and will not run: {', '.join(missing)}"
+        )
+    if "api/legacy" in settings.runtime_config:
+        warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
+    if settings.nobody_signs_in_plain:
+        warnings.append(
+            "--insecure-port: nobody can sign in there without --token-auth-file: "
+            "client certificates work on the secure port only"
+        )
+    return warnings
+
+
+def make_parser() -> _Parser:
+    parser = _Parser(
+        prog="rewound serve",
+        usage="rewound serve [flags]",
+        description="Serve the API from a data folder, which the first start creates.",
+        epilog="Durations are written like 500ms, 90s, 5m or 1h30m.",
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=42),
+    )
+    for title, add_flags in _SECTIONS:
+        add_flags(parser.add_argument_group(title))
+    return parser
+
+
+_SECTIONS = (
+    ("data and listeners", sections.add_serving),
+    ("certificates", sections.add_certificates),
+    ("authentication, authorization and admission", sections.add_access),
+    ("OpenID Connect", oidc.add_flags),
+    ("token webhook", token_webhook.add_flags),
+    ("authenticating proxy", request_headers.add_flags),
+    ("service account tokens", service_accounts.add_flags),
+    ("authorization by file and webhook", authorization.add_flags),
+    ("signing of certificates", signing.add_flags),
+    ("controllers", controllers.add_flags),
+    ("audit", audit.add_flags),
+    ("kinds and features", sections.add_kinds),
+    ("services", sections.add_services),
+    ("history", sections.add_history),
+    ("operation", sections.add_operation),
+)

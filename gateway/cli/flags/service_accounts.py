@@ -1,0 +1,9 @@
+"""The flags of: service account tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def add_flags(group: Any) -> None:
+    """None of these flags is implemented yet."""

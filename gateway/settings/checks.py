@@ -1,0 +1,35 @@
+"""The error of a setting that cannot be served, and the checks that several groups of settings share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class SettingsError(Exception):
+    """A setting that cannot be served; `flag` is the one to change."""
+
+    def __init__(self, flag: str, why: str) -> None:
+        self.flag = flag
+        super().__init__(f"{flag}: {why}")
+
+
+def check_parsed(flag: str, parse: Callable[[], T]) -> T:
+    """The result of `parse`; its ValueError says what is wrong with the flag."""
+    try:
+        return parse()
+    except ValueError as error:
+        raise SettingsError(flag, str(error)) from None
+
+
+def check_choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(flag, f"{value!r} is not known; choose one of {' | '.join(allowed)}")
+
+
+def check_file(flag: str, path: Path | None) -> None:
+    if path is not None and not path.is_file():
+        raise SettingsError(flag, f"there is no file {path}; check the path")
