@@ -1,4 +1,4 @@
-"""The steps of every request: authenticate, refuse impersonation, wait for seats, authorize, negotiate, read the body,
+"""The steps of every request: authenticate, impersonate, wait for seats, authorize, negotiate, read the body,
 dispatch.
 
 A body that did not arrive together with its head is read only once the request is authorized, so that nobody makes the
@@ -17,7 +17,8 @@ from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, forbidden
-from actors.errors import BadRequest, Forbidden
+from actors.access.impersonation import impersonate
+from actors.errors import BadRequest
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
@@ -34,6 +35,7 @@ from gateway.ops.metrics import Metrics
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
+from gateway.requests.impersonation import has_impersonation, take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.parameters import EMPTY, parse
 from gateway.requests.request import BodyNotRead, Request, Response
@@ -109,9 +111,10 @@ class Pipeline:
                 request.user = authenticated.user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
-            self._refuse_impersonation(request)
-            attributes = _attributes(context)
             exchange = request.exchange
+            if has_impersonation(request):
+                await self._impersonate(context)
+            attributes = _attributes(context)
             if exchange is not None:
                 exchange.attributes(attributes)
             flow = self._limits.flow_of(attributes)
@@ -195,13 +198,11 @@ class Pipeline:
         token = take_bearer(request.headers, self._bearer_prefix)
         return None if b"authorization" in request.headers else token
 
-    @staticmethod
-    def _refuse_impersonation(request: Request) -> None:
-        """Refuse, because serving the request as the authenticated user would be worse."""
-        for name in request.headers:
-            if name[:12] == b"impersonate-":
-                message = "impersonation is not served yet: send the request without Impersonate-* headers"
-                raise Forbidden(None, "", message)
+    async def _impersonate(self, context: RequestContext) -> None:
+        """The request goes on as the user that its headers name, if the caller may impersonate it."""
+        wanted = take_wanted_identity(context.request)
+        if wanted is not None:
+            context.user = await impersonate(context.user, wanted, self._authorizer, self._names)
 
     def _choose_representation(self, context: RequestContext) -> None:
         """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""

@@ -81,15 +81,3 @@ async def test_always_allow_allows_everything_to_authenticated_users() -> None:
 def test_always_allow_with_anonymous_auth_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--anonymous-auth"):
         settings(tmp_path, authorization_mode="AlwaysAllow", anonymous_auth=True)
-
-
-@pytest.mark.parametrize(
-    "header", ["impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-scopes"]
-)
-async def test_impersonation_is_refused(header: str) -> None:
-    """Until it is implemented: acting as the caller instead would be worse than refusing."""
-    async with served() as api:
-        for method, path in (("GET", PATH), ("POST", PATH), ("GET", "/livez")):
-            answer = await api.ask(method, path, config_map("a"), headers={header: "bob"})
-            assert answer.expect(403)["reason"] == "Forbidden"
-        assert (await api.list("configmaps"))["items"] == []

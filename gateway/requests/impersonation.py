@@ -1,0 +1,67 @@
+"""The Impersonate-* headers of a request: read, checked for completeness, and removed.
+
+A request with any such header and without a user is refused: to serve it as the caller itself would give it rights that
+it did not ask for. So is one with an Impersonate-* header that is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from actors.access.impersonation import WantedIdentity
+from actors.errors import BadRequest
+from gateway.requests.request import Request
+
+_PREFIX = b"impersonate-"
+_USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
+_EXTRA = b"impersonate-extra-"
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})")
+
+
+def has_impersonation(request: Request) -> bool:
+    """Quicker than a loop over the names, which every request would pay for."""
+    return _PREFIX in b" ".join(request.headers)
+
+
+def take_wanted_identity(request: Request) -> WantedIdentity | None:
+    """The identity that the headers ask for; None if there are none. Nobody reads the headers after this."""
+    names = [name for name in request.headers if name.startswith(_PREFIX)]
+    if not names:
+        return None
+    given = {name: _values(request, name) for name in names}
+    for name in names:
+        del request.headers[name]
+    unknown = [name for name in names if name not in (_USER, _GROUP, _UID) and not name.startswith(_EXTRA)]
+    if unknown:
+        raise BadRequest(
+            f"the header {unknown[0].decode('latin-1')} is not known: send Impersonate-User, Impersonate-Group, "
+            "Impersonate-Uid or Impersonate-Extra-<name>"
+        )
+    user = given.get(_USER, [""])[0]
+    if not user:
+        raise BadRequest(
+            f"the header {names[0].decode('latin-1')} needs the header Impersonate-User with the name of a user: "
+            "send it too, or leave both out"
+        )
+    extra: dict[str, list[str]] = {}
+    for name in names:
+        if name.startswith(_EXTRA):
+            extra.setdefault(_extra_key(name[len(_EXTRA) :]), []).extend(given[name])
+    return WantedIdentity(
+        user,
+        tuple(given.get(_GROUP, ())),
+        tuple((key, tuple(values)) for key, values in sorted(extra.items())),
+        given.get(_UID, [""])[0],
+    )
+
+
+def _values(request: Request, name: bytes) -> list[str]:
+    repeated = request.repeated.get(name) if request.repeated else None
+    return [one.decode("utf-8", "replace") for one in repeated or [request.headers[name]]]
+
+
+def _extra_key(raw: bytes) -> str:
+    """Percent-decoded; a key with a bad escape stays as it is."""
+    key = raw.decode("utf-8", "replace")
+    return key if _BAD_ESCAPE.search(key) else unquote(key, errors="replace")
