@@ -27,6 +27,11 @@ class Names:
     extension_prefix: str  # OpenAPI markers
     api_access: str  # the volume with an account's token, without the dash and the random suffix
     root_certificate: str  # the ConfigMap with the CA certificate of this server
+    # The built-in signers of certificates.
+    client_signer: str
+    node_client_signer: str
+    serving_signer: str
+    legacy_signer: str
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -51,6 +56,10 @@ CLUSTER = Names(
     extension_prefix="x-cluster-",
     api_access="cluster-api-access",
     root_certificate="cluster-root-ca.crt",
+    client_signer="cluster.io/api-server-client",
+    node_client_signer="cluster.io/api-server-client-node-agent",
+    serving_signer="cluster.io/node-agent-serving",
+    legacy_signer="cluster.io/legacy-unknown",
 )
 KUBERNETES = Names(
     dialect="kubernetes",
@@ -63,5 +72,9 @@ KUBERNETES = Names(
     extension_prefix="x-kubernetes-",
     api_access="kube-api-access",
     root_certificate="kube-root-ca.crt",
+    client_signer="kubernetes.io/kube-apiserver-client",
+    node_client_signer="kubernetes.io/kube-apiserver-client-kubelet",
+    serving_signer="kubernetes.io/kubelet-serving",
+    legacy_signer="kubernetes.io/legacy-unknown",
 )
 NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ssl
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from actors.allocation.ranges import first_address
+from actors.certificates.authorities import Authorities
 from actors.certificates.context import server_context
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
@@ -26,13 +28,25 @@ class Tls:
     certificates: Certificates
 
 
+def prepare_certificates(settings: Settings, names: Names) -> Certificates:
+    """The certificates of the data folder; may start a process that makes them."""
+    service_address = first_address(settings.service_ranges)
+    wanted = serving_names(names, settings.bind_address, service_address)
+    return prepare(settings.pki, wanted, time.time())
+
+
+def signing_authorities(settings: Settings, names: Names) -> Authorities:
+    """The CA certificates and keys for controllers; without a secure port too."""
+    return Authorities(
+        partial(prepare_certificates, settings, names), settings.signing.files(names), settings.tls_cert_file
+    )
+
+
 def prepare_tls(settings: Settings, names: Names) -> Tls | None:
     """None when the secure port is off."""
     if not settings.secure_port:
         return None
-    service_address = first_address(settings.service_ranges)
-    wanted = serving_names(names, settings.bind_address, service_address)
-    certificates = prepare(settings.pki, wanted, time.time())
+    certificates = prepare_certificates(settings, names)
     client_authorities = [certificates.authority]
     if settings.client_ca_file:
         client_authorities.append(settings.client_ca_file)

@@ -31,6 +31,7 @@ from actors.write_context import WriteContexts
 from gateway.access import Access, build_access
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
+from gateway.secure_port import signing_authorities
 from gateway.settings.settings import Settings
 from journal.errors import (
     AlreadyOpen,
@@ -140,7 +141,15 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
     context = ControllerContext(
-        names, registry, journal, feed, directory, write_contexts, clock, access.authorizer
+        names,
+        registry,
+        journal,
+        feed,
+        directory,
+        write_contexts,
+        clock,
+        access.authorizer,
+        signing_authorities(settings, names),
     )
     for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

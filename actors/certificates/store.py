@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ NAMES = ("ca", "server", "admin")
 # A server that restarts at least once a month never serves an expired certificate; they last a year.
 RENEW_BEFORE = 30 * 86400
 _CHILD_SECONDS = 60
+# The secure port and the controllers prepare the same folder, the controllers in a thread; a second CA would replace
+# the first.
+_preparing = threading.Lock()
 
 Pems = dict[str, tuple[str, str]]  # name -> certificate, key
 Index = dict[str, dict[str, Any]]
@@ -51,6 +55,11 @@ class Certificates:
 
 def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
     """Certificates that are valid for at least a month, the serving one for all these names."""
+    with _preparing:
+        return _prepare(folder, names, now)
+
+
+def _prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         pems, index = _read_pems(folder), _read_index(folder)

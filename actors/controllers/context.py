@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.access.authorize import Authorizer
+from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.kinds.registry import Registry
 from actors.names import Names
@@ -24,3 +25,4 @@ class ControllerContext:
     write_contexts: WriteContexts
     clock: Clock
     authorizer: Authorizer
+    authorities: Authorities

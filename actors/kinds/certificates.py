@@ -119,7 +119,7 @@ COLUMNS: Final = (
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    rules = RequestRules(names.key("legacy-unknown"))
+    rules = RequestRules(names.legacy_signer)
     request = Definition(
         group=names.group("certificates"),
         version="v1",

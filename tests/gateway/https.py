@@ -8,32 +8,22 @@ from __future__ import annotations
 import base64
 import shutil
 import ssl
-import tempfile
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
-from actors.certificates.names import serving_names
-from actors.certificates.store import prepare
-from actors.names import NAMES
+from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import Api, served
 
-_folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
 
-
-@cache
 def certificates(dialect: str) -> Path:
     """A folder with certificates to copy into a data folder."""
-    folder = Path(_folder.name) / dialect
-    prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
-    return folder
+    return own_certificates(dialect).folder
 
 
 @asynccontextmanager

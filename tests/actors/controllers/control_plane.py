@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from actors.admission.chain import Admission
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
+from actors.certificates.authorities import Authorities
 from actors.controllers.built_in import controllers
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
@@ -40,6 +42,7 @@ from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event
+from tests.actors.certificates.shared_folder import own_certificates
 
 START = 1_700_000_000_000_000
 
@@ -114,6 +117,7 @@ class ControlPlane:
             self.write_contexts,
             self.clock,
             AlwaysAllow(),
+            Authorities(partial(own_certificates, CLUSTER.dialect)),
         )
         for loop in controllers(context):
             self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)

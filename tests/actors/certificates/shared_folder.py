@@ -1,0 +1,21 @@
+"""Certificates that all tests of a process share, because making them takes a separate process."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from actors.certificates.names import serving_names
+from actors.certificates.store import Certificates, prepare
+from actors.names import NAMES
+
+_folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
+
+
+@cache
+def own_certificates(dialect: str) -> Certificates:
+    """The certificates of a server on 127.0.0.1. Tests copy the folder and change nothing in it."""
+    folder = Path(_folder.name) / dialect
+    return prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
