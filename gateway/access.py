@@ -6,15 +6,22 @@ needs (accounts, tokens, roles) from the journal and the feed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from actors.access.authentication.authenticate import Authenticator
 from actors.access.authentication.token_file import read_tokens
+from actors.access.authorization.abac import Abac, read_policies
+from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
+from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Authorizer
 from actors.names import Names
 from actors.store.feed import Feed
 from gateway.extensions import Extensions
+from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
 from journal.log import Journal
 
@@ -30,4 +37,20 @@ def build_access(
 ) -> Access:
     tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
     authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth, methods=extensions.token_methods)
-    return Access(authenticator, authorizer(settings.authorization_mode, names, extensions.authorizers))
+    return Access(authenticator, _authorizer(settings, names, extensions.authorizers))
+
+
+def _authorizer(settings: Settings, names: Names, first: Sequence[Authorizer]) -> Authorizer:
+    """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
+    makers: dict[str, Callable[[], Authorizer]] = {
+        "RBAC": lambda: Rbac(names),
+        "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
+        "AlwaysAllow": AlwaysAllow,
+        "AlwaysDeny": AlwaysDeny,
+    }
+    return authorizer(settings.authorization_modes, makers, first)
+
+
+def _abac(path: Path | None) -> Authorizer:
+    assert path is not None, "the settings refuse ABAC without a file"
+    return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))

@@ -13,7 +13,7 @@ Only ALLOW lets a request pass: a denied request gets 403, and so does one on wh
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -37,6 +37,7 @@ _ALLOW = Verdict.ALLOW  # an attribute lookup on the enum takes longer than the 
 class Decision:
     verdict: Verdict
     reason: str = ""  # the 403, access reviews and the audit log show it
+    error: str = ""  # why an authorizer could not decide; access reviews show it as evaluationError
 
     @property
     def allowed(self) -> bool:
@@ -53,6 +54,12 @@ class Authorizer(Protocol):
 
     def rules(self, user: User, namespace: str) -> Rules:
         """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
+
+
+def join_errors(errors: Sequence[str]) -> str:
+    """Several errors as one text, in the form in which Kubernetes shows them."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:

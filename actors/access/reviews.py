@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import Authorizer, Decision, Verdict
+from actors.access.authorize import Authorizer, Decision, Verdict, join_errors
 from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
@@ -64,6 +64,8 @@ class Reviews:
             status["denied"] = True
         if decision.reason:
             status["reason"] = decision.reason
+        if decision.error:
+            status["evaluationError"] = decision.error
         return status
 
     def _rules(self, spec: Object, user: User) -> Object:
@@ -106,7 +108,7 @@ def _attributes(spec: Object, user: User) -> Attributes:
 
 
 def _rules_status(rules: Rules) -> Object:
-    return {
+    status: Object = {
         "resourceRules": [
             {"verbs": list(one.verbs), "apiGroups": list(one.groups), "resources": list(one.resources)}
             for one in rules.resources
@@ -114,5 +116,8 @@ def _rules_status(rules: Rules) -> Object:
         "nonResourceRules": [
             {"verbs": list(one.verbs), "nonResourceURLs": list(one.paths)} for one in rules.paths
         ],
-        "incomplete": False,
+        "incomplete": bool(rules.errors),
     }
+    if rules.errors:
+        status["evaluationError"] = join_errors(rules.errors)
+    return status

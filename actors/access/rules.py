@@ -47,12 +47,14 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that a user may do in a namespace."""
+    """Everything that a user may do in a namespace, as far as the authorizers can list it."""
 
     resources: tuple[ResourceRule, ...] = ()
     paths: tuple[PathRule, ...] = ()
+    errors: tuple[str, ...] = ()  # why rules are missing; with one, the list is incomplete
 
 
+NO_RULES: Final = Rules()
 EVERYTHING: Final = Rules((ResourceRule((ANY,), (ANY,), (ANY,)),), (PathRule((ANY,), (ANY,)),))
 
 

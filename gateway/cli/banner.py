@@ -35,7 +35,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
-    if settings.authorization_mode != "AlwaysAllow":
+    if "RBAC" in settings.authorization_modes:
         yield "", _ROLES
 
 

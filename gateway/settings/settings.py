@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.access.authorization.modes import MODES
+from actors.access.authorization.modes import parse_modes
 from actors.admission.selection import parse_plugins, refuse_both
 from actors.allocation.ranges import (
     DEFAULT_NETWORKS,
@@ -129,7 +129,6 @@ class Settings:
 
     def _check_names(self) -> None:
         check_choice("--dialect", self.dialect, tuple(NAMES))
-        check_choice("--authorization-mode", self.authorization_mode, MODES)
         if not self.bind_address:
             raise SettingsError(
                 "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"
@@ -208,8 +207,14 @@ class Settings:
                 "--tls-private-key-file", "needs its certificate; give it with --tls-cert-file"
             )
 
+    @property
+    def authorization_modes(self) -> tuple[str, ...]:
+        return parse_modes(self.authorization_mode)
+
     def _check_access(self) -> None:
-        if self.authorization_mode == "AlwaysAllow" and self.anonymous_auth:
+        modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
+        self.authorization.check_modes(modes)
+        if "AlwaysAllow" in modes and self.anonymous_auth:
             raise SettingsError(
                 "--anonymous-auth",
                 "would give everything to everyone under --authorization-mode=AlwaysAllow; "

@@ -209,8 +209,17 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--insecure-port=6443"], "--insecure-port: 6443 is the secure port too"),
         (["--anonymous-auth=maybe"], "--anonymous-auth: 'maybe' is neither true nor false"),
         (
-            ["--authorization-mode=ABAC"],
-            "--authorization-mode: 'ABAC' is not known; choose one of AlwaysAllow | RBAC",
+            ["--authorization-mode=Abac"],
+            "--authorization-mode: 'Abac' is not known; choose among Node, RBAC, ABAC",
+        ),
+        (
+            ["--authorization-mode=Node", "--authorization-mode=Node"],
+            "--authorization-mode: Node occurs more",
+        ),
+        (["--authorization-mode=ABAC"], "--authorization-policy-file: is missing; --authorization-mode=ABAC"),
+        (
+            [f"--authorization-policy-file={__file__}"],
+            "--authorization-policy-file: has no effect without ABAC in --authorization-mode",
         ),
         (["--dialect=klingon"], "--dialect: 'klingon' is not known; choose one of cluster | kubernetes"),
         (["--bind-address="], "--bind-address: is empty"),

@@ -1,6 +1,6 @@
 """Several authorizers in the order of `--authorization-mode`: the first that allows or denies decides.
 
-If none does, the result is no opinion, with the reasons of all of them, a line each, as Kubernetes joins them. The
+If none does, the result is no opinion, with the reasons and errors of all of them, joined as Kubernetes joins them. The
 chain awaits only from the first authorizer on that returns an awaitable; without one, it needs no coroutine.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from actors.access.attributes import Attributes
-from actors.access.authorize import NO_OPINION, Authorizer, Decision, Verdict
+from actors.access.authorize import NO_OPINION, Authorizer, Decision, Verdict, join_errors
 from actors.access.rules import Rules
 from actors.identity import User
 
@@ -19,39 +19,39 @@ class AuthorizerChain:
         self._authorizers = tuple(authorizers)
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        reasons: list[str] = []
+        unsure: list[Decision] = []
         for index, authorizer in enumerate(self._authorizers):
             decision = authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
-                return self._await_rest(attributes, decision, index + 1, reasons)
+                return self._await_rest(attributes, decision, index + 1, unsure)
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
-            if decision.reason:
-                reasons.append(decision.reason)
-        return _no_opinion(reasons)
+            if decision is not NO_OPINION:
+                unsure.append(decision)
+        return _no_opinion(unsure) if unsure else NO_OPINION
 
     async def _await_rest(
-        self, attributes: Attributes, pending: Awaitable[Decision], following: int, reasons: list[str]
+        self, attributes: Attributes, pending: Awaitable[Decision], following: int, unsure: list[Decision]
     ) -> Decision:
         decision = await pending
         for authorizer in self._authorizers[following:]:
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
-            if decision.reason:
-                reasons.append(decision.reason)
+            unsure.append(decision)
             result = authorizer.authorize(attributes)
             decision = result if isinstance(result, Decision) else await result
-        if decision.verdict is not Verdict.NO_OPINION:
-            return decision
-        return _no_opinion([*reasons, decision.reason] if decision.reason else reasons)
+        return decision if decision.verdict is not Verdict.NO_OPINION else _no_opinion([*unsure, decision])
 
     def rules(self, user: User, namespace: str) -> Rules:
         found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
         return Rules(
             tuple(rule for rules in found for rule in rules.resources),
             tuple(rule for rules in found for rule in rules.paths),
+            tuple(error for rules in found for error in rules.errors),
         )
 
 
-def _no_opinion(reasons: list[str]) -> Decision:
-    return Decision(Verdict.NO_OPINION, "\n".join(reasons)) if reasons else NO_OPINION
+def _no_opinion(decisions: Sequence[Decision]) -> Decision:
+    reason = "\n".join(decision.reason for decision in decisions if decision.reason)
+    error = join_errors([decision.error for decision in decisions if decision.error])
+    return Decision(Verdict.NO_OPINION, reason, error) if reason or error else NO_OPINION

@@ -1,23 +1,33 @@
-"""The authorizers that `--authorization-mode` names, in its order.
+"""The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
 
-The node authorizer is not implemented yet, so `Node,RBAC` equals `RBAC`; it is accepted because operators start servers
-with it.
+`gateway/access.py` has a function per mode that creates its authorizer; this module knows the names of the modes, and
+the order. A mode that has no function yet is accepted, and decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.chain import AuthorizerChain
-from actors.access.authorization.rbac import Rbac
+from actors.access.authorization.system_masters import SystemMasters
 from actors.access.authorize import Authorizer
-from actors.names import Names
 
-MODES = ("AlwaysAllow", "RBAC", "Node,RBAC")
+MODES = ("Node", "RBAC", "ABAC", "AlwaysAllow", "AlwaysDeny")
 
 
-def authorizer(mode: str, names: Names, first: Sequence[Authorizer] = ()) -> Authorizer:
-    """The authorizer of a mode; those in `first` are called before it."""
-    authorizers = [*first, AlwaysAllow() if mode == "AlwaysAllow" else Rbac(names)]
-    return authorizers[0] if len(authorizers) == 1 else AuthorizerChain(authorizers)
+def parse_modes(text: str) -> tuple[str, ...]:
+    """The modes of a comma-separated list. ValueError says which one is unknown or repeated."""
+    modes = tuple(one.strip() for one in text.split(","))
+    for index, mode in enumerate(modes):
+        if mode not in MODES:
+            raise ValueError(f"{mode!r} is not known; choose among {', '.join(MODES)}")
+        if mode in modes[:index]:
+            raise ValueError(f"{mode} occurs more than once; give every mode once, in the order of decision")
+    return modes
+
+
+def authorizer(
+    modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
+) -> AuthorizerChain:
+    """The authorizers of the modes as one; those in `first` are called before them."""
+    return AuthorizerChain([*first, SystemMasters(), *(makers[mode]() for mode in modes if mode in makers)])

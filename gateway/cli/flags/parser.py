@@ -29,7 +29,13 @@ from gateway.cli.flags import (
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Settings
 
-_LISTS = {"runtime_config", "feature_gates", "enable_admission_plugins", "disable_admission_plugins"}
+_LISTS = {
+    "authorization_mode",
+    "runtime_config",
+    "feature_gates",
+    "enable_admission_plugins",
+    "disable_admission_plugins",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,7 +69,7 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     bootstrap_tokens = given.pop("enable_bootstrap_token_auth", False)
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
-    if given.get("authorization_mode") == "AlwaysAllow":
+    if "AlwaysAllow" in given.get("authorization_mode", "").split(","):
         # Under AlwaysAllow, anonymous callers could do everything; only an explicit flag allows that.
         given.setdefault("anonymous_auth", False)
     if given.get("journal_retention") == 0:
@@ -144,7 +150,7 @@ _SECTIONS = (
     ("token webhook", token_webhook.add_flags),
     ("authenticating proxy", request_headers.add_flags),
     ("service account tokens", service_accounts.add_flags),
-    ("authorization by file and webhook", authorization.add_flags),
+    ("authorization", authorization.add_flags),
     ("signing of certificates", signing.add_flags),
     ("controllers", controllers.add_flags),
     ("audit", audit.add_flags),

@@ -4,7 +4,10 @@ import pytest
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authorization.modes import MODES, authorizer
+from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.always_deny import AlwaysDeny
+from actors.access.authorization.modes import authorizer, parse_modes
+from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Decision, forbidden
 from actors.identity import User
 from actors.names import CLUSTER
@@ -18,12 +21,13 @@ def path(verb: str, path: str, user: User = ALICE) -> Attributes:
 
 
 def allowed(mode: str, attributes: Attributes) -> bool:
-    decision = authorizer(mode, CLUSTER).authorize(attributes)
+    makers = {"RBAC": lambda: Rbac(CLUSTER), "AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}
+    decision = authorizer(parse_modes(mode), makers).authorize(attributes)
     assert isinstance(decision, Decision), "what is known needs no coroutine"
     return decision.allowed
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC", "AlwaysAllow", "AlwaysDeny"])
 @pytest.mark.parametrize(
     "attributes", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)]
 )
@@ -36,6 +40,26 @@ def test_system_masters_are_allowed_everything(mode: str, attributes: Attributes
 def test_other_users_get_no_access_to_resources(mode: str, user: User) -> None:
     attributes = Attributes(user, "get", resource="configmaps", namespace="x", name="a", path="/version")
     assert not allowed(mode, attributes)
+
+
+def test_modes_decide_in_order() -> None:
+    secrets = Attributes(ALICE, "get", resource="secrets", namespace="x", name="s")
+    assert not allowed("AlwaysDeny,RBAC", secrets) and allowed("AlwaysDeny,AlwaysAllow", secrets)
+    assert not allowed("AlwaysDeny", path("get", "/healthz"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Rbac", "'Rbac' is not known; choose among Node, RBAC, ABAC"),
+        ("", "'' is not known"),
+        ("Node,RBAC,", "'' is not known"),
+        ("RBAC,Node,RBAC", "RBAC occurs more than once"),
+    ],
+)
+def test_unknown_and_repeated_modes_are_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        parse_modes(text)
 
 
 def test_always_allow_allows_anonymous_requests() -> None:

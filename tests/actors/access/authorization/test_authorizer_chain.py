@@ -81,6 +81,17 @@ async def test_reasons_are_joined_if_no_authorizer_has_an_opinion(
     assert await decide(*authorizers) == unsure("a\nb")
 
 
+@pytest.mark.parametrize("kind", [Fixed, Slow])
+async def test_errors_are_joined_if_no_authorizer_has_an_opinion(
+    kind: type[Fixed], autojump_clock: trio.testing.MockClock
+) -> None:
+    failed = kind(Decision(Verdict.NO_OPINION, "", "no connection"))
+    other = kind(Decision(Verdict.NO_OPINION, "why", "no graph"))
+    assert await decide(failed, kind(NO_OPINION)) == Decision(Verdict.NO_OPINION, "", "no connection")
+    assert await decide(failed, other) == Decision(Verdict.NO_OPINION, "why", "[no connection, no graph]")
+    assert await decide(failed, kind(ALLOWED)) == ALLOWED
+
+
 def test_known_decisions_need_no_coroutine() -> None:
     assert AuthorizerChain([Fixed(unsure("a")), Fixed(ALLOWED)]).authorize(ASKED) is ALLOWED
     assert AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION)]).authorize(ASKED) is NO_OPINION

@@ -1,0 +1,70 @@
+"""Servers with each --authorization-mode: who may do what over HTTP, and what access reviews report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.settings.authorization import AuthorizationSettings
+from gateway.settings.checks import SettingsError
+from tests.gateway.api import ADMIN, ALICE, Api, served, settings
+
+PODS = "/api/v1/namespaces/default/pods"
+REVIEWS = "/apis/authorization.cluster.io/v1"
+POLICY = (
+    '{"apiVersion":"abac.authorization.cluster.io/v1beta1","kind":"Policy",'
+    '"spec":{"user":"*","namespace":"default","resource":"pods","readonly":true}}\n'
+)
+
+
+def policies(tmp_path: Path, text: str = POLICY) -> AuthorizationSettings:
+    file = tmp_path / "policies.jsonl"
+    file.write_text(text)
+    return AuthorizationSettings(authorization_policy_file=file)
+
+
+async def review_of_alice(api: Api, verb: str) -> dict[str, object]:
+    """The status of a SubjectAccessReview of alice that the administrator creates."""
+    attributes = {"verb": verb, "resource": "pods", "namespace": "default"}
+    spec = {"resourceAttributes": attributes, "user": "alice", "groups": ["system:authenticated"]}
+    made = await api.ask("POST", f"{REVIEWS}/subjectaccessreviews", {"spec": spec})
+    status: dict[str, object] = made.expect(201)["status"]
+    return status
+
+
+async def test_abac_allows_what_the_file_allows(tmp_path: Path) -> None:
+    async with served(authorization_mode="ABAC", authorization=policies(tmp_path)) as api:
+        assert (await api.ask("GET", PODS, token=ALICE)).status == 200
+        refused = (await api.ask("DELETE", PODS, token=ALICE)).expect(403)
+        assert refused["message"].endswith('in the namespace "default": No policy matched.')
+        assert (await api.ask("GET", PODS, token=None)).status == 403
+        assert (await api.ask("DELETE", PODS, token=ADMIN)).status == 200
+        assert await review_of_alice(api, "get") == {"allowed": True}
+        assert await review_of_alice(api, "create") == {"allowed": False, "reason": "No policy matched."}
+
+
+async def test_modes_decide_one_after_the_other(tmp_path: Path) -> None:
+    async with served(authorization_mode="RBAC,ABAC", authorization=policies(tmp_path)) as api:
+        assert (await api.ask("GET", PODS, token=ALICE)).status == 200
+        assert (await api.ask("GET", "/version", token=None)).status == 200
+
+
+async def test_always_deny_allows_system_masters_only() -> None:
+    async with served(authorization_mode="AlwaysDeny") as api:
+        assert (await api.ask("GET", PODS, token=ADMIN)).status == 200
+        refused = (await api.ask("GET", PODS, token=ALICE)).expect(403)
+        assert refused["message"].endswith(": Everything is forbidden.")
+        assert (await api.ask("GET", "/version", token=ALICE)).status == 403
+
+
+def test_always_allow_in_a_list_with_anonymous_auth_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--anonymous-auth"):
+        settings(tmp_path, authorization_mode="RBAC,AlwaysAllow", anonymous_auth=True)
+
+
+async def test_bad_policy_file_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises((SettingsError, ExceptionGroup)) as raised:
+        async with served(authorization_mode="ABAC", authorization=policies(tmp_path, "{")):
+            pass
+    assert "policies.jsonl, line 1: is not JSON" in repr(raised.value)
