@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.access.authentication.authenticate import Authenticator
+from actors.access.authentication.authenticate import Authenticator, TokenMethod
+from actors.access.authentication.bootstrap_tokens import BootstrapTokens
 from actors.access.authentication.token_file import read_tokens
 from actors.access.authorization.abac import Abac, read_policies
 from actors.access.authorization.always_allow import AlwaysAllow
@@ -18,6 +19,7 @@ from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
 from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Authorizer
+from actors.clock import Clock
 from actors.names import Names
 from actors.store.feed import Feed
 from gateway.extensions import Extensions
@@ -33,10 +35,14 @@ class Access:
 
 
 def build_access(
-    settings: Settings, names: Names, journal: Journal, feed: Feed, extensions: Extensions
+    settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
     tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
-    authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth, methods=extensions.token_methods)
+    methods: list[TokenMethod] = []
+    if settings.controllers.enable_bootstrap_token_auth:
+        methods.append(BootstrapTokens(names, journal, clock))
+    methods += extensions.token_methods
+    authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth, methods=methods)
     return Access(authenticator, _authorizer(settings, names, extensions.authorizers))
 
 

@@ -115,7 +115,7 @@ def _build_store(
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
-    access = build_access(settings, names, journal, feed, extensions)
+    access = build_access(settings, names, journal, feed, clock, extensions)
     own = plugins(names, journal, feed, access.authorizer, settings.service_ranges)
     available = (*own, *extensions.admission_plugins)
     admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
@@ -150,6 +150,7 @@ def _build_store(
         clock,
         access.authorizer,
         signing_authorities(settings, names),
+        settings.controllers.enabled_controllers(),
     )
     for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

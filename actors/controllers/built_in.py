@@ -6,8 +6,11 @@ for loop in controllers(context):
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
+from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
 from actors.controllers.context import ControllerContext
 from actors.controllers.endpoints import EndpointsController
 from actors.controllers.flow_control import FlowControlController
@@ -18,12 +21,16 @@ from actors.controllers.service_accounts import ServiceAccountController
 
 
 def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
+    """Those that --controllers chooses, by their names in v1.25, and those that belong to the server itself."""
     parts = (context.registry, context.journal, context.directory, context.write_contexts, context.names)
-    built: tuple[Controller[Any], ...] = (
-        EndpointsController(*parts),
-        FlowControlController(*parts),
-        GarbageCollector(*parts),
-        NamespaceController(*parts),
-        ServiceAccountController(*parts),
-    )
+    by_name: dict[str, Callable[[], Controller[Any]]] = {
+        "bootstrapsigner": lambda: BootstrapSigner(context),
+        "endpoint": lambda: EndpointsController(*parts),
+        "garbagecollector": lambda: GarbageCollector(*parts),
+        "namespace": lambda: NamespaceController(*parts),
+        "serviceaccount": lambda: ServiceAccountController(*parts),
+        "tokencleaner": lambda: TokenCleaner(context),
+    }
+    chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
+    built = [FlowControlController(*parts), *(by_name[name]() for name in sorted(chosen))]
     return tuple(Loop(one, context.feed) for one in built)

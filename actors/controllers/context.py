@@ -26,3 +26,4 @@ class ControllerContext:
     clock: Clock
     authorizer: Authorizer
     authorities: Authorities
+    enabled: frozenset[str] | None = None  # names of the controllers to run; None: all

@@ -1,10 +1,57 @@
-"""The settings of controllers and bootstrap tokens."""
+"""The settings of controllers and bootstrap tokens: which controllers run, and whether bootstrap tokens authenticate.
+
+The names of controllers are those of v1.25. Only names here, so that reading the flags loads no controller.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from gateway.settings.checks import SettingsError
+
+# Controllers that run only with bootstrap tokens, unless they are named.
+WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
+CONTROLLERS: Final = (
+    "bootstrapsigner",
+    "clusterrole-aggregation",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
+    "endpoint",
+    "garbagecollector",
+    "namespace",
+    "root-ca-cert-publisher",
+    "serviceaccount",
+    "serviceaccount-token",
+    "tokencleaner",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """None of these flags is implemented yet."""
+    controllers: tuple[str, ...] = ("*",)
+    enable_bootstrap_token_auth: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = [one for one in self._patterns() if one != "*" and one.removeprefix("-") not in CONTROLLERS]
+        if unknown:
+            raise SettingsError(
+                "--controllers",
+                f"there is no controller {', '.join(map(repr, unknown))}; give * for all, a name, or -name for "
+                f"all but that one: {', '.join(CONTROLLERS)}",
+            )
+
+    def enabled_controllers(self) -> frozenset[str]:
+        return frozenset(filter(self._enabled, CONTROLLERS))
+
+    def _enabled(self, name: str) -> bool:
+        """The first item that names the controller decides, otherwise `*`."""
+        patterns = self._patterns()
+        for one in patterns:
+            if one in (name, f"-{name}"):
+                return one == name
+        return "*" in patterns and (self.enable_bootstrap_token_auth or name not in WITH_BOOTSTRAP_TOKENS)
+
+    def _patterns(self) -> list[str]:
+        return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]

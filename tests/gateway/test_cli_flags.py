@@ -12,6 +12,7 @@ from actors.names import CLUSTER
 from actors.store.feed import Feed
 from gateway.cli.flags.parser import make_parser, parse_flags
 from gateway.settings.checks import SettingsError
+from gateway.settings.controllers import ControllerSettings
 from gateway.settings.settings import Settings
 from journal.log import Journal
 from tests.actors.object_store import memory_folder
@@ -145,10 +146,10 @@ def test_retention_of_zero_keeps_events_forever() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--enable-bootstrap-token-auth", "--enable-bootstrap-token-auth=true"])
-def test_bootstrap_tokens_are_accepted_with_a_warning(flag: str) -> None:
+def test_bootstrap_tokens_are_enabled_by_a_switch(flag: str) -> None:
     assert parse_flags([flag]) == (
-        Settings(),
-        ["--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet"],
+        Settings(controllers=ControllerSettings(enable_bootstrap_token_auth=True)),
+        [],
     )
 
 

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.cli.flags.adding import add_list, add_switch
+
 
 def add_flags(group: Any) -> None:
-    """None of these flags is implemented yet."""
+    add_list(
+        group,
+        "--controllers",
+        "LIST",
+        "controllers to run: * for all, name for one, -name for all but that one; tokencleaner and "
+        "bootstrapsigner are in * only with --enable-bootstrap-token-auth (default *)",
+    )
+    add_switch(
+        group,
+        "--enable-bootstrap-token-auth",
+        "bootstrap tokens in Secrets of the system namespace authenticate (default false)",
+    )

@@ -2,7 +2,7 @@
 
 Both `--flag value` and `--flag=value` work, the last occurrence of a flag wins (lists accumulate), and a boolean flag
 needs no value. A flag that this server does not have is refused. What scripts often set and this server does not do
-yet (bootstrap tokens, some admission plugins) is accepted with a warning.
+yet (some admission plugins) is accepted with a warning.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     if rest:
         raise parser.unknown(rest[0])
     given = {name: value for name, value in vars(values).items() if value is not None}
-    bootstrap_tokens = given.pop("enable_bootstrap_token_auth", False)
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
     if "AlwaysAllow" in given.get("authorization_mode", "").split(","):
@@ -77,7 +76,7 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     if "dialect" not in given and (stored := _stored_dialect(given.get("data_dir", Settings().data_dir))):
         given["dialect"] = stored
     settings = Settings(**_grouped(given))
-    return settings, _warnings(settings, bootstrap_tokens=bootstrap_tokens)
+    return settings, _warnings(settings)
 
 
 def _grouped(given: dict[str, Any]) -> dict[str, Any]:
@@ -109,10 +108,8 @@ def _stored_dialect(data_dir: Path) -> str | None:
         journal.close()
 
 
-def _warnings(settings: Settings, *, bootstrap_tokens: bool) -> list[str]:
+def _warnings(settings: Settings) -> list[str]:
     warnings = []
-    if bootstrap_tokens:
-        warnings.append("--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet")
     if missing := sorted(parse_plugins(settings.enable_admission_plugins).intersection(UNAVAILABLE)):
         warnings.append(
             f"--enable-admission-plugins: not available yet, and will not run: {', '.join(missing)}"

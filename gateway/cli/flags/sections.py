@@ -42,7 +42,6 @@ def add_access(group: Any) -> None:
         "--anonymous-auth",
         "authenticate callers without credentials as system:anonymous (default true; false under AlwaysAllow)",
     )
-    add_switch(group, "--enable-bootstrap-token-auth", "not implemented yet: accepted with a warning")
     add_list(group, "--enable-admission-plugins", "NAME,...", "run these too, besides the default ones")
     add_list(group, "--disable-admission-plugins", "NAME,...", "do not run these, although on by default")
 

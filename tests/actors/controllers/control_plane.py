@@ -140,12 +140,15 @@ class ControlPlane:
         *,
         namespace: str = "default",
         owners: list[Object] | None = None,
+        content: Object | None = None,
         **metadata: Any,
     ) -> Object:
         definition = self.catalog.storage(type_name)
         if owners:
             metadata["ownerReferences"] = owners
-        new = definition.schema.decode_object({"metadata": {"name": name, **metadata}}).object
+        new = definition.schema.decode_object(
+            {**(content or {}), "metadata": {"name": name, **metadata}}
+        ).object
         namespace = namespace if definition.namespaced else ""
         return decode(await self.client.create(definition, namespace, new))
 
