@@ -32,6 +32,7 @@ class Names:
     node_client_signer: str
     serving_signer: str
     legacy_signer: str
+    exec_info_variable: str  # the environment variable with the input of a credential plugin
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -60,6 +61,7 @@ CLUSTER = Names(
     node_client_signer="cluster.io/api-server-client-node-agent",
     serving_signer="cluster.io/node-agent-serving",
     legacy_signer="cluster.io/legacy-unknown",
+    exec_info_variable="CLUSTER_EXEC_INFO",
 )
 KUBERNETES = Names(
     dialect="kubernetes",
@@ -76,5 +78,6 @@ KUBERNETES = Names(
     node_client_signer="kubernetes.io/kube-apiserver-client-kubelet",
     serving_signer="kubernetes.io/kubelet-serving",
     legacy_signer="kubernetes.io/legacy-unknown",
+    exec_info_variable="KUBERNETES_EXEC_INFO",
 )
 NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -1,0 +1,97 @@
+"""What a request authenticates with, and the interface of everything that provides it.
+
+The client asks its `CredentialSource` before every request, and reports the credential of a request that got 401. A
+source keeps a credential until it expires or is rejected.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gateway.client.errors import CredentialError
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """PEM: a certificate with the intermediates that are sent with it, and its key."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "KeyPair(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    authorization: str = ""  # the value of the header
+    pair: KeyPair | None = None
+
+    def __repr__(self) -> str:
+        return "Credential(...)"
+
+
+ANONYMOUS = Credential()
+
+
+class CredentialSource(Protocol):
+    def credential(self) -> Credential: ...
+
+    def rejected(self, credential: Credential) -> None:
+        """The server answered 401 to a request with this credential."""
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+class FixedCredential:
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    def credential(self) -> Credential:
+        return self._credential
+
+    def rejected(self, credential: Credential) -> None:
+        """There is no other."""
+
+
+class TokenFile:
+    """A token in a file that another program replaces: read again when the file has changed."""
+
+    def __init__(self, path: Path, field: str, pair: KeyPair | None) -> None:
+        self._path, self._field, self._pair = path, field, pair
+        self._version: tuple[int, ...] = ()
+        self._credential = ANONYMOUS
+
+    def credential(self) -> Credential:
+        try:
+            found = os.stat(self._path)
+            version = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if version != self._version:
+                self._credential = Credential(bearer(self._read()), self._pair)
+                self._version = version
+        except OSError as error:
+            raise CredentialError(
+                f"{self._field}: cannot read {self._path}: {error.strerror}; check the path and its permissions"
+            ) from error
+        return self._credential
+
+    def _read(self) -> str:
+        token = self._path.read_bytes().strip()
+        if not token or not token.isascii() or any(byte <= 32 for byte in token):
+            raise CredentialError(
+                f"{self._field}: {self._path} has no token in its first line; write one into it"
+            )
+        return token.decode()
+
+    def rejected(self, credential: Credential) -> None:
+        self._version = ()

@@ -1,0 +1,65 @@
+"""What a command asks the server about its API: the dialect, and which group a resource belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.names import NAMES, Names
+from gateway.client.errors import ClientError, StatusError
+from gateway.client.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    group: str
+    plural: str
+    namespaced: bool
+
+
+def server_names(session: Session) -> Names:
+    """The dialect of the server, by the names of its API groups."""
+    groups = {group["name"] for group in session.get("/apis").get("groups", [])}
+    for names in NAMES.values():
+        if names.group("authentication") in groups:
+            return names
+    raise ClientError(f"{session.target.server} serves no authentication group; is it an API server?")
+
+
+def find_resource(session: Session, name: str) -> ResourceType | None:
+    """By plural, singular, short name or kind; `deployments.apps` and `deployments.v1.apps` name the group."""
+    plural, _, group = name.lower().partition(".")
+    for prefix, group_name in _group_versions(session):
+        if group and group not in (group_name, f"{prefix.rpartition('/')[2]}.{group_name}"):
+            continue
+        found = _find(session, prefix, group_name, plural)
+        if found is not None:
+            return found
+    return None
+
+
+def _group_versions(session: Session) -> list[tuple[str, str]]:
+    """The paths of the preferred versions, each with its group; the core group first."""
+    found = [("/api/v1", "")]
+    for group in session.get("/apis").get("groups", []):
+        found.append((f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]))
+    return found
+
+
+def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType | None:
+    try:
+        resources = session.get(prefix).get("resources", [])
+    except StatusError as error:
+        if error.code in (401, 403):
+            raise
+        # A group whose server is away says nothing about the others.
+        return None
+    for one in resources:
+        known = {
+            one["name"],
+            one.get("singularName", ""),
+            one.get("kind", "").lower(),
+            *one.get("shortNames", ()),
+        }
+        if "/" not in one["name"] and name in known:
+            return ResourceType(group, one["name"], bool(one.get("namespaced")))
+    return None

@@ -1,0 +1,232 @@
+"""Finds and merges kubeconfig files, and makes a `Target` of the chosen context and the flags of a command.
+
+Files: --kubeconfig alone, or those of KUBECONFIG (several, separated by colons; missing ones are skipped), or
+./rewound-data/admin.kubeconfig, or ~/.kube/config. Merged as kubectl merges: the first file that has a cluster, a user,
+a context or the current context wins. Flags take precedence over files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from actors.access.remote.kubeconfig_file import (
+    Cluster,
+    Context,
+    Kubeconfig,
+    KubeconfigError,
+    User,
+    read_kubeconfig,
+    read_pem,
+)
+from gateway.client.credentials import ANONYMOUS, Credential, CredentialSource, FixedCredential, bearer
+from gateway.client.errors import ConfigError
+from gateway.client.target import Target
+from gateway.client.users import ClusterInfo, credentials_of
+
+DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
+_HINT = "name one with --kubeconfig, or the server with --server"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The flags of a command; empty ones override nothing."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    server: str = ""
+    certificate_authority: Path | None = None
+    token: str = field(default="", repr=False)
+    impersonated_user: str = ""
+    impersonated_groups: tuple[str, ...] = ()
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Several files as one; each entry is found with the file that has it."""
+
+    files: tuple[Kubeconfig, ...]
+
+    @property
+    def shown(self) -> str:
+        return ", ".join(str(one.path) for one in self.files)
+
+    @property
+    def current_context(self) -> str:
+        return next((one.current_context for one in self.files if one.current_context), "")
+
+    def context(self, name: str) -> tuple[Path, Context]:
+        for one in self.files:
+            if name in one.contexts:
+                return one.path, one.contexts[name]
+        known = sorted({context for one in self.files for context in one.contexts})
+        raise ConfigError(f"{self.shown}: there is no context {name!r}; it has {', '.join(known) or 'none'}")
+
+    def cluster(self, context: Context, path: Path) -> tuple[Path, Cluster]:
+        for one in self.files:
+            if context.cluster in one.clusters:
+                return one.path, one.clusters[context.cluster]
+        raise self._missing(path, context, "cluster", context.cluster)
+
+    def user(self, context: Context, path: Path) -> tuple[Path, User]:
+        if not context.user:
+            return path, User("")
+        for one in self.files:
+            if context.user in one.users:
+                return one.path, one.users[context.user]
+        raise self._missing(path, context, "user", context.user)
+
+    def _missing(self, path: Path, context: Context, what: str, name: str) -> ConfigError:
+        return ConfigError(
+            f"{path}: contexts[{context.name}].context.{what}: there is no {what} {name!r}; add it to {what}s"
+        )
+
+
+def load_target(overrides: Overrides, environment: Mapping[str, str] = os.environ) -> Target:
+    try:
+        merged = load_files(overrides.kubeconfig, environment)
+        name = overrides.context or merged.current_context
+        if not name and overrides.server:
+            return _from_flags(overrides)
+        if not merged.files:
+            raise ConfigError(f"there is no kubeconfig file ({_looked_at(environment)}); {_HINT}")
+        if not name:
+            raise ConfigError(
+                f"{merged.shown}: current-context is missing; set it, or name a context with --context"
+            )
+        return _from_context(merged, name, overrides)
+    except KubeconfigError as error:
+        raise ConfigError(str(error)) from error
+
+
+def load_files(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> Merged:
+    if explicit is not None:
+        return Merged((read_kubeconfig(explicit),))
+    paths = _paths(environment)
+    return Merged(tuple(read_kubeconfig(path) for path in paths if path.exists()))
+
+
+def _paths(environment: Mapping[str, str]) -> list[Path]:
+    listed = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
+    if listed:
+        return list(dict.fromkeys(listed))
+    home = Path(environment.get("HOME", "/"), ".kube", "config")
+    return [DATA_FOLDER_FILE if DATA_FOLDER_FILE.exists() else home]
+
+
+def _looked_at(environment: Mapping[str, str]) -> str:
+    if environment.get("KUBECONFIG"):
+        return f"KUBECONFIG is {environment['KUBECONFIG']}"
+    return f"KUBECONFIG is not set; {DATA_FOLDER_FILE} and ~/.kube/config do not exist"
+
+
+def _from_flags(overrides: Overrides) -> Target:
+    credentials = FixedCredential(Credential(bearer(overrides.token)) if overrides.token else ANONYMOUS)
+    groups = overrides.impersonated_groups
+    return Target(
+        server=_checked_url(overrides.server, "--server"),
+        credentials=credentials,
+        configured_in="--server",
+        authority=_authority_flag(overrides.certificate_authority),
+        namespace=overrides.namespace or "default",
+        impersonated_user=_impersonated(overrides.impersonated_user, groups, "--as-group"),
+        impersonated_groups=groups,
+    )
+
+
+def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
+    path, context = merged.context(name)
+    cluster_path, cluster = merged.cluster(context, path)
+    user_path, user = merged.user(context, path)
+    authority = _authority(cluster_path, cluster, overrides)
+    field_name = f"{cluster_path}: clusters[{cluster.name}].cluster.server"
+    server = _checked_url(overrides.server or cluster.server, "--server" if overrides.server else field_name)
+    who, groups = _impersonation(user_path, user, overrides)
+    return Target(
+        server=server,
+        credentials=_credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority)),
+        configured_in=f"context {name} of {merged.shown}",
+        authority=authority,
+        insecure=cluster.insecure and overrides.certificate_authority is None,
+        tls_server_name=cluster.tls_server_name,
+        proxy_url=cluster.proxy_url,
+        namespace=overrides.namespace or context.namespace or "default",
+        impersonated_user=who,
+        impersonated_groups=groups,
+    )
+
+
+def _credentials(path: Path, user: User, overrides: Overrides, info: ClusterInfo) -> CredentialSource:
+    if overrides.token:
+        # Instead of everything else: a server takes a certificate before it looks at a token.
+        return FixedCredential(Credential(bearer(overrides.token)))
+    return credentials_of(path, user, info)
+
+
+def _authority(path: Path, cluster: Cluster, overrides: Overrides) -> bytes | None:
+    if overrides.certificate_authority is not None:
+        return _authority_flag(overrides.certificate_authority)
+    if cluster.authority is None:
+        return None
+    place = f"clusters[{cluster.name}].cluster"
+    if cluster.insecure:
+        raise ConfigError(
+            f"{path}: {place}: certificate-authority and insecure-skip-tls-verify exclude each other; remove one"
+        )
+    return read_pem(path, f"{place}.certificate-authority", cluster.authority)
+
+
+def _authority_flag(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"--certificate-authority: cannot read {path}: {error.strerror}; check the path"
+        ) from error
+
+
+def _impersonation(path: Path, user: User, overrides: Overrides) -> tuple[str, tuple[str, ...]]:
+    if overrides.impersonated_user or overrides.impersonated_groups:
+        groups = overrides.impersonated_groups
+        return _impersonated(overrides.impersonated_user, groups, "--as-group"), groups
+    place = f"{path}: users[{user.name}].user"
+    for unsupported in ("as-uid", "as-user-extra"):
+        if user.fields.get(unsupported):
+            raise ConfigError(
+                f"{place}.{unsupported}: this client impersonates a user and groups only; remove it"
+            )
+    who, listed = user.fields.get("as") or "", user.fields.get("as-groups") or []
+    if not isinstance(who, str):
+        raise ConfigError(f"{place}.as is not a string; put it in quotes")
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise ConfigError(f"{place}.as-groups is not a list of strings")
+    return _impersonated(who, tuple(listed), f"{place}.as-groups"), tuple(listed)
+
+
+def _impersonated(user: str, groups: tuple[str, ...], field_name: str) -> str:
+    if groups and not user:
+        raise ConfigError(f"{field_name}: groups cannot be impersonated without a user; give one with --as")
+    return user
+
+
+def _checked_url(url: str, field_name: str) -> str:
+    if not url:
+        raise ConfigError(
+            f"{field_name} is missing; give the address of the server, or name it with --server"
+        )
+    # As kubectl does, a host without a scheme is reached by https.
+    whole = url if "://" in url else f"https://{url}"
+    try:
+        parts = urlsplit(whole)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"{field_name}: {url!r} is not a URL; give one such as https://127.0.0.1:6443")
+    return whole

@@ -1,0 +1,182 @@
+"""Sends requests to one server with the credentials of a kubeconfig file, and turns refusals into errors.
+
+A session keeps its connections. It asks for the credential before every request; when the client certificate has
+changed it closes all connections, because a certificate is presented in the TLS handshake only. A 401 is reported to
+the credential source and then to the caller: the next request uses a fresh credential.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from gateway.client.credentials import Credential, KeyPair
+from gateway.client.errors import ClientError, StatusError
+from gateway.client.target import Target
+from gateway.client.tls import client_context
+from gateway.release import RELEASE
+
+_SECONDS = 60
+Document = dict[str, Any]
+
+
+class Session:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._lock = threading.Lock()
+        self._connections: httpx.Client | None = None
+        self._pair: KeyPair | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connections is not None:
+                self._connections.close()
+            self._connections = None
+
+    def get(self, path: str, **query: str) -> Document:
+        return self.request("GET", path, query=query)
+
+    def post(self, path: str, body: Document) -> Document:
+        return self.request("POST", path, body)
+
+    def put(self, path: str, body: Document) -> Document:
+        return self.request("PUT", path, body)
+
+    def delete(self, path: str) -> Document:
+        return self.request("DELETE", path)
+
+    def request(
+        self, method: str, path: str, body: Document | None = None, query: Mapping[str, str] | None = None
+    ) -> Document:
+        """The document of a successful response; StatusError for any other."""
+        credential = self.target.credentials.credential()
+        response = self._send(credential, method, path, body, query)
+        if response.status_code == 401:
+            self.target.credentials.rejected(credential)
+        if response.status_code >= 300:
+            raise self._refusal(response)
+        return _document(response, self.target)
+
+    def _send(
+        self,
+        credential: Credential,
+        method: str,
+        path: str,
+        body: Document | None,
+        query: Mapping[str, str] | None,
+    ) -> httpx.Response:
+        connections = self._connections_for(credential.pair)
+        name = self.target.tls_server_name
+        try:
+            return connections.request(
+                method,
+                self.target.server.rstrip("/") + path,
+                json=body,
+                params=query or None,
+                headers=self._headers(credential),
+                extensions={"sni_hostname": name} if name else None,
+            )
+        except httpx.TimeoutException as error:
+            raise ClientError(
+                f"{self.target.server} did not respond within {_SECONDS} seconds ({self.target.configured_in}); "
+                "is it overloaded, or is a firewall in between?"
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise self._connection_error(error) from error
+
+    def _headers(self, credential: Credential) -> list[tuple[bytes, bytes]]:
+        headers = [(b"accept", b"application/json"), (b"user-agent", f"rewound/{RELEASE}".encode())]
+        if credential.authorization:
+            headers.append((b"authorization", credential.authorization.encode()))
+        if self.target.impersonated_user:
+            headers.append((b"impersonate-user", self.target.impersonated_user.encode()))
+        headers += [(b"impersonate-group", group.encode()) for group in self.target.impersonated_groups]
+        return headers
+
+    def _connections_for(self, pair: KeyPair | None) -> httpx.Client:
+        with self._lock:
+            if self._connections is not None and pair != self._pair:
+                self._connections.close()
+                self._connections = None
+            if self._connections is None:
+                self._connections = self._open(pair)
+                self._pair = pair
+            return self._connections
+
+    def _open(self, pair: KeyPair | None) -> httpx.Client:
+        target = self.target
+        context = client_context(target.authority, pair, target.configured_in, insecure=target.insecure)
+        try:
+            return httpx.Client(
+                verify=context,
+                proxy=target.proxy_url or None,
+                # Proxies of the environment, but never for a server on this machine.
+                trust_env=not _is_local(target.server),
+                timeout=_SECONDS,
+            )
+        except (ValueError, ImportError) as error:
+            raise ClientError(
+                f"{target.configured_in}: proxy-url cannot be used; give one that begins with http:// or https://"
+            ) from error
+
+    def _connection_error(self, error: Exception) -> ClientError:
+        server, where = self.target.server, self.target.configured_in
+        text = str(error)
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            reason = text.partition("failed: ")[2].partition(" (_ssl")[0] or "it cannot be verified"
+            return ClientError(
+                f"the certificate of {server} is not trusted: {reason}; check certificate-authority and "
+                f"tls-server-name ({where})"
+            )
+        return ClientError(
+            f"cannot reach {server}: {text}; is the server running, and is its address right ({where})?"
+        )
+
+    def _refusal(self, response: httpx.Response) -> StatusError:
+        code = response.status_code
+        try:
+            status = response.json()
+        except ValueError:
+            status = None
+        if not isinstance(status, dict) or not isinstance(status.get("message"), str):
+            status = {"message": f"{self.target.server} responded with {code} {response.reason_phrase}"}
+        message = status["message"]
+        if code == 401:
+            message += ": the server does not accept these credentials; sign in again, or check "
+            message += self.target.configured_in
+        return StatusError(code, str(status.get("reason", "")), message)
+
+
+def _document(response: httpx.Response, target: Target) -> Document:
+    try:
+        document = response.json()
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        document = None
+    if not isinstance(document, dict):
+        raise ClientError(
+            f"{target.server} did not respond with a JSON object; is it the API server ({target.configured_in})?"
+        )
+    return document
+
+
+def _is_local(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,54 @@
+"""TLS contexts of the client."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from gateway.client.credentials import KeyPair
+from gateway.client.errors import ConfigError, CredentialError
+
+
+def client_context(
+    authority: bytes | None, pair: KeyPair | None, source: str, *, insecure: bool = False
+) -> ssl.SSLContext:
+    """`source` is where both were configured, for errors."""
+    context = _trusting(authority, source)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if pair is not None:
+        _load_pair(context, pair, source)
+    return context
+
+
+def _trusting(authority: bytes | None, source: str) -> ssl.SSLContext:
+    if authority is None:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cadata=authority.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"{source}: the certificate authority is not a certificate in PEM form; give the CA of the server"
+        ) from error
+
+
+def _load_pair(context: ssl.SSLContext, pair: KeyPair, source: str) -> None:
+    # The library reads certificates from files only; the folder has mode 0700 and is removed at once.
+    with tempfile.TemporaryDirectory(prefix="rewound-client-") as folder:
+        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        certificate.write_bytes(pair.certificate)
+        key.write_bytes(pair.key)
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise CredentialError(
+                f"{source}: the client certificate and its key cannot be used; both must be PEM, without a "
+                "password, and belong together"
+            ) from error
+
+
+def _no_password() -> bytes:
+    """Without this, OpenSSL would ask for the password of an encrypted key on the terminal."""
+    raise ValueError("the key has a password")

@@ -1,0 +1,95 @@
+"""Makes the credential source of a user in a kubeconfig file.
+
+Of several credentials of one user: a token is used rather than a token file, both rather than a plugin or a provider;
+a certificate is presented along with any of them. A user without any is anonymous.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from actors.access.remote.kubeconfig_file import Cluster, User, read_pem
+from actors.names import Names
+from gateway.client.credentials import (
+    Credential,
+    CredentialSource,
+    FixedCredential,
+    KeyPair,
+    TokenFile,
+    basic,
+    bearer,
+)
+from gateway.client.errors import ConfigError
+from gateway.client.exec.config import parse_exec
+from gateway.client.exec.plugin import ExecPlugin
+from gateway.client.oidc.tokens import OidcTokens
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """What a plugin learns of the cluster if it asks for it."""
+
+    cluster: Cluster
+    server: str
+    authority: bytes | None
+
+    def document(self, names: Names) -> dict[str, Any]:
+        cluster = self.cluster
+        found: dict[str, Any] = {"server": self.server}
+        if cluster.tls_server_name:
+            found["tls-server-name"] = cluster.tls_server_name
+        if cluster.insecure:
+            found["insecure-skip-tls-verify"] = True
+        if self.authority is not None:
+            found["certificate-authority-data"] = base64.b64encode(self.authority).decode()
+        if cluster.proxy_url:
+            found["proxy-url"] = cluster.proxy_url
+        config = cluster.extensions.get(f"{names.group('client.authentication')}/exec")
+        if config is not None:
+            found["config"] = config
+        return found
+
+
+def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSource:
+    """`path` is the file that has the user."""
+    place = f"{path}: users[{user.name}].user"
+    pair = _pair(path, user)
+    plugin, provider = _mapping(user, "exec", place), _mapping(user, "auth-provider", place)
+    if plugin is not None and provider is not None:
+        raise ConfigError(f"{place}: exec and auth-provider exclude each other; remove one")
+    if user.username and (user.token or user.token_file):
+        raise ConfigError(f"{place}: username and token exclude each other; remove one")
+    if user.token:
+        return FixedCredential(Credential(bearer(user.token), pair))
+    if user.token_file is not None:
+        return TokenFile(user.token_file, f"{place}.tokenFile", pair)
+    if user.username:
+        return FixedCredential(Credential(basic(user.username, user.password), pair))
+    if plugin is not None:
+        config = parse_exec(plugin, f"{place}.exec", path.absolute().parent)
+        return ExecPlugin(config, info.document(config.names), pair=pair)
+    if provider is not None:
+        return OidcTokens(path, user.name, provider, pair)
+    return FixedCredential(Credential("", pair))
+
+
+def _pair(path: Path, user: User) -> KeyPair | None:
+    place = f"users[{user.name}].user"
+    if (user.certificate is None) != (user.key is None):
+        present, absent = ("client-certificate", "client-key")[:: 1 if user.key is None else -1]
+        raise ConfigError(f"{path}: {place}: {present} is given without {absent}; give both or neither")
+    if user.certificate is None or user.key is None:
+        return None
+    certificate = read_pem(path, f"{place}.client-certificate", user.certificate)
+    return KeyPair(certificate, read_pem(path, f"{place}.client-key", user.key))
+
+
+def _mapping(user: User, name: str, place: str) -> Mapping[str, Any] | None:
+    value = user.fields.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(f"{place}.{name} is not a mapping; see the documentation of kubeconfig files")
+    return value

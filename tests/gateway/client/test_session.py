@@ -1,0 +1,323 @@
+"""Requests with the credentials of a kubeconfig file, to a real TLS server."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
+from gateway.client.kubeconfig import Overrides, load_target
+from gateway.client.session import Session
+from tests.gateway.client import pki
+from tests.gateway.client.fake_server import fake_server
+from tests.gateway.client.files import CLUSTER_V1, credential, encoded, kubeconfig, plugin, runs, script
+
+EXEC = {"exec": {"apiVersion": CLUSTER_V1, "command": "./plugin", "interactiveMode": "Never"}}
+
+
+def session(path: Path, **overrides: Any) -> Session:
+    return Session(load_target(Overrides(kubeconfig=path, **overrides), {}))
+
+
+def certificate(name: str) -> dict[str, str]:
+    one = pki.client(name)
+    return {"client-certificate-data": encoded(one.pem), "client-key-data": encoded(one.key)}
+
+
+def test_token_is_sent_and_the_document_returned(tmp_path: Path) -> None:
+    with fake_server() as server:
+        server.answers["GET /api"] = (200, {"versions": ["v1"]})
+        with session(kubeconfig(tmp_path / "config", server.url, {"token": "abc"})) as client:
+            assert client.get("/api") == {"versions": ["v1"]}
+        assert server.tokens() == ["Bearer abc"]
+
+
+def test_client_certificate_is_presented(tmp_path: Path) -> None:
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, certificate("alice"))) as client:
+            client.get("/api")
+        assert server.requests[0].common_name == "alice"
+        assert server.tokens() == [None]
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    one = pki.client("alice")
+    (folder / "me.crt").write_text(one.pem)
+    (folder / "me.key").write_text(one.key)
+    (folder / "ca.crt").write_text(pki.authority().pem)
+    user = {"client-certificate": "me.crt", "client-key": "me.key"}
+    with fake_server() as server:
+        cluster: dict[str, Any] = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
+        kubeconfig(folder / "config", server.url, user, **cluster)
+        monkeypatch.chdir(tmp_path)
+        with session(Path("deep/config")) as client:
+            client.get("/api")
+        assert server.requests[0].common_name == "alice"
+
+
+def test_basic_credentials_are_sent(tmp_path: Path) -> None:
+    with fake_server() as server:
+        user = {"username": "a", "password": "b"}
+        with session(kubeconfig(tmp_path / "config", server.url, user)) as client:
+            client.get("/api")
+        assert server.tokens() == [f"Basic {encoded('a:b')}"]
+
+
+def test_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    tokens = tmp_path / "token"
+    tokens.write_text("one\n")
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, {"tokenFile": "token"})) as client:
+            client.get("/api")
+            client.get("/api")
+            replacement = tmp_path / "new"
+            replacement.write_text("two\n")
+            replacement.replace(tokens)
+            client.get("/api")
+        assert server.tokens() == ["Bearer one", "Bearer one", "Bearer two"]
+
+
+@pytest.mark.parametrize("text", [None, "", "two words"])
+def test_unusable_token_file_is_an_error(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "token").write_text(text)
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", {"tokenFile": "token"})
+    with session(path) as client, pytest.raises(CredentialError) as refused:
+        client.get("/api")
+    assert str(refused.value).startswith(f"{path}: users[me].user.tokenFile: ")
+
+
+def test_token_flag_replaces_every_credential_of_the_file(tmp_path: Path) -> None:
+    with fake_server() as server:
+        user = {**EXEC, **certificate("alice")}
+        with session(kubeconfig(tmp_path / "config", server.url, user), token="mine") as client:
+            client.get("/api")
+        assert (server.tokens(), server.requests[0].common_name) == (["Bearer mine"], "")
+
+
+def test_impersonation_of_the_flags_is_sent(tmp_path: Path) -> None:
+    with fake_server() as server:
+        path = kubeconfig(tmp_path / "config", server.url, {"token": "t", "as": "other", "as-groups": ["x"]})
+        with session(path, impersonated_user="zoë, a", impersonated_groups=("g1", "g, 2")) as client:
+            client.get("/api")
+        headers = server.requests[0].headers
+        assert headers["impersonate-user"].encode("latin-1").decode() == "zoë, a"
+        assert headers.get_all("impersonate-group") == ["g1", "g, 2"]
+        assert not [
+            name for name in headers if name.lower().startswith(("impersonate-extra", "impersonate-uid"))
+        ]
+
+
+def test_impersonation_of_the_file_is_sent(tmp_path: Path) -> None:
+    with fake_server() as server:
+        path = kubeconfig(
+            tmp_path / "config", server.url, {"token": "t", "as": "bob", "as-groups": ["x", "y"]}
+        )
+        with session(path) as client:
+            client.get("/api")
+        headers = server.requests[0].headers
+        assert (headers["impersonate-user"], headers.get_all("impersonate-group")) == ("bob", ["x", "y"])
+
+
+def test_groups_are_not_impersonated_without_a_user(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", {"token": "t"})
+    with pytest.raises(ConfigError, match=r"--as-group: groups cannot be impersonated without a user"):
+        session(path, impersonated_groups=("g",))
+
+
+@pytest.mark.parametrize("name", ["as-uid", "as-user-extra"])
+def test_uid_and_extra_are_not_impersonated(tmp_path: Path, name: str) -> None:
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", {"token": "t", "as": "x", name: "u"})
+    with pytest.raises(
+        ConfigError, match=rf"users\[me\].user.{name}: this client impersonates a user and groups"
+    ):
+        session(path)
+
+
+def test_refusal_is_the_message_of_the_server(tmp_path: Path) -> None:
+    with fake_server() as server:
+        server.answers["GET /api"] = (403, {"kind": "Status", "reason": "Forbidden", "message": "no, alice"})
+        path = kubeconfig(tmp_path / "config", server.url, {})
+        with session(path) as client, pytest.raises(StatusError) as refused:
+            client.get("/api")
+        assert (refused.value.code, refused.value.reason, str(refused.value)) == (
+            403,
+            "Forbidden",
+            "no, alice",
+        )
+
+
+def test_401_names_the_file(tmp_path: Path) -> None:
+    with fake_server() as server:
+        server.answers["GET /api"] = (401, {"message": "Unauthorized"})
+        path = kubeconfig(tmp_path / "config", server.url, {"token": "hush"})
+        with (
+            session(path) as client,
+            pytest.raises(StatusError, match=f"check context main of {path}") as refused,
+        ):
+            client.get("/api")
+        assert "hush" not in str(refused.value)
+
+
+def test_server_with_another_authority_is_not_trusted(tmp_path: Path) -> None:
+    other = pki.issue("other", None, is_ca=True)
+    with fake_server() as server:
+        path = kubeconfig(
+            tmp_path / "config",
+            server.url,
+            {"token": "t"},
+            **{"certificate-authority-data": encoded(other.pem)},
+        )
+        with (
+            session(path) as client,
+            pytest.raises(ClientError, match=r"is not trusted: .*certificate-authority"),
+        ):
+            client.get("/api")
+        assert server.requests == []
+
+
+def test_insecure_server_is_reached_without_verification(tmp_path: Path) -> None:
+    with fake_server() as server:
+        cluster = {"certificate-authority-data": None, "insecure-skip-tls-verify": True}
+        with session(kubeconfig(tmp_path / "config", server.url, {}, **cluster)) as client:
+            client.get("/api")
+
+
+def test_tls_server_name_is_asked_for_and_verified(tmp_path: Path) -> None:
+    with fake_server() as server:
+        with session(
+            kubeconfig(tmp_path / "config", server.url, {}, **{"tls-server-name": "api.test"})
+        ) as client:
+            client.get("/api")
+        assert server.requests[0].server_name == "api.test"
+        with (
+            session(
+                kubeconfig(tmp_path / "config", server.url, {}, **{"tls-server-name": "else.test"})
+            ) as client,
+            pytest.raises(ClientError, match="is not trusted"),
+        ):
+            client.get("/api")
+
+
+def test_requests_go_through_the_proxy(tmp_path: Path) -> None:
+    with fake_server(plain=True) as proxy:
+        proxy.answers["GET http://api.test/api"] = (200, {"via": "proxy"})
+        path = kubeconfig(tmp_path / "config", "http://api.test", {"token": "t"}, **{"proxy-url": proxy.url})
+        with session(path) as client:
+            assert client.get("/api") == {"via": "proxy"}
+
+
+def test_stopped_server_is_an_error_with_its_address_and_file(tmp_path: Path) -> None:
+    with fake_server() as server:
+        pass
+    path = kubeconfig(tmp_path / "config", server.url, {})
+    with session(path) as client, pytest.raises(ClientError) as refused:
+        client.get("/api")
+    assert f"cannot reach {server.url}" in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+def test_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
+    user = {**certificate("alice"), "client-key-data": encoded(pki.client("bob").key)}
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user)
+    with session(path) as client, pytest.raises(CredentialError, match="cannot be used; both must be PEM"):
+        client.get("/api")
+    assert not [name for name in os.listdir(tmp_path) if name != "config"]
+
+
+# Plugins.
+
+
+def test_401_reaches_the_caller_and_the_next_request_has_a_new_credential(tmp_path: Path) -> None:
+    plugin(tmp_path, credential(token="t1"), credential(token="t2"))
+    with fake_server() as server:
+        server.answers["GET /api"] = [(401, {"message": "Unauthorized"}), (200, {}), (200, {})]
+        with session(kubeconfig(tmp_path / "config", server.url, EXEC)) as client:
+            with pytest.raises(StatusError, match="Unauthorized"):
+                client.get("/api")
+            client.get("/api")
+            client.get("/api")
+        assert server.tokens() == ["Bearer t1", "Bearer t2", "Bearer t2"]
+        assert runs(tmp_path) == 2
+        # Another token needs no other connection.
+        assert len({one.connection for one in server.requests}) == 1
+
+
+def issued(name: str) -> str:
+    one = pki.client(name)
+    return credential(clientCertificateData=one.pem, clientKeyData=one.key)
+
+
+def test_new_certificate_makes_a_new_handshake(tmp_path: Path) -> None:
+    plugin(tmp_path, issued("alice"), issued("bob"), issued("bob"))
+    with fake_server() as server:
+        refused = (401, {"message": "Unauthorized"})
+        server.answers["GET /api"] = [refused, refused, (200, {})]
+        with session(kubeconfig(tmp_path / "config", server.url, EXEC)) as client:
+            for _ in range(2):
+                with pytest.raises(StatusError):
+                    client.get("/api")
+            client.get("/api")
+        assert [one.common_name for one in server.requests] == ["alice", "bob", "bob"]
+        first, second, third = (one.connection for one in server.requests)
+        # The same certificate again keeps the connection.
+        assert first != second == third
+
+
+def test_intermediates_of_the_plugin_are_sent(tmp_path: Path) -> None:
+    between = pki.issue("between", pki.authority(), is_ca=True)
+    leaf = pki.issue("deep", between)
+    plugin(tmp_path, credential(clientCertificateData=leaf.pem + between.pem, clientKeyData=leaf.key))
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, EXEC)) as client:
+            client.get("/api")
+        # The server knows the root only: without the intermediate it would not verify.
+        assert server.requests[0].common_name == "deep"
+
+
+def test_certificate_of_the_file_is_presented_with_the_token_of_the_plugin(tmp_path: Path) -> None:
+    plugin(tmp_path, credential(token="t1"))
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, {**EXEC, **certificate("alice")})) as client:
+            client.get("/api")
+        assert (server.tokens(), server.requests[0].common_name) == (["Bearer t1"], "alice")
+
+
+def test_plugin_does_not_run_for_a_user_with_a_token(tmp_path: Path) -> None:
+    plugin(tmp_path, credential(token="t1"))
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, {**EXEC, "token": "mine"})) as client:
+            client.get("/api")
+        assert server.tokens() == ["Bearer mine"]
+    assert runs(tmp_path) == 0
+
+
+@pytest.mark.parametrize("dialect", ["cluster.io", "k8s.io"])
+def test_plugin_learns_the_cluster_with_the_config_of_its_extension(tmp_path: Path, dialect: str) -> None:
+    version = f"client.authentication.{dialect}/v1"
+    variable = "CLUSTER_EXEC_INFO" if dialect == "cluster.io" else "KUBERNETES_EXEC_INFO"
+    (tmp_path / "answer").write_text(credential(version, token="t"))
+    script(tmp_path / "plugin", f'cd {tmp_path}; echo "${variable}" >input; cat answer')
+    user = {"exec": {**EXEC["exec"], "apiVersion": version, "provideClusterInfo": True}}
+    extensions = [
+        {"name": "other", "extension": {"x": 1}},
+        {"name": f"client.authentication.{dialect}/exec", "extension": {"audience": "a", "on": "2024-01-01"}},
+    ]
+    with fake_server() as server:
+        path = kubeconfig(
+            tmp_path / "config", server.url, user, extensions=extensions, **{"tls-server-name": "localhost"}
+        )
+        with session(path) as client:
+            client.get("/api")
+    assert json.loads((tmp_path / "input").read_text())["spec"]["cluster"] == {
+        "server": server.url,
+        "tls-server-name": "localhost",
+        "certificate-authority-data": encoded(pki.authority().pem),
+        "config": {"audience": "a", "on": "2024-01-01"},
+    }
