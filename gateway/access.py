@@ -38,12 +38,21 @@ def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
     tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
+    authenticator = Authenticator(
+        tokens,
+        anonymous=settings.anonymous_auth,
+        methods=[*_token_methods(settings, names, journal, clock), *extensions.token_methods],
+        request_headers=settings.request_headers.headers,
+    )
+    return Access(authenticator, _authorizer(settings, names, extensions.authorizers))
+
+
+def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
+    """In the order in which they are asked about a bearer token that the token file does not list."""
     methods: list[TokenMethod] = []
     if settings.controllers.enable_bootstrap_token_auth:
         methods.append(BootstrapTokens(names, journal, clock))
-    methods += extensions.token_methods
-    authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth, methods=methods)
-    return Access(authenticator, _authorizer(settings, names, extensions.authorizers))
+    return methods
 
 
 def _authorizer(settings: Settings, names: Names, first: Sequence[Authorizer]) -> Authorizer:

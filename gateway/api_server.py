@@ -165,6 +165,7 @@ class ApiServer:
                     tls=None if tls is None else tls.context,
                     stop=self._stop,
                     grace=GRACE,
+                    pools=None if tls is None else tls.pools,
                     task_status=task_status,
                 )
             )

@@ -17,6 +17,7 @@ from actors.certificates.authorities import Authorities
 from actors.certificates.context import server_context
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
+from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.settings.settings import Settings
@@ -26,6 +27,9 @@ from gateway.settings.settings import Settings
 class Tls:
     context: ssl.SSLContext
     certificates: Certificates
+    pools: (
+        TrustPools | None
+    )  # None without an authenticating proxy: all client certificates are of ordinary clients
 
 
 def prepare_certificates(settings: Settings, names: Names) -> Certificates:
@@ -50,12 +54,15 @@ def prepare_tls(settings: Settings, names: Names) -> Tls | None:
     client_authorities = [certificates.authority]
     if settings.client_ca_file:
         client_authorities.append(settings.client_ca_file)
+    proxy_authority = settings.request_headers.requestheader_client_ca_file
     context = server_context(
         settings.tls_cert_file or certificates.certificate("server"),
         settings.tls_private_key_file or certificates.key("server"),
-        client_authorities,
+        client_authorities if proxy_authority is None else [*client_authorities, proxy_authority],
+        tickets=proxy_authority is None,
     )
-    return Tls(context, certificates)
+    pools = None if proxy_authority is None else TrustPools(client_authorities, proxy_authority)
+    return Tls(context, certificates, pools)
 
 
 def write_admin_kubeconfig(settings: Settings, tls: Tls, port: int) -> None:

@@ -1,7 +1,9 @@
 """The TLS context of the secure port: TLS 1.2 and up, h2 and http/1.1, optional client certificates.
 
 A client without a certificate may authenticate in another way; one with a certificate that does not verify fails the
-handshake. Trusted client CAs are the data folder's own, for the admin certificate, and those of --client-ca-file.
+handshake. Trusted client CAs are the data folder's own, for the admin certificate, those of --client-ca-file, and those
+of --requestheader-client-ca-file, which `pools` tells apart after the handshake. OpenSSL requires that a certificate
+with extended key usages is for client authentication.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from pathlib import Path
 from actors.certificates.store import CertificateError
 
 
-def server_context(certificate: Path, key: Path, client_authorities: Sequence[Path]) -> ssl.SSLContext:
+def server_context(
+    certificate: Path, key: Path, client_authorities: Sequence[Path], *, tickets: bool = True
+) -> ssl.SSLContext:
+    """Without `tickets`, clients resume only sessions that this context remembers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
@@ -23,6 +28,9 @@ def server_context(certificate: Path, key: Path, client_authorities: Sequence[Pa
     context.verify_mode = ssl.CERT_OPTIONAL
     # An intermediate CA in --client-ca-file is trusted without its root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if not tickets:
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     _load_pair(context, certificate, key)
     for authority in client_authorities:
         _load_authority(context, authority)

@@ -16,6 +16,7 @@ from math import inf
 import trio
 from trio.lowlevel import wait_readable
 
+from actors.certificates.pools import Roles, TrustPools
 from gateway.connections.http1 import Http1Connection
 from gateway.connections.http2.server import Http2
 from gateway.connections.limits import TICK, Limits
@@ -48,6 +49,7 @@ class Server:
         self._state = ServerState(handle, refuse, limits, observer, memory)
         self._http2 = Http2(self._state)
         self._bios = SharedBios()
+        self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
         self._closed = trio.Event()
 
@@ -62,9 +64,11 @@ class Server:
         tls: ssl.SSLContext | None,
         stop: trio.Event,
         grace: float,
+        pools: TrustPools | None = None,
         task_status: trio.TaskStatus[tuple[Address | None, Address | None]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until `stop`; returns when all accepted requests have their responses, or `grace` is over."""
+        self._pools = pools
         opened = open_listeners(secure, insecure, tls)
         listeners = [listener for listener in opened if listener is not None]
         try:
@@ -158,6 +162,8 @@ class Server:
         peer = Peer(address=transport.peer_address(), secure=secure)
         await transport.handshake()
         peer.certificate = transport.certificate()
+        if self._pools is not None and peer.certificate is not None:
+            _set_roles(peer, self._pools.of(*transport.certificate_chain()))
         transport.idle = True
         ahead = b""
         if transport.protocol != "h2":
@@ -190,6 +196,16 @@ class Server:
                     transport.interrupt()
             await trio.sleep_until(tick)
             ending = self._state.interrupt_expired()
+
+
+def _set_roles(peer: Peer, roles: Roles) -> None:
+    """A certificate counts only in the roles that the CA which issued it has."""
+    if not (roles.client or roles.proxy):
+        raise HandshakeFailed("no CA of the trust pools has issued the client certificate")
+    if roles.proxy:
+        peer.proxy_certificate = peer.certificate
+    if not roles.client:
+        peer.certificate = None
 
 
 def _address(listener: Listener | None) -> Address | None:

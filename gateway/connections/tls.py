@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
+from actors.certificates.pools import verified_chain
 from gateway.connections.limits import Limits
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.transport import RECEIVE, Transport
@@ -118,6 +119,10 @@ class TlsTransport(Transport):
     def certificate(self) -> dict[str, object] | None:
         # An empty dict would mean a certificate that was not verified.
         return self._tls.getpeercert() or None  # type: ignore[return-value]
+
+    def certificate_chain(self) -> tuple[bytes, list[bytes]]:
+        """The chain is empty if the session was resumed."""
+        return self._tls.getpeercert(binary_form=True) or b"", verified_chain(self._tls)
 
     async def receive(self) -> bytes:
         bios = self._bios

@@ -67,6 +67,10 @@ class Transport:
     def certificate(self) -> dict[str, object] | None:
         return None
 
+    def certificate_chain(self) -> tuple[bytes, list[bytes]]:
+        """The client's certificate, and the chain by which it was verified, in DER; the chain is empty if unknown."""
+        return b"", []
+
     async def receive(self) -> bytes:
         """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
         while True:

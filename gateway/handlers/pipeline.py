@@ -189,7 +189,12 @@ class Pipeline:
         authorization = request.headers.get(b"authorization")
         if PROTOCOLS in request.headers:
             authorization = self._websocket_token(request) or authorization
-        return self._authenticator.authenticate(authorization, request.peer.certificate)
+        peer = request.peer
+        if peer.proxy_certificate is not None:
+            return self._authenticator.authenticate_proxied(
+                authorization, peer.certificate, peer.proxy_certificate, request
+            )
+        return self._authenticator.authenticate(authorization, peer.certificate)
 
     def _websocket_token(self, request: Request) -> bytes | None:
         """The token that a browser sends as a subprotocol, because it cannot set an Authorization header."""

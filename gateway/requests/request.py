@@ -20,10 +20,10 @@ class Peer:
 
     address: str = ""
     secure: bool = False
-    # The verified client certificate as ssl.getpeercert() gives it; None without one.
+    # The verified client certificate as ssl.getpeercert() gives it, if a CA of ordinary clients issued it.
     certificate: dict[str, Any] | None = None
-    # Authentication caches here what it derives from the certificate, once per connection.
-    identity: Any = None
+    # The same if a CA of authenticating proxies issued it. A CA may be both.
+    proxy_certificate: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +24,14 @@ def check_parsed(flag: str, parse: Callable[[], T]) -> T:
         return parse()
     except ValueError as error:
         raise SettingsError(flag, str(error)) from None
+
+
+def split_list(flag: str, values: tuple[str, ...]) -> list[str]:
+    """The values of a flag that occurs once or more, each with one value or several; quotes protect a comma."""
+    try:
+        return [one for row in csv.reader(values, strict=True) for one in row or [""]]
+    except csv.Error as error:
+        raise SettingsError(flag, f"the list cannot be read: {error}") from None
 
 
 def check_choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -214,6 +214,11 @@ class Settings:
     def _check_access(self) -> None:
         modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
         self.authorization.check_modes(modes)
+        if self.request_headers.requestheader_client_ca_file and not self.secure_port:
+            raise SettingsError(
+                "--requestheader-client-ca-file",
+                "needs the secure port, because a proxy authenticates by its certificate; give --secure-port",
+            )
         if "AlwaysAllow" in modes and self.anonymous_auth:
             raise SettingsError(
                 "--anonymous-auth",

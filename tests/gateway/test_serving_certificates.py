@@ -9,6 +9,7 @@ import pytest
 
 from tests.gateway.connections.http_server import authority
 from tests.gateway.https import Kubeconfig, secure_client, served_securely, trusting
+from tests.issuers import CLIENT, SERVER, bundle, issuer
 
 
 def as_their_client(api) -> ssl.SSLContext:
@@ -68,3 +69,38 @@ async def test_own_admin_certificate_works_with_a_given_serving_certificate(tmp_
         context.load_cert_chain(api.settings.pki / "admin.crt", api.settings.pki / "admin.key")
         async with secure_client(api, context) as client:
             assert (await client.get("/api/v1/namespaces")).status_code == 200
+
+
+async def test_client_ca_file_may_hold_several_cas() -> None:
+    first, second = issuer("clients"), issuer("other clients")
+    intermediate = second.intermediate("department")
+    async with served_securely(client_ca_file=bundle(first, second)) as api:
+        for certificate, name in (
+            (first.leaf("alice"), "alice"),
+            (second.leaf("bob"), "bob"),
+            (intermediate.leaf("carol", intermediates=(intermediate,)), "carol"),
+        ):
+            context = trusting(api.settings.pki / "ca.crt")
+            context.load_cert_chain(certificate)
+            async with secure_client(api, context) as client:
+                message = (await client.get("/api/v1/namespaces")).json()["message"]
+                assert f'User "{name}" cannot list' in message
+
+
+async def test_certificate_must_be_for_client_authentication() -> None:
+    """One without extended key usages is for everything."""
+    async with served_securely(client_ca_file=issuer("clients").file) as api:
+        for usages, accepted in (
+            ((CLIENT,), True),
+            ((SERVER, CLIENT), True),
+            (None, True),
+            ((SERVER,), False),
+        ):
+            context = trusting(api.settings.pki / "ca.crt")
+            context.load_cert_chain(issuer("clients").leaf("alice", usages=usages))
+            async with secure_client(api, context) as client:
+                if accepted:
+                    assert (await client.get("/api")).status_code == 200
+                else:
+                    with pytest.raises(httpx.TransportError):
+                        await client.get("/api")

@@ -1,10 +1,15 @@
-"""Authenticates requests: client certificate, then bearer token, then anonymous; the first that succeeds decides.
+"""Authenticates requests: by headers of a proxy, client certificate, bearer token, or as anonymous; the first success
+decides.
 
 The gateway calls `authenticate` once per request with plain values: the Authorization header and the verified
-certificate of the connection. It returns the result if that is known, and otherwise an awaitable, so that the common
-request needs no coroutine and a slow identity provider delays only its own users. A bearer token that no method accepts
-is refused even if anonymous requests are allowed: a client that sends a credential does not want to be anonymous. The
-whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
+certificate of the connection; or `authenticate_proxied` if it is the certificate of an authenticating proxy. They
+return the result if that is known, and otherwise an awaitable, so that the common request needs no coroutine and a slow
+identity provider delays only its own users. A bearer token that no method accepts is refused even if anonymous requests
+are allowed: a client that sends a credential does not want to be anonymous.
+
+The whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
+The lookup compares hashes with a random key first, and bytes only if the hashes are equal: the time that it takes says
+nothing about how much of a guessed token is right.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from typing import Any, Protocol
 
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.client_certificate import user_of_certificate
+from actors.access.authentication.request_headers import HeaderFields, RequestHeaders
 from actors.errors import Unauthorized
 from actors.identity import User
 
@@ -41,7 +47,12 @@ class TokenMethod(Protocol):
 
 class Authenticator:
     def __init__(
-        self, tokens: Mapping[str, User], *, anonymous: bool, methods: Sequence[TokenMethod] = ()
+        self,
+        tokens: Mapping[str, User],
+        *,
+        anonymous: bool,
+        methods: Sequence[TokenMethod] = (),
+        request_headers: RequestHeaders | None = None,
     ) -> None:
         """`methods` are called in order for tokens that are not in `tokens`."""
         self._tokens = {
@@ -50,6 +61,7 @@ class Authenticator:
         self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
         self._subjects: dict[Any, Authenticated] = {}
         self._methods = tuple(methods)
+        self._request_headers = request_headers
         self._anonymous_result = Authenticated(ANONYMOUS_USER) if anonymous else None
 
     def authenticate(
@@ -61,6 +73,27 @@ class Authenticator:
             if known is not None:
                 return known
         return self.by_header(authorization)
+
+    def authenticate_proxied(
+        self,
+        authorization: bytes | None,
+        certificate: Mapping[str, Any] | None,
+        proxy_certificate: Mapping[str, Any],
+        fields: HeaderFields,
+    ) -> Authenticated | Awaitable[Authenticated]:
+        """As `authenticate`, for a connection with a certificate of a proxy CA; removes the headers that it uses.
+
+        Where the proxy names no user, a bearer token may. Without one, the certificate is a credential that nobody
+        accepts, unless it is that of an ordinary client too: the request is not anonymous.
+        """
+        if self._request_headers is not None:
+            user = self._request_headers.take_user(proxy_certificate, fields)
+            if user is not None:
+                return Authenticated(user.with_authenticated_group())
+        found = self.authenticate(authorization, certificate)
+        if certificate is None and isinstance(found, Authenticated) and found.user is ANONYMOUS_USER:
+            raise Unauthorized
+        return found
 
     def by_certificate(self, certificate: Mapping[str, Any]) -> Authenticated | None:
         subject = certificate.get("subject")

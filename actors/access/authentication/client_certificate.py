@@ -14,9 +14,17 @@ from actors.identity import User
 
 def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
     """None for a certificate without a common name: other credentials may still name a user."""
-    attributes = [pair for part in certificate.get("subject", ()) for pair in part]
-    names = [value for kind, value in attributes if kind == "commonName"]
-    if not names or not names[-1]:
+    name = common_name(certificate)
+    if not name:
         return None
-    groups = tuple(value for kind, value in attributes if kind == "organizationName")
-    return User(names[-1], groups=groups)
+    return User(name, groups=tuple(_attributes(certificate, "organizationName")))
+
+
+def common_name(certificate: Mapping[str, Any]) -> str:
+    """The last common name of the subject; empty if it has none."""
+    names = _attributes(certificate, "commonName")
+    return names[-1] if names else ""
+
+
+def _attributes(certificate: Mapping[str, Any], wanted: str) -> list[str]:
+    return [value for part in certificate.get("subject", ()) for kind, value in part if kind == wanted]

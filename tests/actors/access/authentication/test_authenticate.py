@@ -101,3 +101,25 @@ def test_certificate_without_common_name_falls_back_to_the_header(authenticator:
 def test_token_of_the_anonymous_user_gets_no_authenticated_group() -> None:
     authenticator = Authenticator({"t": User("system:anonymous")}, anonymous=True)
     assert known(authenticator, b"Bearer t", None).user.groups == ()
+
+
+class Compared(bytes):
+    """Counts how often it is compared with other bytes."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return bytes(self) == other
+
+    __hash__ = bytes.__hash__
+
+
+def test_static_tokens_are_compared_by_hash_and_not_by_prefix(authenticator: Authenticator) -> None:
+    """A guess with the right beginning is compared with no token: its time says nothing about that beginning."""
+    for guess in (b"Bearer alicetoke", b"Bearer alicetokem", b"Bearer alicetokenx", b"Bearer x"):
+        with pytest.raises(Unauthorized):
+            authenticator.authenticate(Compared(guess), None)
+        assert Compared.count == 0
+    assert known(authenticator, Compared(b"Bearer alicetoken")) == SIGNED_IN
+    assert Compared.count == 1

@@ -1,0 +1,90 @@
+"""Which CAs have issued a client certificate: those of ordinary clients, those of authenticating proxies, or both.
+
+The TLS handshake verifies a certificate against all of them together, because a server cannot know who connects. The
+server then calls `TrustPools.of` once per connection with the verified chain. The first certificate of the chain, from
+the client's own upwards, that one of the files holds decides: so a proxy CA that a client CA has issued makes no
+ordinary users, and the other way round. (Kubernetes verifies against each file by itself, and would accept such a
+certificate in both roles.) A CA is its name and its key: a renewed certificate of a CA is the same CA, and a CA in both
+files makes both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.certificates.store import CertificateError
+
+# A resumed TLS session has no verified chain: it has the roles of the session that it continues. OpenSSL remembers no
+# more sessions than these without tickets, and the context of a server with pools issues no tickets.
+MAX_REMEMBERED = 20_480
+_DER = 2  # of _ssl.Certificate.public_bytes
+
+
+class Roles(NamedTuple):
+    client: bool
+    proxy: bool
+
+
+NO_ROLES = Roles(client=False, proxy=False)
+
+
+class TrustPools:
+    def __init__(self, client_authorities: Sequence[Path], proxy_authority: Path) -> None:
+        clients = [one for path in client_authorities for one in _read(path)]
+        proxies = _read(proxy_authority)
+        client_keys, proxy_keys = ({_identity(one) for one in pool} for pool in (clients, proxies))
+        self._authorities = {
+            der: Roles(identity in client_keys, identity in proxy_keys)
+            for der, identity in _with_identities([*clients, *proxies])
+        }
+        self._remembered: dict[bytes, Roles] = {}
+
+    def of(self, certificate: bytes, chain: Sequence[bytes]) -> Roles:
+        """The roles of a client certificate (DER), by its verified chain; the chain of a resumed session is empty."""
+        digest = hashlib.sha256(certificate).digest()
+        if not chain:
+            return self._remembered.get(digest, NO_ROLES)
+        roles = next((self._authorities[one] for one in chain if one in self._authorities), NO_ROLES)
+        while len(self._remembered) >= MAX_REMEMBERED and digest not in self._remembered:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[digest] = roles
+        return roles
+
+
+def verified_chain(tls: ssl.SSLObject) -> list[bytes]:
+    """The chain by which a handshake verified the peer's certificate, in DER; empty for a resumed session."""
+    public = getattr(tls, "get_verified_chain", None)
+    if public is not None:  # since Python 3.13
+        return list(public())
+    chain: list[Any] | None = tls._sslobj.get_verified_chain()  # type: ignore[attr-defined]
+    return [one.public_bytes(_DER) for one in chain or ()]
+
+
+def _read(path: Path) -> list[Any]:
+    from cryptography import x509  # only servers with an authenticating proxy need it at the start
+
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except ValueError as error:
+        raise CertificateError(
+            f"the CA file {path} holds a certificate that cannot be read: {error}"
+        ) from error
+    except OSError as error:
+        raise CertificateError(f"cannot read the CA file {path}: {error.strerror}") from error
+
+
+def _with_identities(certificates: Iterable[Any]) -> Iterable[tuple[bytes, tuple[bytes, bytes]]]:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return [(one.public_bytes(Encoding.DER), _identity(one)) for one in certificates]
+
+
+def _identity(certificate: Any) -> tuple[bytes, bytes]:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return certificate.subject.public_bytes(), key

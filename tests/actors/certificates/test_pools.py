@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+import actors.certificates.pools as module
+from actors.certificates.pools import NO_ROLES, Roles, TrustPools
+from actors.certificates.store import CertificateError
+from tests.issuers import Issuer, bundle, issuer
+
+CLIENT, PROXY = Roles(client=True, proxy=False), Roles(client=False, proxy=True)
+
+
+def der(one: Issuer) -> bytes:
+    return one.certificate.public_bytes(Encoding.DER)
+
+
+def test_roles_of_a_resumed_session_are_those_of_the_certificate() -> None:
+    pools = TrustPools([issuer("clients").file], issuer("proxies").file)
+    assert pools.of(b"a", [b"a", der(issuer("clients"))]) == CLIENT
+    assert pools.of(b"b", [b"b", der(issuer("proxies"))]) == PROXY
+    assert (pools.of(b"a", []), pools.of(b"b", []), pools.of(b"unknown", [])) == (CLIENT, PROXY, NO_ROLES)
+
+
+def test_chain_without_a_known_ca_has_no_role() -> None:
+    pools = TrustPools([issuer("clients").file], issuer("proxies").file)
+    assert pools.of(b"a", [b"a", der(issuer("both"))]) == NO_ROLES
+
+
+def test_remembered_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
+    pools = TrustPools([issuer("clients").file], issuer("proxies").file)
+    for name in (b"a", b"b", b"b", b"c"):
+        pools.of(name, [der(issuer("clients"))])
+    assert [pools.of(name, []) for name in (b"a", b"b", b"c")] == [NO_ROLES, CLIENT, CLIENT]
+
+
+def test_ca_is_its_name_and_key() -> None:
+    renewed = issuer("clients").renewed()
+    pools = TrustPools([bundle(issuer("clients"))], renewed.file)
+    assert pools.of(b"a", [der(issuer("clients"))]) == pools.of(b"a", [der(renewed)]) == Roles(True, True)
+
+
+def test_error_names_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bad.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    for name in ("bad.pem", "nowhere.pem"):
+        with pytest.raises(CertificateError, match=name):
+            TrustPools([issuer("clients").file], tmp_path / name)
