@@ -33,6 +33,7 @@ class Names:
     serving_signer: str
     legacy_signer: str
     exec_info_variable: str  # the environment variable with the input of a credential plugin
+    secret_token_issuer: str  # the claim `iss` of service account tokens in Secrets
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -62,6 +63,7 @@ CLUSTER = Names(
     serving_signer="cluster.io/node-agent-serving",
     legacy_signer="cluster.io/legacy-unknown",
     exec_info_variable="CLUSTER_EXEC_INFO",
+    secret_token_issuer="cluster/serviceaccount",
 )
 KUBERNETES = Names(
     dialect="kubernetes",
@@ -79,5 +81,6 @@ KUBERNETES = Names(
     serving_signer="kubernetes.io/kubelet-serving",
     legacy_signer="kubernetes.io/legacy-unknown",
     exec_info_variable="KUBERNETES_EXEC_INFO",
+    secret_token_issuer="kubernetes/serviceaccount",
 )
 NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -20,7 +20,7 @@ from actors.names import Names
 from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
-from actors.resource.evictions import Evictions
+from actors.resource.subresources.evictions import Evictions
 from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts

@@ -15,7 +15,7 @@ from actors.messages import Object, Submit, WriteContext
 from actors.names import Names
 from actors.resource import options
 from actors.resource.directory import Directory
-from actors.resource.evictions import Evictions
+from actors.resource.subresources.evictions import Evictions
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from actors.store.reads import Reads

@@ -1,0 +1,186 @@
+"""Authenticates service account tokens: signature, times, audience, and the objects that the token names.
+
+A verified token is cached under the digest of its text, together with the time until which it is known to be valid:
+until it expires, or an object that it names has been deleted for a minute. A change of such an object (the feed reports
+it before the writer gets its response) makes the next request read the journal again. So a repeated token costs a
+digest, a lookup and two comparisons, and yet a token ends with the delete of its account.
+
+Differs from Kubernetes: a token is accepted neither before `nbf` nor after `exp`, not even for a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from actors.access.accounts.claims import InvalidClaims, Subject, read_bound, read_secret, user_of
+from actors.access.accounts.keys import AccountKeys, Keys
+from actors.access.accounts.options import AccountOptions
+from actors.access.accounts.references import FOR_EVER, ObjectKey, References
+from actors.access.accounts.signatures import unverified_issuer, verified_claims
+from actors.access.authentication.authenticate import Authenticated
+from actors.clock import Clock
+from actors.identity import User
+from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
+from journal.records import Event
+
+logger = logging.getLogger(__name__)
+
+# About 20 MB. The oldest is forgotten, and verified again when it comes back.
+MAX_CACHED_TOKENS = 10_000
+_SECOND = 1_000_000
+
+
+@dataclass(slots=True)
+class _Verified:
+    """A token with a good signature. Times are in microseconds."""
+
+    subject: Subject
+    user: User = field(repr=False)
+    objects: tuple[ObjectKey, ...]
+    result: Authenticated | None  # for requests to this server; None: another audience
+    not_before: float
+    expires: float
+    warn_after: float
+    known_until: float = 0  # valid until then without a look at the journal
+
+
+class AccountTokens:
+    """A `TokenMethod`."""
+
+    def __init__(
+        self,
+        names: Names,
+        journal: Journal,
+        feed: Feed,
+        clock: Clock,
+        keys: AccountKeys,
+        options: AccountOptions,
+        max_cached: int = MAX_CACHED_TOKENS,
+    ) -> None:
+        self._names = names
+        self._clock = clock
+        self._keys = keys
+        self._options = options
+        self._issuers = frozenset({*options.issuers, names.secret_token_issuer})
+        self._references = References(journal)
+        self._max_cached = max_cached
+        self._verified: dict[bytes, _Verified] = {}
+        self._named_by: dict[ObjectKey, set[bytes]] = {}  # the cached tokens that name an object
+        feed.follow(self._observe, self._references.types)
+
+    def authenticate(
+        self, token: bytes, audiences: tuple[str, ...]
+    ) -> Authenticated | Awaitable[Authenticated | None] | None:
+        digest = sha256(token).digest()
+        known = self._verified.get(digest)
+        if known is not None:
+            now = self._clock.now()
+            if known.not_before <= now < known.known_until and not audiences:
+                return known.result
+            return self._check(known, token, digest, audiences, now)
+        if unverified_issuer(token) not in self._issuers:
+            return None
+        keys = self._keys.current
+        if keys is None:
+            return self._load_keys(token, digest, audiences)
+        return self._verify(keys, token, digest, audiences)
+
+    async def _load_keys(
+        self, token: bytes, digest: bytes, audiences: tuple[str, ...]
+    ) -> Authenticated | None:
+        return self._verify(await self._keys.get(), token, digest, audiences)
+
+    def _verify(
+        self, keys: Keys, token: bytes, digest: bytes, audiences: tuple[str, ...]
+    ) -> Authenticated | None:
+        claims = verified_claims(token, keys)
+        if claims is None:
+            return None
+        in_secret = claims.get("iss") == self._names.secret_token_issuer
+        try:
+            subject = (read_secret if in_secret else read_bound)(self._names, claims)
+        except InvalidClaims:
+            return None
+        verified = self._remember(digest, subject)
+        return self._check(verified, token, digest, audiences, self._clock.now())
+
+    def _remember(self, digest: bytes, subject: Subject) -> _Verified:
+        user = user_of(self._names, subject)
+        objects = self._references.keys(subject)
+        audiences = self._accepted_audiences(subject, ())
+        verified = _Verified(
+            subject,
+            user,
+            objects,
+            Authenticated(user, audiences=audiences) if audiences else None,
+            _micros(subject.not_before, 0),
+            _micros(subject.expires, FOR_EVER),
+            _micros(subject.warn_after, FOR_EVER),
+        )
+        if len(self._verified) >= self._max_cached:
+            self._forget(next(iter(self._verified)))
+        self._verified[digest] = verified
+        for one in objects:
+            self._named_by.setdefault(one, set()).add(digest)
+        return verified
+
+    def _forget(self, digest: bytes) -> None:
+        verified = self._verified.pop(digest)
+        for one in verified.objects:
+            digests = self._named_by[one]
+            digests.discard(digest)
+            if not digests:
+                del self._named_by[one]
+
+    def _check(
+        self, verified: _Verified, token: bytes, digest: bytes, audiences: tuple[str, ...], now: int
+    ) -> Authenticated | None:
+        """What a token with a good signature is worth now."""
+        if now >= verified.expires:
+            self._forget(digest)
+            return None
+        if now < verified.not_before:
+            return None
+        if now >= verified.known_until and not self._look_up(verified, token, now):
+            return None
+        if not audiences:
+            return verified.result
+        accepted = self._accepted_audiences(verified.subject, audiences)
+        return Authenticated(verified.user, audiences=accepted) if accepted else None
+
+    def _look_up(self, verified: _Verified, token: bytes, now: int) -> bool:
+        """Read whether the objects that the token names exist, and keep the result until one changes."""
+        subject = verified.subject
+        until = FOR_EVER
+        if self._options.lookup or not subject.in_secret:
+            until = self._references.valid_until(subject, token)
+        if now >= until:
+            return False
+        if now >= verified.warn_after:
+            logger.warning(
+                "%s uses a token after its requested time; its client must read its token file again",
+                verified.user.name,
+            )
+            verified.warn_after = FOR_EVER  # once is enough
+        verified.known_until = min(until, verified.expires, verified.warn_after)
+        return True
+
+    def _accepted_audiences(self, subject: Subject, requested: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the requested audiences, or of this server's, that the token is for."""
+        own = self._options.audiences
+        of_token = subject.audiences or own
+        return tuple(one for one in requested or own if one in of_token)
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            for digest in self._named_by.get((event.type_id, event.namespace, event.name), ()):
+                self._verified[digest].known_until = 0
+
+
+def _micros(seconds: float | None, missing: float) -> float:
+    return missing if seconds is None else seconds * _SECOND

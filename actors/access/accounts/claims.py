@@ -1,0 +1,175 @@
+"""The claims of service account tokens: what the server writes into them, and what it reads from them.
+
+There are two forms. Bound tokens name their account, and at most one Pod, Secret or Node that they end with:
+
+    {"aud": [...], "exp": 1, "iat": 1, "iss": "https://...", "nbf": 1, "sub": "system:serviceaccount:<ns>:<name>",
+     "<domain>": {"namespace": "<ns>", "serviceaccount": {"name": ..., "uid": ...}, "pod": {"name": ..., "uid": ...}}}
+
+Tokens in Secrets have an issuer of their own, flat claims (`<domain>/serviceaccount/...`), and never expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.identity import User
+from actors.names import Names
+
+ACCOUNTS, SECRETS, PODS, NODES = "serviceaccounts", "secrets", "pods", "nodes"
+BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and what it names
+
+Claims = dict[str, Any]
+
+
+class InvalidClaims(Exception):
+    """A claim is missing or has the wrong form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that must exist for a token to be valid."""
+
+    plural: str
+    namespace: str
+    name: str
+    uid: str  # empty: any
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the claims of a token say, in either form."""
+
+    account: Reference
+    bound: Reference | None  # the Pod, Secret or Node; for a token in a Secret, this Secret
+    in_secret: bool
+    audiences: tuple[str, ...]  # empty: those of the API server
+    expires: float | None  # seconds since 1970
+    not_before: float | None
+    warn_after: float | None = None
+
+
+def account_user(namespace: str, name: str) -> str:
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def bound_claims(
+    names: Names,
+    account: Reference,
+    bound: Reference | None,
+    audiences: Sequence[str],
+    now: int,
+    seconds: int,
+    warn_after: int = 0,
+) -> Claims:
+    """Times in seconds; `warn_after` is counted from now, 0 is never."""
+    private: Claims = {
+        "namespace": account.namespace,
+        "serviceaccount": {"name": account.name, "uid": account.uid},
+    }
+    if bound is not None:
+        claim = next(claim for claim, plural in BINDABLE.items() if plural == bound.plural)
+        private[claim] = {"name": bound.name, "uid": bound.uid}
+    if warn_after:
+        private["warnafter"] = now + warn_after
+    return {
+        "aud": list(audiences),
+        "exp": now + seconds,
+        "iat": now,
+        names.key_domain: private,
+        "nbf": now,
+        "sub": account_user(account.namespace, account.name),
+    }
+
+
+def secret_claims(names: Names, account: Reference, secret: str) -> Claims:
+    prefix = names.key("serviceaccount")
+    return {
+        f"{prefix}/namespace": account.namespace,
+        f"{prefix}/secret.name": secret,
+        f"{prefix}/service-account.name": account.name,
+        f"{prefix}/service-account.uid": account.uid,
+        "sub": account_user(account.namespace, account.name),
+    }
+
+
+def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
+    private = claims.get(names.key_domain)
+    if not isinstance(private, dict):
+        raise InvalidClaims
+    namespace = _text(private, "namespace")
+    account = _reference(ACCOUNTS, namespace, private.get("serviceaccount"))
+    bound = [
+        _reference(plural, "" if plural == NODES else namespace, private[claim])
+        for claim, plural in BINDABLE.items()
+        if private.get(claim) is not None
+    ]
+    if len(bound) > 1:
+        raise InvalidClaims  # the server issues none, and could not say which one counts
+    return Subject(
+        account,
+        bound[0] if bound else None,
+        False,
+        _audiences(claims),
+        _seconds(claims, "exp"),
+        _seconds(claims, "nbf"),
+        _seconds(private, "warnafter"),
+    )
+
+
+def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
+    prefix = names.key("serviceaccount")
+    namespace, name = _text(claims, f"{prefix}/namespace"), _text(claims, f"{prefix}/service-account.name")
+    account = Reference(ACCOUNTS, namespace, name, _text(claims, f"{prefix}/service-account.uid"))
+    if claims.get("sub") != account_user(namespace, name):
+        raise InvalidClaims
+    secret = Reference(SECRETS, namespace, _text(claims, f"{prefix}/secret.name"), "")
+    return Subject(
+        account, secret, True, _audiences(claims), _seconds(claims, "exp"), _seconds(claims, "nbf")
+    )
+
+
+def user_of(names: Names, subject: Subject) -> User:
+    account, bound = subject.account, subject.bound
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    if bound is not None and bound.plural in (PODS, NODES):
+        kind = "pod" if bound.plural == PODS else "node"
+        extra = (
+            (names.key(f"{kind}-name", "authentication"), (bound.name,)),
+            (names.key(f"{kind}-uid", "authentication"), (bound.uid,)),
+        )
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
+    user = User(account_user(account.namespace, account.name), account.uid, groups, extra)
+    return user.with_authenticated_group()
+
+
+def _reference(plural: str, namespace: str, claim: object) -> Reference:
+    if not isinstance(claim, dict):
+        raise InvalidClaims
+    return Reference(plural, namespace, _text(claim, "name"), _text(claim, "uid"))
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value:
+        raise InvalidClaims
+    return value
+
+
+def _audiences(claims: Mapping[str, Any]) -> tuple[str, ...]:
+    value = claims.get("aud") or ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise InvalidClaims
+    return tuple(value)
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidClaims
+    return float(value)
