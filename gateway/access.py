@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from actors.access.accounts.accounts import Accounts, build_accounts
+from actors.access.accounts.keys import KeyFiles
 from actors.access.authentication.authenticate import Authenticator, TokenMethod
 from actors.access.authentication.bootstrap_tokens import BootstrapTokens
 from actors.access.authentication.token_file import read_tokens
@@ -32,24 +34,30 @@ from journal.log import Journal
 class Access:
     authenticator: Authenticator
     authorizer: Authorizer
+    accounts: Accounts
 
 
 def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
     tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
+    accounts = build_accounts(
+        names, journal, feed, clock, _key_files(settings), settings.service_accounts.options(names)
+    )
     authenticator = Authenticator(
         tokens,
         anonymous=settings.anonymous_auth,
-        methods=[*_token_methods(settings, names, journal, clock), *extensions.token_methods],
+        methods=[*_token_methods(settings, names, journal, clock, accounts), *extensions.token_methods],
         request_headers=settings.request_headers.headers,
     )
-    return Access(authenticator, _authorizer(settings, names, extensions.authorizers))
+    return Access(authenticator, _authorizer(settings, names, extensions.authorizers), accounts)
 
 
-def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
+def _token_methods(
+    settings: Settings, names: Names, journal: Journal, clock: Clock, accounts: Accounts
+) -> list[TokenMethod]:
     """In the order in which they are asked about a bearer token that the token file does not list."""
-    methods: list[TokenMethod] = []
+    methods: list[TokenMethod] = [accounts.tokens]
     if settings.controllers.enable_bootstrap_token_auth:
         methods.append(BootstrapTokens(names, journal, clock))
     return methods
@@ -69,3 +77,13 @@ def _authorizer(settings: Settings, names: Names, first: Sequence[Authorizer]) -
 def _abac(path: Path | None) -> Authorizer:
     assert path is not None, "the settings refuse ABAC without a file"
     return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))
+
+
+def _key_files(settings: Settings) -> KeyFiles:
+    chosen = settings.service_accounts
+    return KeyFiles(
+        settings.pki / "sa.key",
+        chosen.service_account_signing_key_file,
+        chosen.key_files,
+        settings.tls_private_key_file,
+    )

@@ -103,6 +103,7 @@ class ApiServer:
             store.write_contexts,
             authorizer,
             Reviews(authenticator, authorizer),
+            store.access.accounts.issuer,
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from actors.admission.calls import AdmissionCalls, CallStatistics
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, Chain
 from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -73,6 +73,10 @@ class Directory:
     def statistics(self) -> dict[str, MailboxStatistics]:
         actors = {**self._served, **self._unserved}
         return {name: actor.statistics() for name, actor in actors.items()}
+
+    def admission_chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
+        """The admission of what no actor stores, such as a TokenRequest."""
+        return self._admission.chain(definition, operation, subresource)
 
     def admission_statistics(self) -> CallStatistics:
         return self._calls.statistics()

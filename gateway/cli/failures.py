@@ -8,13 +8,14 @@ from __future__ import annotations
 import errno
 import socket
 
+from actors.access.accounts.keys import AccountKeyError
 from actors.access.authentication.token_file import TokenFileError
 from actors.certificates import CertificateError
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Address, Settings
 from journal.errors import JournalError
 
-_KNOWN = (SettingsError, TokenFileError, CertificateError, JournalError)
+_KNOWN = (SettingsError, AccountKeyError, TokenFileError, CertificateError, JournalError)
 _BIND_ERRNOS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from actors.access.accounts.issuer import TokenIssuer
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
@@ -20,7 +21,6 @@ from actors.names import Names
 from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
-from actors.resource.subresources.evictions import Evictions
 from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts
@@ -59,6 +59,7 @@ class Dispatch:
         write_contexts: WriteContexts,
         authorizer: Authorizer,
         reviews: Reviews,
+        issuer: TokenIssuer,
         watches: WatchOpener,
         computed: Mapping[str, Source],
         memory: MemoryBudget,
@@ -70,7 +71,7 @@ class Dispatch:
         self._directory = directory
         self._reads = reads
         self._write_contexts = write_contexts
-        self._bodies = Bodies(names, directory.large_work, memory)
+        self._bodies = bodies = Bodies(names, directory.large_work, memory)
         self._patches = PatchDecoder(names, self._bodies, write_contexts, reads, self._may_create)
         self._authorizer = authorizer
         self._watches = watches
@@ -78,9 +79,9 @@ class Dispatch:
         self._encoders = Encoders(names, write_contexts.now)
         self._lists = ListHandler(reads, self._encoders, memory)
         self._chunking = chunking  # whether lists honour limit and continue
-        evictions = Evictions(registry.current, journal, directory)
         self._reviews = ReviewHandler(self._bodies, reviews)
-        self._subresources = SubresourceHandler(names, self._bodies, directory, reads, evictions)
+        catalog = registry.current
+        self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, reads, issuer)
         self._verbs: dict[str, Callable[[RequestContext, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
@@ -193,9 +194,8 @@ class Dispatch:
         if context.route.subresource or definition.storage.submits_to[0]:
             return await self._submit(context, definition, write)
         if definition.storage.ephemeral:
-            return await self._reviews.create(
-                context, definition, write, self._write_contexts.new(context.user, context.manager)
-            )
+            write_context = self._write_contexts.new(context.user, context.manager)
+            return await self._reviews.create(context, definition, write, write_context)
         body = self._bodies.decode_at_once(context, definition, write.field_validation)
         if body is None:
             body = await self._bodies.decode(context, definition, write.field_validation)

@@ -1,40 +1,52 @@
 """Serves POST to subresources (binding, eviction, token), and refuses those that only a kubelet could serve.
 
-The response to a binding or eviction is a Status, not the object. No kubelet is connected, so logs, exec and port
-forwarding are refused.
+The response to a binding or eviction is a Status, not the object; to a token, the TokenRequest with its token. No
+kubelet is connected, so logs, exec and port forwarding are refused.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from actors.errors import BadRequest, Invalid
+from actors.access.accounts.issuer import TokenIssuer
+from actors.errors import BadRequest
+from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.field_errors import collect, invalid
 from actors.messages import Object, Submit, WriteContext
 from actors.names import Names
 from actors.resource import options
 from actors.resource.directory import Directory
 from actors.resource.subresources.evictions import Evictions
+from actors.resource.subresources.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from actors.store.reads import Reads
-from gateway.handlers.bodies import Bodies, Body, check_short
+from gateway.handlers.bodies import Bodies, check_short
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import NodeUnreachable, NoEndpoints, Unimplemented
+from gateway.requests.errors import NodeUnreachable, NoEndpoints
 from gateway.requests.request import Response
+from gateway.wire.encoders import object_encoder
+from journal.log import Journal
 
 
 class SubresourceHandler:
     def __init__(
-        self, names: Names, bodies: Bodies, directory: Directory, reads: Reads, evictions: Evictions
+        self,
+        names: Names,
+        bodies: Bodies,
+        catalog: Catalog,
+        journal: Journal,
+        directory: Directory,
+        reads: Reads,
+        issuer: TokenIssuer,
     ) -> None:
         self._names = names
         self._bodies = bodies
         self._directory = directory
         self._reads = reads
-        self._evictions = evictions
+        self._evictions = Evictions(catalog, journal, directory)
+        self._token_requests = TokenRequests(catalog, journal, directory, issuer)
 
     async def create(
         self,
@@ -50,9 +62,9 @@ class SubresourceHandler:
             write_context = write_context._replace(large=True)
         namespace, sent = context.route.namespace, body.object
         check_namespace(namespace, sent)
-        if subresource.unimplemented_message:
-            await self._validate(context, definition, view, body)
-            raise Unimplemented(subresource.unimplemented_message)
+        if subresource.issues_token:
+            check_short(context.request.body, view.kind)
+            return await self._issue_token(context, definition, view, sent, write_context, write.dry_run)
         name = _object_name(context, view, sent)
         if subresource.submit is None:
             check_short(context.request.body, view.kind)
@@ -64,19 +76,21 @@ class SubresourceHandler:
             await self._directory.ask_served(definition, command)
         return await render.document(context, SUCCESS, 201)
 
-    async def _validate(
-        self, context: RequestContext, definition: Definition, view: Definition, body: Body
-    ) -> None:
-        """Raise what is wrong with a request whose subresource is not implemented."""
-        name, sent = context.route.name, body.object
-        self._reads.get(definition, context.route.namespace, name)
-        validate = view.strategy.validate_create
-        errors = await self._bodies.run(context, collect, validate, sent, in_thread=body.large)
-        if sent["metadata"].get("name", name) != name:
-            message = "must match the service account name if specified"
-            errors = [invalid("metadata.name", sent["metadata"]["name"], message)]
-        if errors:
-            raise Invalid(view.group, view.kind, name, [error.cause() for error in errors])
+    async def _issue_token(
+        self,
+        context: RequestContext,
+        accounts: Definition,
+        view: Definition,
+        sent: Object,
+        write_context: WriteContext,
+        dry_run: bool,
+    ) -> Response:
+        route = context.route
+        issued = await self._token_requests.create(
+            accounts, view, route.namespace, route.name, sent, write_context, dry_run
+        )
+        context.warnings.extend(issued.warnings)
+        return await render.respond(context, object_encoder(view).document(issued.body), 201)
 
     async def _evict(
         self,

@@ -45,13 +45,6 @@ class NoEndpoints(RequestError):
         self.message = f'no endpoints available for service "{service}"'
 
 
-class Unimplemented(RequestError):
-    """The subresource is declared, so that clients find it, but not implemented: a 501 response."""
-
-    def __init__(self, what: str) -> None:
-        self.message = f"this server cannot do this yet: {what}"
-
-
 class TooManyRequests(RequestError):
     """The server has no room for the request now: the client should retry."""
 
@@ -175,8 +168,6 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
             return _eviction_refused(error)
-        case Unimplemented():
-            return Failure(501, "NotImplemented", str(error))
         case NodeUnreachable() | NoEndpoints() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():

@@ -96,21 +96,6 @@ async def test_invalid_review_names_the_field() -> None:
         assert "spec.resourceAttributes.colour" in strict["message"]
 
 
-@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-async def test_service_account_tokens_are_not_implemented(dialect: str) -> None:
-    async with served(dialect=dialect) as api:
-        path = "/api/v1/namespaces/default/serviceaccounts/default/token"
-        refused = (await api.ask("POST", path, {"spec": {}})).expect(501)
-        assert (refused["kind"], refused["reason"]) == ("Status", "NotImplemented")
-        assert "tokens of service accounts are not issued" in refused["message"]
-        short = (await api.ask("POST", path, {"spec": {"expirationSeconds": 5}})).expect(422)
-        assert short["details"]["causes"][0]["field"] == "spec.expirationSeconds"
-        (await api.ask("POST", path.replace("/default/token", "/nobody/token"), {"spec": {}})).expect(404)
-        other = (await api.ask("POST", path, {"metadata": {"name": "x"}, "spec": {}})).expect(422)
-        assert other["details"]["causes"][0]["field"] == "metadata.name"
-        (await api.ask("GET", path)).expect(405)
-
-
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadata"])
 @pytest.mark.parametrize(
     ("path", "spec"),

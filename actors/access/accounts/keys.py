@@ -218,8 +218,6 @@ def _verifying_key(public: Any, path: Path) -> VerifyingKey:
         raise AccountKeyError(
             f"the key in {path} is neither RSA nor ECDSA on the curves P-256, P-384 or P-521"
         )
-    der = public.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     key_id = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
     return VerifyingKey(key_id, public, algorithm, accepted)

@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import orjson
@@ -18,6 +19,13 @@ import orjson
 from actors.access.accounts.keys import Keys, SigningKey
 
 _TOKEN = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+
+
+@cache
+def _jws() -> Any:
+    import jwt
+
+    return jwt.PyJWS()
 
 
 def sign(key: SigningKey, claims: Mapping[str, Any]) -> str:
@@ -46,12 +54,13 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
         return None  # an extension that the server does not know could change the meaning of the token
     if not _is_canonical(parts[3]):
         return None
+    algorithm = header.get("alg")
     for key in keys.candidates(header.get("kid")):
-        if header.get("alg") not in key.accepted:
+        if not isinstance(algorithm, str) or algorithm not in key.accepted:
             continue
         try:
-            payload = jwt.PyJWS().decode(token, key.key, algorithms=[header["alg"]])
-        except jwt.PyJWTError:
+            payload = _jws().decode(token, key.key, algorithms=[algorithm])
+        except (jwt.PyJWTError, ValueError):
             continue
         return _parsed_object(payload)
     return None

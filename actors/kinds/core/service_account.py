@@ -64,7 +64,7 @@ def token(names: Names) -> Subresource:
         group=view.group,
         version=view.version,
         view=view,
-        unimplemented_message="tokens of service accounts are not issued",
+        issues_token=True,
     )
 
 

@@ -1,0 +1,172 @@
+"""TokenRequests: issues a token for a service account, bound to a Pod, Secret or Node if the request says so.
+
+Nothing is stored, so no actor is involved; admission runs here. The order of the steps is that of Kubernetes, and
+decides which error a client gets: mutating admission, name, account, validation, validating admission, bound object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import orjson
+
+from actors.access.accounts.claims import ACCOUNTS, NODES, PODS, SECRETS, Reference
+from actors.access.accounts.issuer import TokenIssuer
+from actors.admission import ephemeral
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import BadRequest, Conflict, Invalid, Resource
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect, invalid
+from actors.kinds.values.times import seconds_text
+from actors.messages import Object, WriteContext
+from actors.patch.managed_fields.field_view import FieldViews
+from actors.patch.managed_fields.ownership import owned_after
+from actors.resource.decide import drop_system_metadata
+from actors.resource.directory import Directory
+from actors.selectors.facts import unpack_uids
+from actors.store.addressing import not_found
+from actors.store.document import decode
+from journal.log import Journal
+from journal.records import Row
+
+SUBRESOURCE = "token"
+_KINDS = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
+# The time that the volumes of pods ask for; such tokens are accepted for a year, because old clients never read the
+# file again.
+_VOLUME_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    body: bytes  # the TokenRequest with its status
+    warnings: tuple[str, ...]
+
+
+class TokenRequests:
+    def __init__(self, catalog: Catalog, journal: Journal, directory: Directory, issuer: TokenIssuer) -> None:
+        self._catalog = catalog
+        self._journal = journal
+        self._directory = directory
+        self._issuer = issuer
+
+    async def create(
+        self,
+        accounts: Definition,
+        view: Definition,
+        namespace: str,
+        name: str,
+        sent: Object,
+        context: WriteContext,
+        dry_run: bool,
+    ) -> Issued:
+        """`sent` is a decoded TokenRequest; `view` its definition."""
+        _set_managers(view, sent, context)
+        request = AdmissionRequest(
+            CREATE, accounts, namespace, name, SUBRESOURCE, sent, None, context.user, dry_run, context
+        )
+        chain = self._directory.admission_chain(accounts, CREATE, SUBRESOURCE)
+        await ephemeral.admit(chain, request)
+        wanted = request.object
+        assert wanted is not None
+        account = self._account(accounts, view, namespace, name, wanted)
+        wanted = self._prepared(wanted, account, context)
+        errors = collect(view.strategy.validate_create, wanted)
+        if errors:
+            raise Invalid(view.group, view.kind, "", [error.cause() for error in errors])
+        request.object = wanted
+        await ephemeral.validate(chain, request)
+        bound = self._bound_object(account, wanted["spec"].get("boundObjectRef"))
+        warnings = [*request.warnings, *self._shorten(wanted["spec"])]
+        wanted["status"] = await self._status(account, bound, wanted["spec"], context)
+        return Issued(orjson.dumps(wanted), tuple(warnings))
+
+    def _account(
+        self, accounts: Definition, view: Definition, namespace: str, name: str, wanted: Object
+    ) -> Reference:
+        sent_name = wanted["metadata"].get("name") or name
+        if sent_name != name:
+            error = invalid("metadata.name", sent_name, "must match the service account name if specified")
+            raise Invalid(view.group, view.kind, name, [error.cause()])
+        row = self._row(ACCOUNTS, namespace, name)
+        if row is None:
+            raise not_found(accounts, name)
+        return Reference(ACCOUNTS, namespace, name, unpack_uids(row.facts)[0])
+
+    def _prepared(self, wanted: Object, account: Reference, context: WriteContext) -> Object:
+        spec = dict(wanted["spec"])
+        spec["audiences"] = spec.get("audiences") or list(self._issuer.options.audiences)
+        metadata = {
+            "name": account.name,
+            "namespace": account.namespace,
+            **wanted["metadata"],
+            "creationTimestamp": seconds_text(context.time),
+        }
+        return {"metadata": metadata, "spec": spec}
+
+    def _bound_object(self, account: Reference, reference: Object | None) -> Reference | None:
+        if reference is None:
+            return None
+        kind, name = reference.get("kind", ""), reference.get("name", "")
+        group, _, version = reference.get("apiVersion", "").rpartition("/")
+        plural = "" if group else _KINDS.get(kind, "")
+        if not plural:
+            raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+        namespace = "" if plural == NODES else account.namespace
+        row = self._row(plural, namespace, name)
+        if row is None:
+            raise not_found(self._catalog.storage(plural), name)
+        if plural == PODS and decode(row.body)["spec"].get("serviceAccountName") != account.name:
+            raise BadRequest(
+                f'cannot bind token for serviceaccount "{account.name}" to pod running with different '
+                "serviceaccount name."
+            )
+        uid = unpack_uids(row.facts)[0]
+        if (expected := reference.get("uid", "")) and expected != uid:
+            why = (
+                f"the UID in the bound object reference ({expected}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise Conflict(Resource(group, kind), name, why)
+        return Reference(plural, namespace, name, uid)
+
+    def _shorten(self, spec: Object) -> list[str]:
+        """Limit the requested life of the token; returns the warning about that."""
+        seconds, limit = spec["expirationSeconds"], self._issuer.options.max_seconds
+        if not limit or seconds <= limit:
+            return []
+        spec["expirationSeconds"] = limit
+        return [f"requested expiration of {seconds} seconds shortened to {limit} seconds"]
+
+    async def _status(
+        self, account: Reference, bound: Reference | None, spec: Object, context: WriteContext
+    ) -> Object:
+        seconds, audiences = spec["expirationSeconds"], tuple(spec["audiences"])
+        lifetime, warn_after = seconds, 0
+        options = self._issuer.options
+        if (
+            options.extend
+            and bound is not None
+            and bound.plural == PODS
+            and seconds == _VOLUME_SECONDS
+            and set(audiences) <= set(options.audiences)
+        ):
+            lifetime, warn_after = _EXTENDED_SECONDS, seconds
+        now = context.time // 1_000_000
+        token = await self._issuer.bound_token(account, bound, audiences, now, lifetime, warn_after)
+        return {"token": token, "expirationTimestamp": seconds_text(context.time + seconds * 1_000_000)}
+
+    def _row(self, plural: str, namespace: str, name: str) -> Row | None:
+        with self._journal.read() as view:
+            return view.get(self._journal.type_id(plural), namespace, name)
+
+
+def _set_managers(view: Definition, sent: Object, context: WriteContext) -> None:
+    views = FieldViews({view.api_version: view})
+    fields = replace(views(view.api_version, ""), subresource=SUBRESOURCE)
+    sent.pop("status", None)
+    drop_system_metadata(sent["metadata"])
+    sent["metadata"].pop("managedFields", None)
+    entries = owned_after(views, fields, None, sent, context.manager, seconds_text(context.time))
+    if entries:
+        sent["metadata"]["managedFields"] = entries

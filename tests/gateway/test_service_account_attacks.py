@@ -1,0 +1,193 @@
+"""Forged, changed and misdirected service account tokens are refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gateway.settings.service_accounts import ServiceAccountSettings
+from tests.actors.object_store import Document
+from tests.gateway.account_tokens import (
+    claims_of,
+    forged,
+    issued,
+    new_key,
+    own_key,
+    public_pem,
+    signed,
+    status_with,
+)
+from tests.gateway.api import Api, served
+
+
+@asynccontextmanager
+async def with_token() -> AsyncIterator[tuple[Api, str, Document]]:
+    """A server, a valid token of an account, and its claims."""
+    async with served() as api:
+        token = await issued(api, "default")
+        assert await status_with(api, token) == 403
+        yield api, token, claims_of(token)
+
+
+def segment(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+async def test_own_signature_is_accepted_with_and_without_key_id() -> None:
+    async with with_token() as (api, _, claims):
+        assert await status_with(api, signed(claims, own_key(api))) == 403
+        assert await status_with(api, signed(claims, own_key(api), kid="unknown")) == 403
+
+
+async def test_token_without_signature_is_refused() -> None:
+    async with with_token() as (api, token, claims):
+        for algorithm in ("none", "None", "NONE", "", None):
+            for signature in (b"", b"x" * 64):
+                assert await status_with(api, forged({"alg": algorithm}, claims, signature)) == 401
+        assert await status_with(api, token.rpartition(".")[0] + ".") == 401
+
+
+async def test_public_key_as_hmac_secret_is_refused() -> None:
+    async with with_token() as (api, _, claims):
+        pem = public_pem(own_key(api))
+        for algorithm in ("HS256", "HS384", "HS512"):
+            head = segment(json.dumps({"alg": algorithm, "typ": "JWT"}).encode())
+            signing_input = f"{head}.{segment(json.dumps(claims).encode())}"
+            digest = getattr(hashlib, algorithm.replace("HS", "sha"))
+            for secret in (pem, pem.strip()):
+                signature = hmac.new(secret, signing_input.encode(), digest).digest()
+                assert await status_with(api, f"{signing_input}.{segment(signature)}") == 401
+
+
+async def test_key_in_the_header_of_the_token_is_not_used() -> None:
+    async with with_token() as (api, _, claims):
+        stranger = new_key()
+        numbers = stranger.public_key().public_numbers()
+        jwk = {
+            "kty": "EC",
+            "crv": "P-256",
+            "x": segment(numbers.x.to_bytes(32, "big")),
+            "y": segment(numbers.y.to_bytes(32, "big")),
+        }
+        headers: list[dict[str, Any]] = [
+            {"jwk": jwk},
+            {"jku": "https://attacker.example/keys"},
+            {"x5u": "https://attacker.example/chain"},
+            {"x5c": [base64.b64encode(public_pem(stranger)).decode()]},
+            {},
+        ]
+        for header in headers:
+            assert await status_with(api, signed(claims, stranger, **header)) == 401
+
+
+async def test_critical_extension_is_refused() -> None:
+    async with with_token() as (api, _, claims):
+        assert await status_with(api, signed(claims, own_key(api), crit=["exp"], exp=1)) == 401
+
+
+async def test_times_are_checked() -> None:
+    async with with_token() as (api, _, claims):
+        key, now = own_key(api), api.clock.now() // 1_000_000
+        assert await status_with(api, signed({**claims, "exp": now}, key)) == 401
+        assert await status_with(api, signed({**claims, "exp": now - 100}, key)) == 401
+        assert await status_with(api, signed({**claims, "nbf": now + 1}, key)) == 401
+        assert await status_with(api, signed({**claims, "exp": str(now + 100)}, key)) == 401
+        assert await status_with(api, signed({**claims, "exp": True}, key)) == 401
+        early = signed({**claims, "nbf": now + 5}, key)
+        assert await status_with(api, early) == 401
+        api.clock.advance(5)
+        assert await status_with(api, early) == 403
+
+
+async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
+    async with with_token() as (api, _, claims):
+        key, private = own_key(api), claims["cluster.io"]
+        account = private["serviceaccount"]
+        wrong: list[Document] = [
+            {"aud": ["someone-else"]},
+            {"aud": [1]},
+            {"iss": "https://other.example"},
+            {"iss": None},
+            {"cluster.io": None},
+            {"cluster.io": {**private, "namespace": "cluster-system"}},
+            {"cluster.io": {**private, "namespace": ""}},
+            {"cluster.io": {**private, "serviceaccount": {**account, "name": "nobody"}}},
+            {"cluster.io": {**private, "serviceaccount": {**account, "uid": "another"}}},
+            {"cluster.io": {**private, "serviceaccount": {"name": "default"}}},
+            {"cluster.io": {**private, "pod": {"name": "p", "uid": "u"}}},
+            {"cluster.io": {**private, "secret": {"name": "s", "uid": "u"}}},
+            {"cluster.io": {**private, "node": {"name": "n", "uid": "u"}}},
+            {"cluster.io": {**private, "pod": "p"}},
+        ]
+        for change in wrong:
+            token = signed({name: value for name, value in {**claims, **change}.items() if value}, key)
+            assert await status_with(api, token) == 401, change
+
+
+async def test_changed_and_cut_tokens_are_refused() -> None:
+    async with with_token() as (api, token, claims):
+        head, payload, signature = token.split(".")
+        other = segment(json.dumps({**claims, "sub": "system:serviceaccount:default:admin"}).encode())
+        for changed in (
+            f"{head}.{other}.{signature}",
+            f"{head}.{payload}.{signature[:-2]}",
+            f"{head}.{payload}.{signature}A",
+            f"{head}.{payload}.{signature}!",
+            f"{head}.{payload}.{signature}=",
+            f"{head}.{payload}",
+            f"{head}.{payload}.",
+            f"{head}.{payload}.{signature}.",
+            f".{payload}.{signature}",
+            f"{head}..{signature}",
+            token[: len(token) // 2],
+            token[1:],
+            token.swapcase(),
+        ):
+            assert await status_with(api, changed) == 401
+        # The unused bits of the last character: another text of the same signature.
+        last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(signature[-1])
+        twin = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last ^ 1]
+        assert await status_with(api, f"{head}.{payload}.{signature[:-1]}{twin}") == 401
+        assert await status_with(api, token) == 403
+
+
+async def test_key_id_of_another_key_is_refused() -> None:
+    async with with_token() as (api, token, claims):
+        other = new_key()
+        path = api.settings.data_dir.parent / "other.pem"
+        path.write_bytes(public_pem(other))
+        await api.restart(service_accounts=ServiceAccountSettings(service_account_key_file=(str(path),)))
+        assert await status_with(api, signed(claims, other)) == 403
+        head = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
+        assert await status_with(api, signed(claims, other, kid=head["kid"])) == 401
+
+
+async def test_very_long_token_is_refused_and_the_server_goes_on() -> None:
+    async with with_token() as (api, token, claims):
+        long = signed({**claims, "padding": "x" * 30_000}, new_key())
+        assert await status_with(api, long) == 401
+        beyond = await api.ask("GET", "/api/v1/nodes", token=signed({**claims, "p": "x" * 80_000}, new_key()))
+        assert beyond.status in (401, 431)
+        assert await status_with(api, token) == 403
+
+
+async def test_garbage_is_refused() -> None:
+    async with with_token() as (api, token, _):
+        for garbage in (
+            "a.b.c",
+            "....",
+            "..",
+            "eyJ.eyJ.eyJ",
+            f"{segment(b'[]')}.{segment(b'[]')}.AAAA",
+            "x" * 500,
+        ):
+            assert await status_with(api, garbage) == 401
+        body = segment(b'{"iss":"https://kubernetes.default.svc.cluster.local"}')
+        for head in (b"[]", b"{}", b"null", b'{"alg":["ES256"]}', b'{"alg":"ES256","kid":{}}', b"\xff"):
+            assert await status_with(api, f"{segment(head)}.{body}.AAAA") == 401
+        assert await status_with(api, token) == 403

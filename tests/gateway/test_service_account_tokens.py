@@ -1,0 +1,225 @@
+"""TokenRequests, and requests with the tokens that they return."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from actors.names import NAMES
+from gateway.settings.service_accounts import ServiceAccountSettings
+from tests.actors.object_store import Document
+from tests.gateway.account_tokens import (
+    ISSUER,
+    claims_of,
+    issued,
+    make_account,
+    request_token,
+    review,
+    status_with,
+)
+from tests.gateway.api import served
+
+
+def pod(name: str = "p", **metadata: object) -> Document:
+    return {
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "robot"},
+    }
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+async def test_token_authenticates_as_the_account(dialect: str) -> None:
+    names = NAMES[dialect]
+    async with served(dialect=dialect) as api:
+        account = await make_account(api)
+        token = await issued(api)
+        assert await status_with(api, token) == 403
+        assert await status_with(api, token) == 403  # from the cache
+        refused = (await api.ask("GET", "/api/v1/nodes", token=token)).expect(403)
+        assert 'User "system:serviceaccount:default:robot" cannot list' in refused["message"]
+        status = await review(api, token)
+        assert status["user"] == {
+            "username": "system:serviceaccount:default:robot",
+            "uid": account["metadata"]["uid"],
+            "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
+        }
+        assert status["audiences"] == [ISSUER]
+        claims = claims_of(token)
+        now = api.clock.now() // 1_000_000
+        assert claims == {
+            "aud": [ISSUER],
+            "exp": now + 3600,
+            "iat": now,
+            "iss": ISSUER,
+            "nbf": now,
+            "sub": "system:serviceaccount:default:robot",
+            names.key_domain: {
+                "namespace": "default",
+                "serviceaccount": {"name": "robot", "uid": account["metadata"]["uid"]},
+            },
+        }
+
+
+async def test_signing_key_is_readable_by_its_owner_only_and_survives_a_restart() -> None:
+    async with served() as api:
+        await make_account(api)
+        token = await issued(api)
+        key = api.settings.pki / "sa.key"
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        await api.restart()
+        assert await status_with(api, token) == 403
+
+
+async def test_token_expires_by_the_clock_of_the_server() -> None:
+    async with served() as api:
+        await make_account(api)
+        made = (await request_token(api, spec={"expirationSeconds": 600})).expect(201)
+        token = made["status"]["token"]
+        assert await status_with(api, token) == 403
+        api.clock.advance(599)
+        assert await status_with(api, token) == 403
+        api.clock.advance(1)
+        assert await status_with(api, token) == 401
+        assert await status_with(api, token) == 401
+
+
+async def test_impossible_duration_is_refused() -> None:
+    async with served() as api:
+        for seconds, message in (
+            (599, "may not specify a duration less than 10 minutes"),
+            (2**32 + 1, "may not specify a duration larger than 2^32 seconds"),
+        ):
+            refused = (await request_token(api, "default", {"expirationSeconds": seconds})).expect(422)
+            assert refused["message"] == (
+                'TokenRequest.authentication.cluster.io "" is invalid: spec.expirationSeconds: '
+                f"Invalid value: {seconds}: {message}"
+            )
+
+
+async def test_longest_life_of_tokens_is_limited_by_flag() -> None:
+    limited = ServiceAccountSettings(service_account_max_token_expiration=3600)
+    async with served(service_accounts=limited) as api:
+        response = await request_token(api, "default", {"expirationSeconds": 7200})
+        made = response.expect(201)
+        assert made["spec"]["expirationSeconds"] == 3600
+        assert response.warnings == ['299 - "requested expiration of 7200 seconds shortened to 3600 seconds"']
+        claims = claims_of(made["status"]["token"])
+        assert claims["exp"] - claims["iat"] == 3600
+
+
+async def test_token_is_for_its_audiences_only() -> None:
+    async with served() as api:
+        token = await issued(api, "default", audiences=["vault", "https://a.example"])
+        assert await status_with(api, token) == 401
+        assert "authenticated" not in await review(api, token)
+        status = await review(api, token, "https://a.example", "b")
+        assert (status["authenticated"], status["audiences"]) == (True, ["https://a.example"])
+        assert "authenticated" not in await review(api, token, "b")
+        own = await issued(api, "default")
+        assert "authenticated" not in await review(api, own, "vault")
+
+
+async def test_token_ends_with_its_account_from_the_first_request_after_the_delete() -> None:
+    async with served() as api:
+        await make_account(api)
+        token = await issued(api)
+        assert await status_with(api, token) == 403
+        await api.delete("serviceaccounts", "robot")
+        assert await status_with(api, token) == 401
+        await make_account(api)
+        assert await status_with(api, token) == 401
+        assert await status_with(api, await issued(api)) == 403
+
+
+async def test_account_that_waits_for_its_finalizers_is_accepted_for_a_minute() -> None:
+    async with served() as api:
+        await api.create(
+            "serviceaccounts", {"metadata": {"name": "robot", "finalizers": ["example.com/wait"]}}
+        )
+        token = await issued(api)
+        await api.delete("serviceaccounts", "robot")
+        assert await status_with(api, token) == 403
+        api.clock.advance(59)
+        assert await status_with(api, token) == 403
+        api.clock.advance(2)
+        assert await status_with(api, token) == 401
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+async def test_token_bound_to_a_pod_names_it_and_ends_with_it(dialect: str) -> None:
+    names = NAMES[dialect]
+    async with served(dialect=dialect) as api:
+        await make_account(api)
+        made = await api.create("pods", pod())
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]}
+        token = await issued(api, boundObjectRef=reference)
+        assert claims_of(token)[names.key_domain]["pod"] == {"name": "p", "uid": made["metadata"]["uid"]}
+        domain = f"authentication.{names.key_domain}"
+        extra = (await review(api, token))["user"]["extra"]
+        assert extra == {f"{domain}/pod-name": ["p"], f"{domain}/pod-uid": [made["metadata"]["uid"]]}
+        assert await status_with(api, token) == 403
+        await api.delete("pods", "p", gracePeriodSeconds=0)
+        assert await status_with(api, token) == 401
+        await api.create("pods", pod())
+        assert await status_with(api, token) == 401
+
+
+async def test_token_bound_to_a_node_ends_with_it() -> None:
+    async with served() as api:
+        node = await api.create("nodes", {"metadata": {"name": "n"}}, "")
+        reference = {"kind": "Node", "apiVersion": "v1", "name": "n"}
+        token = await issued(api, "default", boundObjectRef=reference)
+        extra = (await review(api, token))["user"]["extra"]
+        assert extra["authentication.cluster.io/node-uid"] == [node["metadata"]["uid"]]
+        await api.delete("nodes", "n", "")
+        assert await status_with(api, token) == 401
+
+
+async def test_hourly_token_of_a_pod_volume_is_accepted_for_a_year() -> None:
+    async with served() as api:
+        await make_account(api)
+        await api.create("pods", pod())
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        made = (
+            await request_token(api, spec={"expirationSeconds": 3607, "boundObjectRef": reference})
+        ).expect(201)
+        claims = claims_of(made["status"]["token"])
+        assert claims["exp"] - claims["iat"] == 365 * 86400
+        assert claims["cluster.io"]["warnafter"] - claims["iat"] == 3607
+        assert made["spec"]["expirationSeconds"] == 3607
+        api.clock.advance(4000)
+        assert await status_with(api, made["status"]["token"]) == 403
+        other = await issued(api, expirationSeconds=3608, boundObjectRef=reference)
+        assert claims_of(other)["exp"] - claims_of(other)["iat"] == 3608
+        unbound = await issued(api, expirationSeconds=3607)
+        assert claims_of(unbound)["exp"] - claims_of(unbound)["iat"] == 3607
+
+
+async def test_token_request_of_a_missing_namespace_or_account_is_not_found() -> None:
+    async with served() as api:
+        (await request_token(api, "nobody")).expect(404)
+        path = "/api/v1/namespaces/nowhere/serviceaccounts/default/token"
+        (await api.ask("POST", path, {"spec": {}})).expect(404)
+
+
+async def test_ordinary_user_needs_the_right_to_create_tokens() -> None:
+    async with served() as api:
+        path = f"{api.path('serviceaccounts', name='default')}/token"
+        refused = (await api.ask("POST", path, {"spec": {}}, token="alice-token")).expect(403)
+        assert 'cannot create resource "serviceaccounts/token"' in refused["message"]
+
+
+async def test_several_issuers_are_accepted_and_the_first_one_signs() -> None:
+    async with served() as api:
+        old = await issued(api, "default")
+        both = ServiceAccountSettings(
+            service_account_issuer=("https://new.example", ISSUER), api_audiences=(f"a,{ISSUER}",)
+        )
+        await api.restart(service_accounts=both)
+        assert await status_with(api, old) == 403
+        claims = claims_of(await issued(api, "default"))
+        assert (claims["iss"], claims["aud"]) == ("https://new.example", ["a", ISSUER])
+        alone = ServiceAccountSettings(service_account_issuer=("https://new.example",))
+        await api.restart(service_accounts=alone)
+        assert await status_with(api, old) == 401
