@@ -12,6 +12,8 @@ ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
+NODES = "system:nodes"
+NODE_PREFIX = "system:node:"  # of the user names of nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,9 @@ class User:
         if self.name == ANONYMOUS or AUTHENTICATED in self.groups or UNAUTHENTICATED in self.groups:
             return self
         return replace(self, groups=(*self.groups, AUTHENTICATED))
+
+
+def node_of(user: User) -> str | None:
+    """The name of the node that the user is; "" for a node without a name, None for all other users."""
+    name = user.name
+    return name[len(NODE_PREFIX) :] if name.startswith(NODE_PREFIX) and NODES in user.groups else None

@@ -6,7 +6,7 @@ needs (accounts, tokens, roles) from the journal and the feed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from actors.access.authorization.abac import Abac, read_policies
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
+from actors.access.authorization.node import NodeAuthorizer
+from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Authorizer
 from actors.clock import Clock
@@ -35,6 +37,7 @@ class Access:
     authenticator: Authenticator
     authorizer: Authorizer
     accounts: Accounts
+    tasks: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = ()  # run while the server runs, by name
 
 
 def build_access(
@@ -50,7 +53,13 @@ def build_access(
         methods=[*_token_methods(settings, names, journal, clock, accounts), *extensions.token_methods],
         request_headers=settings.request_headers.headers,
     )
-    return Access(authenticator, _authorizer(settings, names, extensions.authorizers), accounts)
+    graph = NodeGraph(names, journal, feed) if "Node" in settings.authorization_modes else None
+    return Access(
+        authenticator,
+        _authorizer(settings, names, graph, extensions.authorizers),
+        accounts,
+        () if graph is None else (("node graph", graph.run),),
+    )
 
 
 def _token_methods(
@@ -63,7 +72,9 @@ def _token_methods(
     return methods
 
 
-def _authorizer(settings: Settings, names: Names, first: Sequence[Authorizer]) -> Authorizer:
+def _authorizer(
+    settings: Settings, names: Names, graph: NodeGraph | None, first: Sequence[Authorizer]
+) -> Authorizer:
     """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "RBAC": lambda: Rbac(names),
@@ -71,6 +82,8 @@ def _authorizer(settings: Settings, names: Names, first: Sequence[Authorizer]) -
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,
     }
+    if graph is not None:
+        makers["Node"] = lambda: NodeAuthorizer(names, graph)
     return authorizer(settings.authorization_modes, makers, first)
 
 

@@ -140,6 +140,8 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
+    for name, task in access.tasks:
+        nursery.start_soon(supervisor.keep, name, task)
     context = ControllerContext(
         names,
         registry,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from actors.access.authorization.chain import AuthorizerChain
+from actors.access.authorization.node import NodesApart
 from actors.access.authorization.system_masters import SystemMasters
 from actors.access.authorize import Authorizer
 
@@ -28,6 +29,11 @@ def parse_modes(text: str) -> tuple[str, ...]:
 
 def authorizer(
     modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
-) -> AuthorizerChain:
+) -> Authorizer:
     """The authorizers of the modes as one; those in `first` are called before them."""
-    return AuthorizerChain([*first, SystemMasters(), *(makers[mode]() for mode in modes if mode in makers)])
+    made = [(mode, makers[mode]()) for mode in modes if mode in makers]
+    chain = AuthorizerChain([*first, SystemMasters(), *(one for _, one in made)])
+    if all(mode != "Node" for mode, _ in made):
+        return chain
+    others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
+    return NodesApart(chain, others)

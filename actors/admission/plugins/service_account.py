@@ -7,7 +7,6 @@ creates the account `default` shortly after the namespace; a pod that is created
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from typing import Final
 
 from actors.admission.plugin import Plugin, rule
@@ -15,8 +14,8 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.pods.containers import CONTAINER
 from actors.kinds.core.pods.projections import FILE_MODE
+from actors.kinds.core.pods.references import projected_sources, secrets, variables_from_secrets
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
@@ -157,50 +156,11 @@ def _refuse_references(pod: Object, request: AdmissionRequest) -> None:
     volumes = spec.get("volumes", ())
     if spec.get("serviceAccountName"):
         raise Forbidden(PODS, request.name, "a mirror pod may not reference service accounts")
-    if next(_secrets(spec), None) is not None:
+    if next(secrets(spec), None) is not None:
         raise Forbidden(PODS, request.name, "a mirror pod may not reference secrets")
-    if any("serviceAccountToken" in source for one in volumes for source in _projected(one)):
+    if any("serviceAccountToken" in source for one in volumes for source in projected_sources(one)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
         raise Forbidden(PODS, request.name, why)
-
-
-def _projected(volume: Object) -> list[Object]:
-    return volume.get("projected", {}).get("sources") or []
-
-
-def _secrets(spec: Object) -> Iterator[str]:
-    """Names of all secrets that a pod references."""
-    for reference in spec.get("imagePullSecrets", ()):
-        yield reference.get("name", "")
-    for container, _ in containers_of(spec, ""):
-        for source in container.get("envFrom", ()):
-            if "secretRef" in source:
-                yield source["secretRef"].get("name", "")
-        for _, name in _variables(container):
-            yield name
-    for volume in spec.get("volumes", ()):
-        if "secret" in volume:
-            yield volume["secret"].get("secretName", "")
-        for source in (*volume.values(), *_projected(volume)):
-            yield from _of_source(source)
-
-
-def _of_source(source: object) -> Iterator[str]:
-    if not isinstance(source, dict):
-        return
-    for part in ("secretRef", "nodePublishSecretRef", "secret"):
-        if source.get(part):
-            yield source[part].get("name", "")
-    if "shareName" in source:
-        yield source.get("secretName", "")
-
-
-def _variables(container: Object) -> Iterator[tuple[str, str]]:
-    """Variables taken from secrets, with the names of the secrets."""
-    for variable in container.get("env", ()):
-        reference = variable.get("valueFrom", {}).get("secretKeyRef")
-        if reference is not None:
-            yield variable["name"], reference.get("name", "")
 
 
 def _unlisted(spec: Object, account: Object, *, added: bool) -> str:
@@ -220,7 +180,7 @@ def _unlisted(spec: Object, account: Object, *, added: bool) -> str:
                 return f'volume with secret.secretName="{secret}" {no_secret}'
     for part, what in kinds:
         for container in spec.get(part) or ():
-            for variable, secret in _variables(container):
+            for variable, secret in variables_from_secrets(container):
                 if secret not in listed:
                     where = f"{what} {container['name']} with envVar {variable}"
                     return f'{where} referencing secret.secretName="{secret}" {no_secret}'
