@@ -116,9 +116,10 @@ def _build_store(
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     access = build_access(settings, names, journal, feed, clock, extensions)
-    own = plugins(names, journal, feed, access.authorizer, settings.service_ranges)
+    own = plugins(names, journal, feed, access.authorizer, settings.service_ranges, settings.features)
     available = (*own, *extensions.admission_plugins)
-    admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
+    off = settings.plugins_off
+    admission = Admission([one for one in available if one.name not in off])
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(

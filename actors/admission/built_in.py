@@ -7,8 +7,10 @@ from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
+from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.admission.plugins.node_restriction import NodeRestriction
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.service_account import ServiceAccount
@@ -16,6 +18,7 @@ from actors.admission.plugins.storage_object_in_use_protection import StorageObj
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.allocation.allocated import AllocatedItems
 from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
+from actors.kinds.features import RECOVER_EXPANSION
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -27,15 +30,18 @@ def plugins(
     feed: Feed,
     authorizer: Authorizer,
     ranges: ServiceRanges = DEFAULT_RANGES,
+    features: frozenset[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),
         ServiceAccount(names, journal),
+        NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
         Priority(PriorityClasses(names, journal, feed)),
         DefaultTolerationSeconds(names),
         StorageObjectInUseProtection(names),
         PersistentVolumeClaimResize(names, journal),
+        CertificateSubjectRestriction(names),
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),
         SigningRequests(names),

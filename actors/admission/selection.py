@@ -1,14 +1,15 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
-Every plugin that this server has is on by default, as in v1.25. The order in which plugins run is fixed (`built_in`);
-the order of the flags does not matter. Only names here, so that reading the flags loads no plugin.
+The same plugins are on by default as in v1.25, except CertificateSubjectRestriction in the cluster dialect, which sets
+no limits on the subjects of certificates. The order in which plugins run is fixed (`built_in`); the order of the flags
+does not matter. Only names here, so that reading the flags loads no plugin.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-AVAILABLE: Final = (
+ON_BY_DEFAULT: Final = (
     "DefaultTolerationSeconds",
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",
@@ -17,6 +18,9 @@ AVAILABLE: Final = (
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",
 )
+OFF_BY_DEFAULT: Final = ("NodeRestriction",)
+ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off in the other
+AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
 # Plugins of v1.25, and PodSecurityPolicy of v1.24.
 UNAVAILABLE: Final = (
     "AlwaysAdmit",
@@ -24,7 +28,6 @@ UNAVAILABLE: Final = (
     "AlwaysPullImages",
     "CertificateApproval",
     "CertificateSigning",
-    "CertificateSubjectRestriction",
     "DefaultIngressClass",
     "DefaultStorageClass",
     "DenyServiceExternalIPs",
@@ -36,7 +39,6 @@ UNAVAILABLE: Final = (
     "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
     "NamespaceExists",
-    "NodeRestriction",
     "OwnerReferencesPermissionEnforcement",
     "PersistentVolumeLabel",
     "PodNodeSelector",
@@ -60,6 +62,12 @@ def parse_plugins(text: str) -> frozenset[str]:
             f"not available yet: {', '.join(UNAVAILABLE)}"
         )
     return named
+
+
+def plugins_off(dialect: str, enabled: frozenset[str], disabled: frozenset[str]) -> frozenset[str]:
+    """The plugins that do not run: those that are disabled, and those off by default that are not enabled."""
+    off = OFF_BY_DEFAULT if dialect == "kubernetes" else (*OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)
+    return disabled | (frozenset(off) - enabled)
 
 
 def refuse_both(enabled: frozenset[str], disabled: frozenset[str]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors.access.accounts.issuer import TokenIssuer
+from actors.admission import ephemeral
+from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -68,7 +70,12 @@ class SubresourceHandler:
         name = _object_name(context, view, sent)
         if subresource.submit is None:
             check_short(context.request.body, view.kind)
-            await self._evict(definition, namespace, name, sent, write_context, write.dry_run)
+            request = AdmissionRequest(
+                *(CREATE, definition, namespace, name, subresource.name, sent, None),
+                *(write_context.user, write.dry_run, write_context),
+            )
+            await self._evict(request, write_context)
+            context.warnings.extend(request.warnings)
         else:
             command = Submit(
                 definition.api_version, namespace, name, subresource.name, sent, write_context, write.dry_run
@@ -92,19 +99,16 @@ class SubresourceHandler:
         context.warnings.extend(issued.warnings)
         return await render.respond(context, object_encoder(view).document(issued.body), 201)
 
-    async def _evict(
-        self,
-        pods: Definition,
-        namespace: str,
-        name: str,
-        sent: Object,
-        write_context: WriteContext,
-        dry_run: bool,
-    ) -> None:
-        requested: dict[str, Any] = dict(sent.get("deleteOptions", {}))
-        query = {"dryRun": ["All"]} if dry_run else {}
+    async def _evict(self, request: AdmissionRequest, write_context: WriteContext) -> None:
+        pods = request.definition
+        chain = self._directory.admission_chain(pods, CREATE, request.subresource)
+        await ephemeral.admit(chain, request)
+        await ephemeral.validate(chain, request)
+        assert request.object is not None
+        requested: dict[str, Any] = dict(request.object.get("deleteOptions", {}))
+        query = {"dryRun": ["All"]} if request.dry_run else {}
         chosen = options.delete_options(self._names, requested, query)
-        await self._evictions.evict(pods, namespace, name, chosen, write_context)
+        await self._evictions.evict(pods, request.namespace, request.name, chosen, write_context)
 
     async def refuse_node_request(
         self, context: RequestContext, definition: Definition, subresource: Subresource

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.access.authorization.modes import parse_modes
-from actors.admission.selection import parse_plugins, refuse_both
+from actors.admission.selection import parse_plugins, plugins_off, refuse_both
 from actors.allocation.ranges import (
     DEFAULT_NETWORKS,
     DEFAULT_PORTS,
@@ -247,6 +247,11 @@ class Settings:
     @property
     def disabled_plugins(self) -> frozenset[str]:
         return parse_plugins(self.disable_admission_plugins)
+
+    @property
+    def plugins_off(self) -> frozenset[str]:
+        """Plugins that do not run, by default or because a flag says so."""
+        return plugins_off(self.dialect, parse_plugins(self.enable_admission_plugins), self.disabled_plugins)
 
     def _check_plugins(self) -> None:
         enabled = check_parsed(

@@ -154,11 +154,11 @@ def test_bootstrap_tokens_are_enabled_by_a_switch(flag: str) -> None:
 
 
 def test_plugins_that_are_not_available_yet_are_accepted_with_a_warning() -> None:
-    flags = ["--enable-admission-plugins=NodeRestriction,Priority", "--enable-admission-plugins=PodSecurity"]
+    flags = ["--enable-admission-plugins=LimitRanger,Priority", "--enable-admission-plugins=PodSecurity"]
     given, warnings = parse_flags(flags)
-    assert given.enable_admission_plugins == "NodeRestriction,Priority,PodSecurity"
+    assert given.enable_admission_plugins == "LimitRanger,Priority,PodSecurity"
     assert warnings == [
-        "--enable-admission-plugins: not available yet, and will not run: NodeRestriction, PodSecurity"
+        "--enable-admission-plugins: not available yet, and will not run: LimitRanger, PodSecurity"
     ]
 
 
@@ -171,9 +171,17 @@ def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() 
 @pytest.mark.parametrize("flag", ["--enable-admission-plugins", "--disable-admission-plugins"])
 def test_unknown_plugins_are_refused_with_the_known_ones(flag: str) -> None:
     text = refusal(f"{flag}=Priority,Nonsense,priority")
-    assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are Default")
+    assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are Certificate")
     assert "ServiceAccount" in text.partition("not available yet: ")[0]
-    assert "NodeRestriction" in text.partition("not available yet: ")[2]
+    assert "NodeRestriction" in text.partition("not available yet: ")[0]
+    assert "LimitRanger" in text.partition("not available yet: ")[2]
+
+
+def test_plugins_that_are_off_by_default_run_when_they_are_enabled() -> None:
+    assert "NodeRestriction" in settings().plugins_off
+    assert "NodeRestriction" not in settings("--enable-admission-plugins=NodeRestriction").plugins_off
+    assert "Priority" not in settings().plugins_off
+    assert "Priority" in settings("--disable-admission-plugins=Priority").plugins_off
 
 
 def test_a_plugin_is_not_both_enabled_and_disabled() -> None:

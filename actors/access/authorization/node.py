@@ -56,7 +56,9 @@ class NodeAuthorizer:
         resource = attributes.group, attributes.resource
         rule = self._by_graph.get(resource)
         if rule is not None:
-            return rule(node, attributes) if self._graph.current else self._decide_later(rule, node, attributes)
+            return (
+                rule(node, attributes) if self._graph.current else self._decide_later(rule, node, attributes)
+            )
         rule = self._by_name.get(resource)
         if rule is not None:
             return rule(node, attributes)
@@ -102,9 +104,7 @@ class NodeAuthorizer:
     def _named_in_pod(self, node: str, attributes: Attributes, prefix: str) -> Decision:
         if not attributes.name:
             return _no_opinion("No Object name found")
-        return _related(
-            node, self._graph.names_in_pod(node, attributes.namespace, prefix + attributes.name)
-        )
+        return _related(node, self._graph.names_in_pod(node, attributes.namespace, prefix + attributes.name))
 
     def _lease(self, node: str, attributes: Attributes) -> Decision:
         if attributes.verb not in _OWN_OBJECT_VERBS:

@@ -58,13 +58,30 @@ def _block(kind: str, content: str) -> Block | None:
         return None
 
 
+def organizations_of_request(content: str) -> list[str]:
+    """The organizations in the subject of a certificate request, which become groups of the certificate's user."""
+    from cryptography import x509
+
+    try:
+        subject = x509.load_der_x509_csr(_request_block(content).content).subject
+        found = subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
+    except Exception as error:
+        raise InvalidPEM(f"the certificate request cannot be read: {error}") from None
+    return [str(one.value) for one in found]
+
+
+def _request_block(content: str) -> Block:
+    block = next(blocks_of(_text(content)), None)
+    if block is None or block.kind != "CERTIFICATE REQUEST":
+        raise InvalidPEM("PEM block type must be CERTIFICATE REQUEST")
+    return block
+
+
 def check_request(content: str) -> None:
     """Check base64 text: a certificate request signed with its own key."""
     from cryptography import x509
 
-    block = next(blocks_of(_text(content)), None)
-    if block is None or block.kind != "CERTIFICATE REQUEST":
-        raise InvalidPEM("PEM block type must be CERTIFICATE REQUEST")
+    block = _request_block(content)
     try:
         request = x509.load_der_x509_csr(block.content)
         signed = request.is_signature_valid

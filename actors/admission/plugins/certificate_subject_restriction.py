@@ -1,0 +1,37 @@
+"""CertificateSubjectRestriction: nobody requests a certificate that makes its holder a member of system:masters.
+
+It concerns the signer of API clients alone: the others do not sign such requests. Off by default in the cluster
+dialect, in which that signer puts no limits on subjects.
+"""
+
+from __future__ import annotations
+
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import Forbidden, Resource
+from actors.identity import MASTERS
+from actors.kinds.values.pem import InvalidPEM, organizations_of_request
+from actors.names import Names
+
+
+class CertificateSubjectRestriction(Plugin):
+    name = "CertificateSubjectRestriction"
+    thread_safe = True
+
+    def __init__(self, names: Names) -> None:
+        self._signer = names.client_signer
+        self._resource = Resource(names.group("certificates"), "certificatesigningrequests")
+        self.validates = (rule(CREATE, of=(self._resource,)),)
+
+    def validate(self, request: AdmissionRequest) -> None:
+        assert request.object is not None
+        spec = request.object["spec"]
+        if spec.get("signerName") != self._signer:
+            return
+        try:
+            groups = organizations_of_request(spec["request"])
+        except InvalidPEM as error:
+            raise Forbidden(self._resource, request.name, f"failed to parse CSR: {error}") from None
+        if MASTERS in groups:
+            why = f"use of {self._signer} signer with {MASTERS} group is not allowed"
+            raise Forbidden(self._resource, request.name, why)

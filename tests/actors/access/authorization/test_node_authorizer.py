@@ -1,0 +1,464 @@
+"""What a node may do, by its pods and what they name, and what every node may do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from actors.access.attributes import Attributes
+from actors.access.authorization.always_deny import AlwaysDeny
+from actors.access.authorization.modes import authorizer
+from actors.access.authorization.node import NodeAuthorizer
+from actors.access.authorization.node_graph import NodeGraph
+from actors.access.authorize import Decision
+from actors.identity import User
+from actors.large_work import LARGE_BYTES
+from actors.names import CLUSTER
+from tests.actors.object_store import Document, Store, open_store
+
+STORAGE = "storage.cluster.io"
+NOT_RELATED = "no relationship found between node 'n1' and this object"
+
+
+def node(name: str) -> User:
+    return User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
+
+
+class Nodes:
+    """A store with the Node authorizer."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.graph = NodeGraph(CLUSTER, store.journal, store.feed)
+        self.authorizer = NodeAuthorizer(CLUSTER, self.graph)
+
+    def decide(self, resource: str, name: str = "a", **more: Any) -> Decision:
+        attributes = self.attributes(resource, name, **more)
+        decision = self.authorizer.authorize(attributes)
+        assert isinstance(decision, Decision), "what is known needs no coroutine"
+        return decision
+
+    def attributes(
+        self,
+        resource: str,
+        name: str = "a",
+        *,
+        verb: str = "get",
+        of: str = "n1",
+        group: str = "",
+        namespace: str = "default",
+        user: User | None = None,
+    ) -> Attributes:
+        resource, _, subresource = resource.partition("/")
+        return Attributes(user or node(of), verb, group, "v1", resource, subresource, namespace, name)
+
+    def allows(self, resource: str, name: str = "a", **more: Any) -> bool:
+        return self.decide(resource, name, **more).allowed
+
+    async def pod(self, name: str = "p", on: str = "n1", **spec: Any) -> Document:
+        return await self.store.create("pods", pod(name, on, **spec))
+
+    async def remove_volume(self, name: str) -> None:
+        """Without the finalizer that protects volumes in use, which a controller would remove."""
+        stored = await self.store.get("persistentvolumes", name)
+        stored["metadata"].pop("finalizers")
+        await self.store.replace("persistentvolumes", stored)
+        await self.store.delete("persistentvolumes", name)
+
+
+@asynccontextmanager
+async def nodes() -> AsyncIterator[Nodes]:
+    async with open_store() as store, trio.open_nursery() as nursery:
+        found = Nodes(store)
+        nursery.start_soon(found.graph.run)
+        await found.graph.wait()
+        yield found
+        nursery.cancel_scope.cancel()
+
+
+def pod(name: str = "p", on: str = "n1", **spec: Any) -> Document:
+    body: Document = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "c", "image": "i"}],
+        **spec,
+    }
+    if on:
+        body["nodeName"] = on
+    return {"metadata": {"name": name}, "spec": body}
+
+
+def container(**more: Any) -> Document:
+    return {"name": "c", "image": "i", **more}
+
+
+def volume(source: str, **content: Any) -> Document:
+    return {"volumes": [{"name": "v", source: content}]}
+
+
+def persistent_volume(name: str, claim: str | None, **source: Any) -> Document:
+    spec: Document = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        **(source or {"hostPath": {"path": "/x"}}),
+    }
+    if claim is not None:
+        spec["claimRef"] = {"namespace": "default", "name": claim}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+SECRETS: list[Document] = [
+    {"imagePullSecrets": [{"name": "a"}]},
+    {"containers": [container(envFrom=[{"secretRef": {"name": "a"}}])]},
+    {
+        "initContainers": [
+            {
+                **container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "a", "key": "k"}}}]),
+                "name": "i",
+            }
+        ]
+    },
+    volume("secret", secretName="a"),
+    volume("projected", sources=[{"secret": {"name": "a"}}]),
+    volume("azureFile", secretName="a", shareName="s"),
+    volume("cephfs", monitors=["m"], secretRef={"name": "a"}),
+    volume("flexVolume", driver="x/y", secretRef={"name": "a"}),
+    volume("csi", driver="d", nodePublishSecretRef={"name": "a"}),
+]
+CONFIG_MAPS: list[Document] = [
+    {"containers": [container(envFrom=[{"configMapRef": {"name": "a"}}])]},
+    {
+        "containers": [
+            container(env=[{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "k"}}}])
+        ]
+    },
+    volume("configMap", name="a"),
+    volume("projected", sources=[{"configMap": {"name": "a"}}]),
+]
+
+
+async def test_node_reads_what_its_pods_name_and_only_while_they_exist() -> None:
+    async with nodes() as found:
+        for resource, specs in (("secrets", SECRETS), ("configmaps", CONFIG_MAPS)):
+            for spec in specs:
+                assert found.decide(resource).reason == NOT_RELATED, spec
+                await found.pod(**spec)
+                for verb in ("get", "list", "watch"):
+                    assert found.allows(resource, verb=verb), spec
+                    assert not found.allows(resource, verb=verb, of="n2"), spec
+                other = "configmaps" if resource == "secrets" else "secrets"
+                for foreign in (
+                    found.decide(resource, "b"),
+                    found.decide(resource, namespace="other"),
+                    found.decide(other),
+                ):
+                    assert foreign.reason == NOT_RELATED
+                await found.store.delete("pods", "p")
+                assert found.decide(resource).reason == NOT_RELATED, spec
+
+
+async def test_pod_relates_its_node_only_once_it_is_bound() -> None:
+    async with nodes() as found:
+        made = await found.pod(on="", **volume("secret", secretName="a"))
+        assert not found.allows("secrets")
+        await found.store.delete("pods", "p")
+        made = await found.pod(**volume("secret", secretName="a"))
+        assert made["spec"]["nodeName"] == "n1"
+        assert found.allows("secrets")
+
+
+async def test_last_pod_that_names_an_object_takes_the_right_away() -> None:
+    async with nodes() as found:
+        for name in ("p", "q"):
+            await found.pod(name, **volume("secret", secretName="a"))
+        await found.store.delete("pods", "p")
+        assert found.allows("secrets")
+        await found.store.delete("pods", "q")
+        assert not found.allows("secrets")
+
+
+async def test_pod_with_many_references() -> None:
+    async with nodes() as found:
+        volumes = [{"name": f"v{number}", "secret": {"secretName": f"s{number}"}} for number in range(30)]
+        await found.pod(volumes=volumes)
+        assert found.allows("secrets", "s29") and found.allows("secrets", "s0")
+        assert not found.allows("secrets", "s30")
+
+
+async def test_new_pod_with_the_name_of_an_old_one_counts_alone() -> None:
+    async with nodes() as found:
+        await found.pod(**volume("secret", secretName="a"))
+        await found.store.delete("pods", "p")
+        await found.pod(**volume("secret", secretName="b"))
+        assert not found.allows("secrets", "a")
+        assert found.allows("secrets", "b")
+
+
+async def test_mirror_pod_relates_its_node_to_nothing() -> None:
+    """Admission refuses such pods already; the authorizer does not rely on it."""
+    async with nodes() as found:
+        key = "cluster.io/config.mirror"
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}
+        metadata = {"name": "m", "annotations": {key: "x"}, "ownerReferences": [owner]}
+        await found.store.create("pods", {**pod(**volume("configMap", name="a")), "metadata": metadata})
+        assert not found.allows("configmaps")
+
+
+async def test_node_gets_claims_of_its_pods_and_their_volumes() -> None:
+    async with nodes() as found:
+        await found.store.create("persistentvolumes", persistent_volume("v", "a"))
+        await found.store.create("persistentvolumes", persistent_volume("loose", None))
+        volumes: Document = {"of": "n1", "namespace": ""}
+        assert not found.allows("persistentvolumes", "v", **volumes)
+        await found.pod(**volume("persistentVolumeClaim", claimName="a"))
+        assert found.allows("persistentvolumeclaims")
+        assert found.allows("persistentvolumes", "v", **volumes)
+        assert not found.allows("persistentvolumes", "v", of="n2", namespace="")
+        assert not found.allows("persistentvolumes", "loose", **volumes)
+        await found.remove_volume("v")
+        await found.store.delete("pods", "p")
+        assert not found.allows("persistentvolumeclaims")
+        assert not found.allows("persistentvolumes", "v", **volumes)
+
+
+async def test_node_gets_the_claim_of_an_ephemeral_volume() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    async with nodes() as found:
+        await found.pod(**volume("ephemeral", volumeClaimTemplate=template))
+        assert found.allows("persistentvolumeclaims", "p-v")
+
+
+CEPH = {"monitors": ["m"]}
+AZURE = {"shareName": "s", "secretName": "a"}
+CSI = {"driver": "d", "volumeHandle": "h"}
+
+
+@pytest.mark.parametrize(
+    ("source", "namespace"),
+    [
+        ({"cephfs": {**CEPH, "secretRef": {"name": "a"}}}, "default"),
+        ({"cephfs": {**CEPH, "secretRef": {"name": "a", "namespace": "x"}}}, "x"),
+        ({"azureFile": {**AZURE}}, "default"),
+        ({"azureFile": {**AZURE, "secretNamespace": "x"}}, "x"),
+        ({"csi": {**CSI, "nodePublishSecretRef": {"name": "a", "namespace": "x"}}}, "x"),
+        ({"csi": {**CSI, "nodeStageSecretRef": {"name": "a", "namespace": "x"}}}, "x"),
+    ],
+)
+async def test_node_reads_secrets_of_the_volumes_of_its_pods(source: Document, namespace: str) -> None:
+    async with nodes() as found:
+        await found.pod(**volume("persistentVolumeClaim", claimName="c"))
+        assert not found.allows("secrets", namespace=namespace)
+        for name in ("v", "w"):
+            await found.store.create("persistentvolumes", persistent_volume(name, "c", **source))
+        assert found.allows("secrets", namespace=namespace)
+        assert not found.allows("secrets", namespace=namespace, of="n2")
+        assert not found.allows("secrets", namespace="y")
+        await found.remove_volume("v")
+        assert found.allows("secrets", namespace=namespace)
+        await found.remove_volume("w")
+        assert not found.allows("secrets", namespace=namespace)
+
+
+async def test_secrets_that_only_controllers_use_stay_hidden_from_nodes() -> None:
+    reference = {"name": "a", "namespace": "x"}
+    source = {"csi": {**CSI, "controllerPublishSecretRef": reference, "controllerExpandSecretRef": reference}}
+    async with nodes() as found:
+        await found.pod(**volume("persistentVolumeClaim", claimName="c"))
+        await found.store.create("persistentvolumes", persistent_volume("v", "c", **source))
+        assert not found.allows("secrets", namespace="x")
+
+
+async def test_node_gets_volume_attachments_of_its_own() -> None:
+    async with nodes() as found:
+        spec = {"attacher": "a", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+        await found.store.create("volumeattachments", {"metadata": {"name": "a"}, "spec": spec})
+        asked: Document = {"group": STORAGE, "namespace": ""}
+        assert found.allows("volumeattachments", **asked)
+        assert not found.allows("volumeattachments", of="n2", **asked)
+        assert not found.allows("volumeattachments", verb="list", **asked)
+        await found.store.delete("volumeattachments", "a")
+        assert not found.allows("volumeattachments", **asked)
+
+
+async def test_node_creates_tokens_of_the_accounts_of_its_pods() -> None:
+    async with nodes() as found:
+        await found.pod()
+        assert found.allows("serviceaccounts/token", "default", verb="create")
+        assert not found.allows("serviceaccounts/token", "default", verb="create", of="n2")
+        assert not found.allows("serviceaccounts/token", "default", verb="create", namespace="other")
+        assert found.decide("serviceaccounts/token", "b", verb="create").reason == NOT_RELATED
+        for verb, resource, name, why in (
+            ("get", "serviceaccounts/token", "default", "tokens for individual service accounts"),
+            ("create", "serviceaccounts/token", "", "tokens for individual service accounts"),
+            ("create", "serviceaccounts", "default", "token subresource of serviceaccount"),
+        ):
+            assert found.decide(resource, name, verb=verb).reason == f"can only create {why}"
+
+
+async def test_reasons_are_those_of_kubernetes() -> None:
+    single, read = "can only get individual resources of this type", "can only read resources of this type"
+    own = "can only get, create, update, patch, or delete"
+    cases: list[tuple[str, Document, str]] = [
+        ("secrets", {"verb": "update"}, read),
+        ("configmaps", {"verb": "delete"}, read),
+        ("secrets/x", {}, "cannot read subresource"),
+        (
+            "secrets",
+            {"namespace": "", "verb": "list", "name": ""},
+            "can only read namespaced object of this type",
+        ),
+        ("secrets", {"verb": "list", "name": ""}, "No Object name found"),
+        ("persistentvolumeclaims", {"verb": "list"}, single),
+        ("persistentvolumeclaims/x", {}, "cannot get subresource"),
+        ("persistentvolumeclaims/status", {}, "can only get/update/patch this type"),
+        ("persistentvolumeclaims/status", {"verb": "patch"}, NOT_RELATED),
+        ("persistentvolumes", {"verb": "watch", "namespace": ""}, single),
+        ("leases", {"group": "coordination.cluster.io", "verb": "list"}, f"{own} a node lease"),
+        (
+            "leases",
+            {"group": "coordination.cluster.io"},
+            'can only access leases in the "cluster-node-lease" system namespace',
+        ),
+        (
+            "leases",
+            {"group": "coordination.cluster.io", "namespace": "cluster-node-lease"},
+            "can only access node lease with the same name as the requesting node",
+        ),
+        ("csinodes", {"group": STORAGE, "verb": "list"}, f"{own} a CSINode"),
+        ("csinodes/x", {"group": STORAGE, "name": "n1"}, "cannot authorize CSINode subresources"),
+        (
+            "csinodes",
+            {"group": STORAGE},
+            "can only access CSINode with the same name as the requesting node",
+        ),
+        ("secrets", {"of": ""}, 'unknown node for user "system:node:"'),
+        ("pods", {"verb": "patch"}, ""),
+        ("nodes", {"verb": "delete"}, ""),
+    ]
+    async with nodes() as found:
+        for resource, asked, reason in cases:
+            decision = found.decide(resource, **asked)
+            assert (decision.allowed, decision.reason) == (False, reason), (resource, asked)
+
+
+async def test_node_writes_its_own_lease_and_csi_node() -> None:
+    async with nodes() as found:
+        for verb in ("get", "create", "update", "patch", "delete"):
+            lease: Document = {"group": "coordination.cluster.io", "namespace": "cluster-node-lease"}
+            assert found.allows("leases", "n1", verb=verb, **lease)
+            assert found.allows("csinodes", "n1", verb=verb, group=STORAGE, namespace="")
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "verbs"),
+    [
+        ("", "pods", "get list watch create delete"),
+        ("", "pods/status", "update patch"),
+        ("", "pods/eviction", "create"),
+        ("", "pods/log", ""),
+        ("", "pods/exec", ""),
+        ("", "nodes", "get list watch create update patch"),
+        ("", "nodes/status", "update patch"),
+        ("", "nodes/proxy", ""),
+        ("", "services", "get list watch"),
+        ("", "endpoints", "get"),
+        ("", "events", "create update patch"),
+        ("", "namespaces", ""),
+        ("authentication.cluster.io", "tokenreviews", "create"),
+        ("authorization.cluster.io", "subjectaccessreviews", "create"),
+        ("authorization.cluster.io", "localsubjectaccessreviews", "create"),
+        ("certificates.cluster.io", "certificatesigningrequests", "get list watch create"),
+        (STORAGE, "csidrivers", "get list watch"),
+        ("node.cluster.io", "runtimeclasses", "get list watch"),
+        ("apps", "deployments", ""),
+    ],
+)
+async def test_every_node_may_do_this(group: str, resource: str, verbs: str) -> None:
+    all_verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+    async with nodes() as found:
+        allowed = [verb for verb in all_verbs if found.allows(resource, group=group, verb=verb)]
+        assert sorted(allowed) == sorted(verbs.split())
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        User("system:node:n1", groups=("system:authenticated",)),
+        User("n1", groups=("system:nodes",)),
+        User("alice", groups=("system:nodes", "system:authenticated")),
+    ],
+)
+async def test_user_without_the_name_and_the_group_is_no_node(user: User) -> None:
+    async with nodes() as found:
+        await found.pod(**volume("secret", secretName="a"))
+        assert found.decide("secrets", user=user).reason == ""
+        assert not found.allows("nodes", user=user)
+
+
+async def test_node_does_not_wait_for_other_modes_and_others_not_for_node() -> None:
+    async with nodes() as found:
+        await found.pod(**volume("secret", secretName="a"))
+        chain = authorizer(
+            ("Node", "AlwaysDeny"), {"Node": lambda: found.authorizer, "AlwaysDeny": AlwaysDeny}
+        )
+        for of, expected in (("n1", True), ("n2", False)):
+            decision = chain.authorize(found.attributes("secrets", of=of))
+            assert isinstance(decision, Decision)
+            assert decision.allowed == expected
+        rules = chain.rules(node("n1"), "default")
+        assert "node authorizer does not support user rule resolution" in rules.errors
+        assert not chain.rules(User("alice"), "default").errors[1:]
+
+
+# The graph at the start.
+
+
+async def test_graph_is_read_from_the_journal_at_the_start_and_requests_wait_for_it() -> None:
+    async with open_store() as store:
+        for number in range(20):
+            await store.create("pods", pod(f"p{number}", f"n{number}", **volume("secret", secretName="a")))
+        await store.create("persistentvolumes", persistent_volume("v", "c"))
+        await store.restart()
+        found = Nodes(store)
+        pending = found.authorizer.authorize(found.attributes("secrets", of="n19"))
+        assert not isinstance(pending, Decision), "the graph is not built yet"
+        assert isinstance(found.authorizer.authorize(found.attributes("nodes")), Decision), "needs no graph"
+        await store.delete("pods", "p7")  # before its row is read
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.graph.run)
+            assert (await pending).allowed
+            nursery.cancel_scope.cancel()
+        assert found.allows("secrets", of="n0")
+        assert not found.allows("secrets", of="n7")
+        assert not found.allows("secrets", of="n20")
+
+
+async def test_large_pod_is_read_in_a_thread_while_requests_wait() -> None:
+    names = [f"secret-with-a-long-name-{number}" for number in range(LARGE_BYTES // 60)]
+    volumes = [{"name": f"v{number}", "secret": {"secretName": name}} for number, name in enumerate(names)]
+    async with nodes() as found:
+        await found.pod(volumes=volumes)
+        asked = found.attributes("secrets", names[-1])
+        pending = found.authorizer.authorize(asked)
+        decision = pending if isinstance(pending, Decision) else await pending
+        assert decision.allowed
+        assert not found.allows("secrets", names[-1], of="n2")
+        await found.store.delete("pods", "p")
+        assert not found.allows("secrets", names[-1])
+
+
+async def test_large_pod_that_is_gone_before_it_is_read_gives_no_right() -> None:
+    volumes = [{"name": f"v{number}", "secret": {"secretName": "s" * 40}} for number in range(1200)]
+    async with open_store() as store:
+        found = Nodes(store)  # nothing reads large pods yet
+        await found.pod(volumes=volumes)
+        await store.delete("pods", "p")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.graph.run)
+            await found.graph.wait()
+            nursery.cancel_scope.cancel()
+        assert not found.allows("secrets", "s" * 40)

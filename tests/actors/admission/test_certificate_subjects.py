@@ -1,0 +1,60 @@
+"""CertificateSubjectRestriction: no request for a certificate of system:masters, where the plugin is on."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from actors.admission.chain import Admission
+from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from actors.admission.request import AdmissionRequest
+from actors.admission.selection import plugins_off
+from actors.errors import Forbidden
+from actors.kinds.built_in import built_in
+from actors.names import CLUSTER, KUBERNETES, Names
+
+
+def request_for(*organizations: str) -> str:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me"), *attributes])
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def refusal(names: Names, signer: str, *organizations: str) -> str:
+    definition = built_in(names).find(names.group("certificates"), "v1", "certificatesigningrequests")
+    assert definition is not None
+    new = {"metadata": {"name": "a"}, "spec": {"signerName": signer, "request": request_for(*organizations)}}
+    request = AdmissionRequest("CREATE", definition, "", "a", "", new, None, "user", False)
+    chain = Admission([CertificateSubjectRestriction(names)]).chain(definition, "CREATE", "")
+    try:
+        chain.validate(request)
+    except Forbidden as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("names", [CLUSTER, KUBERNETES])
+def test_requests_for_masters_are_refused_for_the_signer_of_clients(names: Names) -> None:
+    resource = f"certificatesigningrequests.{names.group('certificates')}"
+    text = f'{resource} "a" is forbidden: use of {names.client_signer} signer with system:masters group is not allowed'
+    assert refusal(names, names.client_signer, "system:masters") == text
+    assert refusal(names, names.client_signer, "devs", "system:masters") == text
+    assert refusal(names, names.client_signer, "devs") == ""
+    assert refusal(names, names.client_signer) == ""
+    assert refusal(names, names.serving_signer, "system:masters") == ""
+    assert refusal(names, "example.com/mine", "system:masters") == ""
+
+
+def test_plugin_is_on_by_default_in_the_kubernetes_dialect_alone() -> None:
+    name, none = "CertificateSubjectRestriction", frozenset[str]()
+    assert name in plugins_off("cluster", none, none)
+    assert name not in plugins_off("cluster", frozenset({name}), none)
+    assert name not in plugins_off("kubernetes", none, none)
+    assert name in plugins_off("kubernetes", none, frozenset({name}))
