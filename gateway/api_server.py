@@ -12,13 +12,17 @@ import trio
 
 from actors.access.reviews import Reviews
 from actors.certificates.addresses import reachable_addresses
+from actors.clock import Clock
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
+from gateway.audit.audit_log import BlockingHandler
+from gateway.audit.build import build_audit
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
+from gateway.connections.server_state import Handle
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.extensions import Extensions
@@ -37,6 +41,7 @@ from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
 from gateway.requests.memory import MemoryBudget
+from gateway.requests.observer import both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
@@ -58,6 +63,7 @@ class ApiServer:
         health: Health,
         nursery: trio.Nursery,
         extensions: Extensions,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -78,7 +84,15 @@ class ApiServer:
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
         )
-        self._server = Server(pipeline.handle, refuse, limits, extensions.observer, self._memory)
+        audit = build_audit(settings.audit, store.names, clock)
+        handle: Handle = pipeline.handle
+        if audit is not None:
+            nursery.start_soon(audit.run)
+            meters.meter_audit(self._metrics, audit.statistics)
+            if audit.blocks:
+                handle = BlockingHandler(pipeline.handle).handle
+        observer = both(audit, extensions.observer)
+        self._server = Server(handle, refuse, limits, observer, self._memory)
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_memory(self._metrics, self._memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)

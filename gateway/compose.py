@@ -37,13 +37,14 @@ async def run(
     created = CreatedPaths(settings)
     check_names = CHECK_NAMES[settings.dialect]
     health = Health(trio.current_time, settings.livez_grace_period, check_names.start)
-    opened = open_store(settings, clock or WallClock(), created, extensions)
+    clock = clock or WallClock()
+    opened = open_store(settings, clock, created, extensions)
     async with opened as store, trio.open_nursery() as nursery:
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.write_contexts
         )
         await bootstrap.create_namespaces()
-        server = ApiServer(settings, store, health, nursery, extensions)
+        server = ApiServer(settings, store, health, nursery, extensions, clock)
         addresses = await nursery.start(server.serve)
         created.keep()
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))

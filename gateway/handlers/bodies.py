@@ -25,6 +25,7 @@ from actors.patch.transform import read_patch
 from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
+from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
@@ -168,12 +169,14 @@ class Bodies:
             read = read_object(definition.fields, context.request.body, definition.schema.check_type)
         except (NotDecodable, NotProtobuf) as error:
             raise BadRequest(str(error)) from None
+        _keep_json(context, read.object)
         in_thread = len(context.request.body) > _SMALL
         return self._decode_tree(context, definition, field_validation, read.object, read.problems, in_thread)
 
     def _decode_yaml(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw = context.request.body
         loaded = _load_yaml(raw)
+        _keep_json(context, loaded.value)
         return self._decode_tree(
             context, definition, field_validation, loaded.value, loaded.problems, _is_large_yaml(raw)
         )
@@ -223,6 +226,7 @@ class Bodies:
             except MalformedPatch:
                 pass
         loaded = _load_yaml(raw)
+        _keep_json(context, loaded.value)
         large = in_thread and self._check_tree(context, loaded.value)
         return DecodedPatch(loaded.value, loaded.problems, large)
 
@@ -308,8 +312,28 @@ def _stored_body(
     stored = decoded.object
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
-    stored.setdefault("metadata", {})
+    metadata = stored.setdefault("metadata", {})
+    if context.request.exchange is not None:
+        context.request.exchange.written = _identity(metadata)
     return Body(stored, decoded.problems, large)
+
+
+def _identity(metadata: Any) -> ObjectIdentity | None:
+    """What an audit log shows of the object in a body."""
+    if not isinstance(metadata, dict):
+        return None
+    fields = ("namespace", "name", "uid", "resourceVersion")
+    return ObjectIdentity(*[value if isinstance(value := metadata.get(one), str) else "" for one in fields])
+
+
+def _keep_json(context: RequestContext, value: Any) -> None:
+    """Keep a YAML or protobuf body as JSON, if an audit log wants it."""
+    exchange = context.request.exchange
+    if exchange is not None and exchange.keeps_request:
+        try:
+            exchange.request_json = orjson.dumps(value)
+        except TypeError:
+            pass  # no JSON: the decoder says what is wrong
 
 
 def _report_problems(

@@ -37,6 +37,7 @@ from gateway.requests.context import RequestContext
 from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
 from gateway.requests.impersonation import has_impersonation, take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
+from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse
 from gateway.requests.request import BodyNotRead, Request, Response
 from gateway.requests.route import Route, find_route
@@ -117,6 +118,8 @@ class Pipeline:
             attributes = _attributes(context)
             if exchange is not None:
                 exchange.attributes(attributes)
+                if exchange.stored is not None:
+                    await exchange.stored()
             flow = self._limits.flow_of(attributes)
             if flow.limited and request.arriving is None:
                 needed = 1
@@ -151,6 +154,8 @@ class Pipeline:
             raise  # the connection responds
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
+        except AuditNotStored as error:
+            response = render.text(f'Internal Server Error: "{request.path}": {error}\n', 500)
         except NoSeat as error:
             response = render.text(f"{error}\n", 429)
             response.headers.extend(RETRY_SOON)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from actors.large_work import LargeWorkStatistics
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
+    from gateway.audit.audit_log import AuditStatistics
     from gateway.connections.server_state import ServerStatistics
     from gateway.ops.loop_watchdog import LoopStatistics
     from gateway.requests.memory import MemoryStatistics
@@ -39,6 +40,24 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
     )
     metrics.counter(
         "rewound_tls_handshake_errors_total", "TLS handshakes that failed.", lambda: read().handshake_failures
+    )
+
+
+def meter_audit(metrics: Metrics, read: Callable[[], AuditStatistics]) -> None:
+    metrics.counter("apiserver_audit_event_total", "Audit events made.", lambda: read().events)
+    metrics.counter(
+        "apiserver_audit_level_total", "Requests by the level of their rule.", lambda: read().levels, "level"
+    )
+    metrics.counter(
+        "apiserver_audit_error_total",
+        "Audit events that were lost, by the part of the server that lost them.",
+        lambda: read().errors,
+        "plugin",
+    )
+    metrics.counter(
+        "apiserver_audit_requests_rejected_total",
+        "Requests refused because their audit event could not be stored.",
+        lambda: read().rejected,
     )
 
 

@@ -5,14 +5,19 @@ an observer a request costs one comparison with None. The connection reports the
 attributes and decision.
 
     received    attributes    decision    response_started    [panic]    response_complete
+
+What an observer may want to know beyond the stages are plain attributes of the `Exchange`: handlers set them where they
+know them, and the observer reads them when it needs them.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
+from actors.identity import User
 
 
 class RequestRecord(Protocol):
@@ -45,6 +50,32 @@ class RequestRecord(Protocol):
         """
 
 
+class ObservedResponse(Protocol):
+    """A Response, as observers see it."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def content_type(self) -> bytes: ...
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]: ...
+    @property
+    def stream(self) -> object | None: ...
+    @property
+    def parts(self) -> object | None: ...
+
+
+class ObjectIdentity(NamedTuple):
+    """What the metadata of an object in a request body says of itself; empty where it says nothing."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class Counter(Protocol):
     @property
     def payload(self) -> int:
@@ -52,15 +83,61 @@ class Counter(Protocol):
 
 
 class Exchange:
-    __slots__ = ("_panicked", "_record", "_size", "_status", "_stream", "audit_id")
+    __slots__ = (
+        "_panicked",
+        "_record",
+        "_size",
+        "_status",
+        "_stream",
+        "annotations",
+        "audit_id",
+        "impersonated",
+        "keeps_request",
+        "keeps_response",
+        "request_json",
+        "responding",
+        "response",
+        "response_json",
+        "stored",
+        "written",
+    )
 
-    def __init__(self, record: RequestRecord) -> None:
-        self._record: RequestRecord | None = record
-        self.audit_id = record.audit_id
+    def __init__(self) -> None:
+        self._record: RequestRecord | None = None
+        self.audit_id = b""
         self._status = 0
         self._size = 0
         self._stream: Counter | None = None
         self._panicked = False
+        # For an audit log: what its events show beyond user, attributes and decision.
+        self.impersonated: User | None = (
+            None  # as whom the request is served, if not as the authenticated user
+        )
+        self.annotations: dict[str, str] | None = None
+        self.written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
+        self.response: ObservedResponse | None = None  # without a stream
+        # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+        self.keeps_request = self.keeps_response = False
+        self.request_json: bytes | None = None
+        self.response_json: bytes | None = None
+        # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
+        self.stored: Callable[[], Awaitable[None]] | None = None
+        # Set if an audit log wants the response before it is sent.
+        self.responding: Callable[[ObservedResponse], None] | None = None
+
+    def begin(self, record: RequestRecord) -> None:
+        self._record = record
+        self.audit_id = record.audit_id
+
+    @property
+    def ended(self) -> bool:
+        return self._record is None
+
+    def annotate(self, key: str, value: str) -> None:
+        """Add an annotation to the audit events of this request; the first value of a key stays."""
+        if self.annotations is None:
+            self.annotations = {}
+        self.annotations.setdefault(key, value)
 
     def attributes(self, attributes: Attributes) -> None:
         if self._record is not None:
@@ -77,6 +154,7 @@ class Exchange:
     def start(self, status: int, stream: Counter) -> None:
         """The head of a stream has been sent; `stream` counts what follows."""
         self._status, self._stream = status, stream
+        self.response = None  # nothing of it is needed while the stream lasts
         if self._record is not None:
             self._record.response_started(status)
 

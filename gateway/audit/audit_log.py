@@ -1,0 +1,147 @@
+"""The observer that records requests by the audit policy and gives their events to the backends.
+
+    request -> AuditRecord -> policy -> (record, stage, time, status) -> LogBackend, WebhookBackend
+
+A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until its
+events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
+`Exchange.stored` makes the pipeline wait, and `BlockingHandler` delays the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from actors.access.attributes import Attributes
+from actors.clock import Clock
+from gateway.audit.event import Event
+from gateway.audit.losses import Losses
+from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy, Treatment
+from gateway.audit.record import AuditRecord
+from gateway.requests.observer import AuditNotStored
+from gateway.requests.request import Request, Response
+
+Handle = Callable[[Request], Awaitable[Response]]
+
+
+class Backend(Protocol):
+    def put(self, event: Event) -> None:
+        """Queue an event; never waits."""
+
+    async def store(self, event: Event) -> bool:
+        """Wait until the event is stored; False if it is lost."""
+
+    async def run(self) -> None:
+        """Store events until cancelled; then what is queued, as long as the caller allows."""
+
+    @property
+    def losses(self) -> Sequence[Losses]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A backend and its mode."""
+
+    backend: Backend
+    blocking: bool = False
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditStatistics:
+    events: int
+    rejected: int
+    levels: Mapping[str, int]
+    errors: Mapping[str, int]
+
+
+class AuditLog:
+    def __init__(self, policy: Policy, backends: Sequence[Attached], clock: Clock) -> None:
+        self._clock = clock
+        self._policy = policy
+        self._backends = backends
+        self._batching = [one.backend.put for one in backends if not one.blocking]
+        self._blocking = [one for one in backends if one.blocking]
+        self._levels = dict.fromkeys(LEVEL_NAMES, 0)
+        self._events = self._rejected = 0
+
+    def received(self, request: Request) -> AuditRecord:
+        record = AuditRecord(self, request)
+        if self._blocking:
+            record.exchange.responding = record.responding
+        return record
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def evaluate(self, attributes: Attributes) -> Treatment:
+        treatment = self._policy.evaluate(attributes)
+        self._levels[treatment.level] += 1
+        return treatment
+
+    def emit(self, record: AuditRecord, stage: str, at: int, status: int) -> None:
+        self._events += 1
+        event = (record, stage, at, status)
+        for put in self._batching:
+            put(event)
+        if self._blocking:
+            self._require_stored(event)
+
+    def _require_stored(self, event: Event) -> None:
+        exchange = event[0].exchange
+        if exchange.ended:
+            for one in self._blocking:
+                one.backend.put(event)  # nobody waits any more
+            return
+        exchange.stored = partial(self._store, event)
+
+    async def _store(self, event: Event) -> None:
+        """Store an event in every blocking backend. AuditNotStored."""
+        record, stage, _, _ = event
+        record.exchange.stored = None
+        for one in self._blocking:
+            if not await one.backend.store(event) and one.strict and stage is REQUEST_RECEIVED:
+                self._rejected += 1
+                record.abandon()
+                raise AuditNotStored("failed to store audit event")
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a backend delays requests."""
+        return bool(self._blocking)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the backends until cancelled; then wait a little for what is queued."""
+        async with trio.open_nursery() as nursery:
+            for one in self._backends:
+                nursery.start_soon(one.backend.run)
+            task_status.started()
+
+    def statistics(self) -> AuditStatistics:
+        errors: dict[str, int] = {}
+        for one in self._backends:
+            for losses in one.backend.losses:
+                errors[losses.plugin] = errors.get(losses.plugin, 0) + losses.count
+        levels = {LEVEL_NAMES[level]: count for level, count in self._levels.items()}
+        return AuditStatistics(self._events, self._rejected, levels, errors)
+
+
+class BlockingHandler:
+    """Delays responses until a blocking backend has stored their events; the pipeline has delayed the requests."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def handle(self, request: Request) -> Response:
+        response = await self._handle(request)
+        exchange = request.exchange
+        if exchange is not None:
+            if exchange.responding is not None:
+                exchange.responding(response)
+            if exchange.stored is not None:
+                await exchange.stored()
+        return response

@@ -1,0 +1,64 @@
+"""Makes lines of events in the format and up to the size that a backend was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gateway.audit.event import Event, EventFormat
+from gateway.audit.legacy import legacy_line
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """Limits in bytes: events that are larger lose their objects, batches that are larger are split."""
+
+    max_event: int
+    max_batch: int
+
+
+class Lines:
+    """Used by one thread at a time."""
+
+    def __init__(
+        self, json: EventFormat, truncation: Truncation | None = None, *, legacy: bool = False
+    ) -> None:
+        self._json = json
+        self._truncation = truncation
+        self._legacy = legacy
+
+    def of(self, events: Sequence[Event]) -> list[bytes]:
+        """The lines without newlines; fewer than events if some are too large even without their objects."""
+        if self._legacy:
+            return self._within_limit(legacy_line, events)
+        if self._truncation is None:
+            return [self._json.line(event) for event in events]
+        return self._within_limit(self._shortened, events)
+
+    def batches(self, lines: list[bytes]) -> Iterator[list[bytes]]:
+        """The lines in batches within the limit."""
+        if self._truncation is None:
+            yield lines
+            return
+        batch: list[bytes] = []
+        size = 0
+        for line in lines:
+            if batch and size + len(line) > self._truncation.max_batch:
+                yield batch
+                batch, size = [], 0
+            batch.append(line)
+            size += len(line)
+        if batch:
+            yield batch
+
+    def _shortened(self, event: Event) -> bytes:
+        line = self._json.line(event)
+        if self._truncation is not None and len(line) > self._truncation.max_event:
+            return self._json.line(event, bodies=False)
+        return line
+
+    def _within_limit(self, make: Callable[[Event], bytes], events: Sequence[Event]) -> list[bytes]:
+        lines = [make(event) for event in events]
+        if self._truncation is None:
+            return lines
+        return [line for line in lines if len(line) <= self._truncation.max_event]

@@ -1,0 +1,145 @@
+"""The audit policy: the first rule that matches a request decides how much of it is recorded.
+
+`policy_file` reads a policy; the audit log calls `Policy.evaluate` once per request. Most requests resemble an earlier
+one, so results are cached by what rules can look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from actors.access.attributes import Attributes
+
+
+class Level(IntEnum):
+    NONE = 0
+    METADATA = 1
+    REQUEST = 2
+    REQUEST_RESPONSE = 3
+
+
+LEVELS: Final = {
+    "None": Level.NONE,
+    "Metadata": Level.METADATA,
+    "Request": Level.REQUEST,
+    "RequestResponse": Level.REQUEST_RESPONSE,
+}
+LEVEL_NAMES: Final = {level: name for name, level in LEVELS.items()}
+
+
+REQUEST_RECEIVED: Final = "RequestReceived"
+RESPONSE_STARTED: Final = "ResponseStarted"
+RESPONSE_COMPLETE: Final = "ResponseComplete"
+PANIC: Final = "Panic"
+STAGES: Final = (REQUEST_RECEIVED, RESPONSE_STARTED, RESPONSE_COMPLETE, PANIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Resources of one API group; no `resources` means all of the group."""
+
+    group: str = ""
+    resources: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()  # empty: objects of any name
+
+    def match(self, attributes: Attributes) -> bool:
+        if self.group != attributes.group:
+            return False
+        if not self.resources:
+            return True
+        if self.names and attributes.name not in self.names:
+            return False
+        return any(_matches_resource(pattern, attributes) for pattern in self.resources)
+
+
+def _matches_resource(pattern: str, attributes: Attributes) -> bool:
+    """`pods` is the resource without its subresources; `*`, `pods/*` and `*/status` match several."""
+    resource, subresource = attributes.resource, attributes.subresource
+    if pattern == "*" or pattern == (f"{resource}/{subresource}" if subresource else resource):
+        return True
+    if pattern.startswith("*/"):
+        return bool(subresource) and pattern[2:] == subresource
+    return pattern.endswith("/*") and pattern[:-2] == resource
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What the policy wants of one request."""
+
+    level: Level
+    omit_stages: frozenset[str] = frozenset()
+    omit_managed_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule; every condition that is empty matches all requests."""
+
+    treatment: Treatment
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()
+    resources: tuple[Resources, ...] = ()
+    namespaces: frozenset[str] = frozenset()  # "" for objects without a namespace
+    urls: tuple[str, ...] = ()  # of requests for no resource; a `*` at the end matches any rest
+
+    def match(self, attributes: Attributes) -> bool:
+        if self.users and attributes.user.name not in self.users:
+            return False
+        if self.groups and self.groups.isdisjoint(attributes.user.groups):
+            return False
+        if self.verbs and attributes.verb not in self.verbs:
+            return False
+        if self.namespaces or self.resources:
+            return attributes.is_resource and self._matches_resources(attributes)
+        if self.urls:
+            return not attributes.is_resource and any(
+                _matches_path(url, attributes.path) for url in self.urls
+            )
+        return True
+
+    def _matches_resources(self, attributes: Attributes) -> bool:
+        if self.namespaces and attributes.namespace not in self.namespaces:
+            return False
+        return not self.resources or any(one.match(attributes) for one in self.resources)
+
+
+def _matches_path(pattern: str, path: str) -> bool:
+    return path == pattern or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+
+
+# Distinct kinds of requests whose treatment is kept; a client can make many by inventing names.
+_CACHED = 4096
+_Key = tuple[str, tuple[str, ...], str, str, str, str, str, str]
+
+
+class Policy:
+    __slots__ = ("_by_name", "_cache", "default", "rules")
+
+    def __init__(self, rules: tuple[Rule, ...], default: Treatment) -> None:
+        """`default` is for requests that no rule matches."""
+        self.rules = rules
+        self.default = default
+        self._by_name = any(one.names for rule in rules for one in rule.resources)
+        self._cache: dict[_Key, Treatment] = {}
+
+    def evaluate(self, attributes: Attributes) -> Treatment:
+        user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes
+        which = (name if self._by_name else "") if is_resource else path
+        key = (user.name, user.groups, verb, group, resource, subresource, namespace, which)
+        found = self._cache.get(key)
+        if found is None:
+            found = self._find(attributes)
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
+            if len(which) + len(namespace) + len(resource) <= 512:  # longer ones are rarely repeated
+                self._cache[key] = found
+        return found
+
+    def _find(self, attributes: Attributes) -> Treatment:
+        for rule in self.rules:
+            if rule.match(attributes):
+                return rule.treatment
+        return self.default

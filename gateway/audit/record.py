@@ -1,0 +1,265 @@
+"""The audit log's record of one request: what its events show, collected in the event loop and formatted elsewhere.
+
+A record decides by the policy which stages become events, and gives each to the `AuditLog` as a tuple
+`(record, stage, time, status)`. It costs little here: `event` makes JSON of it in the thread that writes. A record that
+is queued refers to no more of the request than its events show.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import Decision
+from actors.identity import User
+from gateway.audit.credentials import attempted_methods
+from gateway.audit.documents import MAX_OBJECT
+from gateway.audit.policy import (
+    PANIC,
+    REQUEST_RECEIVED,
+    RESPONSE_COMPLETE,
+    RESPONSE_STARTED,
+    Level,
+    Treatment,
+)
+from gateway.connections.heads import audit_id as next_audit_id
+from gateway.requests.exchange import ObservedResponse
+from gateway.requests.parameters import parse
+from gateway.requests.request import Request
+from gateway.requests.route import find_route
+
+_NOBODY = User("")
+_UNKNOWN = Attributes(_NOBODY, "")
+_NOTHING = Treatment(Level.NONE)
+# The least that a record and its event are counted with against the bound of a queue.
+_OVERHEAD = 2048
+
+
+class Recorder(Protocol):
+    """The audit log, as its records use it."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+    def evaluate(self, attributes: Attributes) -> Treatment: ...
+
+    def emit(self, record: AuditRecord, stage: str, at: int, status: int) -> None: ...
+
+
+class AuditRecord:
+    __slots__ = (
+        "_complete",
+        "_log",
+        "_request",
+        "_started",
+        "address",
+        "agent",
+        "attributes_",
+        "audit_id",
+        "decision_",
+        "exchange",
+        "forwarded_for",
+        "message",
+        "method",
+        "path",
+        "query",
+        "real_ip",
+        "received_at",
+        "request_body",
+        "response_body",
+        "treatment",
+        "truncated",
+    )
+
+    def __init__(self, log: Recorder, request: Request) -> None:
+        headers = request.headers
+        self._log = log
+        self._request: Request | None = request
+        self._started = self._complete = False
+        self.received_at = log.now()
+        self.audit_id = headers.get(b"audit-id") or next_audit_id()
+        assert request.exchange is not None
+        self.exchange = request.exchange
+        self.method = request.method
+        self.path = request.path
+        self.query = request.query
+        self.address = request.peer.address
+        self.agent = headers.get(b"user-agent", b"")
+        self.forwarded_for = headers.get(b"x-forwarded-for")
+        self.real_ip = headers.get(b"x-real-ip")
+        self.attributes_ = _UNKNOWN
+        self.decision_: Decision | None = None
+        self.treatment = _NOTHING
+        self.message = ""  # of the responseStatus, where the response has none
+        self.request_body: bytes | None = None
+        self.response_body: bytes | None = None
+        self.truncated = False  # a body that the level asks for is left out: it is too large
+
+    # Stages.
+
+    def attributes(self, attributes: Attributes) -> None:
+        self.attributes_ = attributes
+        treatment = self.treatment = self._log.evaluate(attributes)
+        level = treatment.level
+        if level < Level.REQUEST or attributes.verb == "watch":
+            self._request = None  # a body is held no longer than without an audit log
+        if not level:
+            self._complete = True
+            return
+        if level > Level.METADATA:
+            self.exchange.keeps_request = True
+            self.exchange.keeps_response = level is Level.REQUEST_RESPONSE
+        if REQUEST_RECEIVED not in treatment.omit_stages:
+            self._emit(REQUEST_RECEIVED, self.received_at, 0)
+
+    def decision(self, decision: Decision) -> None:
+        self.decision_ = decision
+
+    def response_started(self, status: int) -> None:
+        if self._complete or self._started or self.attributes_.verb != "watch":
+            return
+        self._started = True
+        if RESPONSE_STARTED not in self.treatment.omit_stages:
+            self._emit(RESPONSE_STARTED, self._log.now(), status)
+
+    def panic(self, error: BaseException | None) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        # The type alone: the text of an error may quote what the client sent.
+        self.message = f"APIServer panic'd: {type(error).__name__ if error is not None else 'internal error'}"
+        self._take_request()
+        if PANIC not in self.treatment.omit_stages:
+            self._emit(PANIC, self._log.now(), 500)
+
+    def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
+        self.exchange.responding = None
+        if self._complete:
+            return
+        if self.attributes_ is _UNKNOWN:
+            self._refused(status)
+            return
+        self._finish(status)
+
+    def _finish(self, status: int) -> None:
+        self._complete = True
+        self._take_request()
+        self._take_response(status)
+        if RESPONSE_COMPLETE not in self.treatment.omit_stages:
+            self._emit(RESPONSE_COMPLETE, self._log.now(), status)
+
+    def responding(self, response: ObservedResponse) -> None:
+        """A blocking mode: report what is otherwise reported after the response before it is sent."""
+        self.exchange.responding = None  # it refers to this record
+        if response.stream is not None:
+            self.response_started(response.status)
+            return
+        self.exchange.response = response
+        self.response_complete(response.status, 0, cut_off=False)
+
+    def abandon(self) -> None:
+        """The request is refused, because its first event could not be stored: it has no others."""
+        self._complete = True
+
+    def _refused(self, status: int) -> None:
+        """A request that got no further than authentication: its user is unknown, and it has one event."""
+        request, self._request = self._request, None
+        self._complete = True
+        if request is None or not status:
+            return  # the client disconnected before the request was handled
+        self.attributes_ = _unauthenticated(request)
+        self.treatment = self._log.evaluate(self.attributes_)
+        if not self.treatment.level or RESPONSE_STARTED in self.treatment.omit_stages:
+            return
+        if status == 401:
+            self.message = attempted_methods(request)
+        self._take_response(status)
+        self._emit(RESPONSE_STARTED, self._log.now(), status)
+
+    # Bodies, as far as the level asks for them.
+
+    def _take_request(self) -> None:
+        request, self._request = self._request, None
+        exchange = self.exchange
+        if request is not None:
+            self.request_body = self._short_enough(exchange.request_json or request.body or None)
+        exchange.request_json = None
+
+    def _take_response(self, status: int) -> None:
+        exchange = self.exchange
+        response, exchange.response = exchange.response, None
+        converted, exchange.response_json = exchange.response_json, None
+        if response is None:
+            return
+        if self.treatment.level is Level.REQUEST_RESPONSE:
+            if response.parts is not None:
+                self.truncated = True
+                return
+        elif status < 400 and not self._needs_response(response):
+            return
+        body = converted or _plain_body(response)
+        if body is None and response.body and _is_document(response):
+            self.truncated = True
+        self.response_body = self._short_enough(body)
+
+    def _short_enough(self, body: bytes | None) -> bytes | None:
+        if body is not None and len(body) > MAX_OBJECT:
+            self.truncated = True
+            return None
+        return body
+
+    def _needs_response(self, response: ObservedResponse) -> bool:
+        """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
+        attributes, written = self.attributes_, self.exchange.written
+        if attributes.verb == "create":
+            return not attributes.name and (written is None or not written.name)
+        return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
+
+    def _emit(self, stage: str, at: int, status: int) -> None:
+        self._log.emit(self, stage, at, status)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes the record holds."""
+        return (
+            _OVERHEAD
+            + len(self.path)
+            + len(self.query)
+            + len(self.agent)
+            + len(self.request_body or b"")
+            + len(self.response_body or b"")
+        )
+
+
+def _plain_body(response: ObservedResponse) -> bytes | None:
+    """The body if it is JSON as it stands."""
+    if response.content_type != b"application/json":
+        return None
+    if any(name == b"content-encoding" for name, _ in response.headers):
+        return None
+    return response.body or None
+
+
+def _is_document(response: ObservedResponse) -> bool:
+    """Whether it is an object in another format than JSON, and no text such as that of /healthz."""
+    return not response.content_type.startswith(b"text/")
+
+
+def _unauthenticated(request: Request) -> Attributes:
+    try:
+        watch = bool(request.query) and parse(request.query).boolean("watch")
+    except Exception:  # what made the server refuse it may be its query
+        watch = False
+    route = find_route(request.method, request.path, watch=watch)
+    return Attributes(
+        _NOBODY,
+        route.verb,
+        route.group,
+        route.version,
+        route.resource,
+        route.subresource,
+        route.namespace,
+        route.name,
+        route.path,
+        route.is_resource,
+    )

@@ -1,0 +1,180 @@
+"""The file of the audit log, renamed when it is full; old ones are deleted by age and number.
+
+    audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
+
+Names and order are those of Kubernetes. Only the thread of the log backend uses it. A file that somebody moved or
+deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk is full.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+_MODE = 0o600
+_FOLDER_MODE = 0o700
+_TIME = "%Y-%m-%dT%H-%M-%S"
+_DAY = 86400
+
+
+class NotWritten(Exception):
+    """Not all lines could be written, only the first `written` of them."""
+
+    def __init__(self, written: int, cause: OSError) -> None:
+        self.written = written
+        super().__init__(cause.strerror or str(cause))
+
+
+class RotatedFile:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_bytes: int,
+        max_backups: int = 0,
+        max_age_days: int = 0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """No limit of number or age where these are 0. OSError: the file cannot be opened."""
+        self._path = path
+        self._max_bytes = max_bytes
+        self._max_backups = max_backups
+        self._max_age = max_age_days * _DAY
+        self._now = now
+        self._file = -1
+        self._size = 0
+        self._open()
+        self._delete_old()
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append lines, each with its newline. NotWritten."""
+        written = 0
+        try:
+            self._follow_path()
+            for count, data in self._portions(lines):
+                self._append(data)
+                written += count
+        except OSError as error:
+            raise NotWritten(written, error) from error
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _portions(self, lines: Sequence[bytes]) -> Sequence[tuple[int, bytes]]:
+        """The lines in portions that fit into one file, which is rotated in front of each but the first."""
+        portions: list[list[bytes]] = [[]]
+        room = self._max_bytes - self._size
+        for line in lines:
+            if len(line) > room and (portions[-1] or self._size):
+                portions.append([])
+                room = self._max_bytes
+            portions[-1].append(line)
+            room -= len(line)
+        return [(len(portion), b"".join(portion)) for portion in portions if portion]
+
+    def _append(self, data: bytes) -> None:
+        if self._size and self._size + len(data) > self._max_bytes:
+            self._rotate()
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)  # no half line
+            raise
+        self._size += len(data)
+
+    def _follow_path(self) -> None:
+        """Open the file again if it is another one than was opened."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            self._open()
+            return
+        opened = os.fstat(self._file) if self._file >= 0 else None
+        if opened is None or (opened.st_ino, opened.st_dev) != (found.st_ino, found.st_dev):
+            self._open()
+        else:
+            self._size = found.st_size
+
+    def _open(self) -> None:
+        self.close()
+        self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        self._size = os.fstat(self._file).st_size
+
+    def _rotate(self) -> None:
+        self.close()
+        os.rename(self._path, self._backup_path())
+        self._open()
+        self._delete_old()
+
+    def _backup_path(self) -> Path:
+        """A name that is free: two files of one millisecond must not replace each other."""
+        moment = self._now()
+        while True:
+            milliseconds = int(moment * 1000)
+            stamp = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime(_TIME)
+            name = f"{self._path.stem}-{stamp}.{milliseconds % 1000:03d}{self._path.suffix}"
+            path = self._path.with_name(name)
+            if not path.exists():
+                return path
+            moment += 0.001
+
+    def _delete_old(self) -> None:
+        """A file that cannot be deleted is tried again after the next rotation."""
+        if not self._max_backups and not self._max_age:
+            return
+        with suppress(OSError):
+            backups = self._backups()
+            oldest = self._now() - self._max_age
+            for number, (moment, path) in enumerate(backups):
+                too_many = self._max_backups and number >= self._max_backups
+                if too_many or (self._max_age and moment < oldest):
+                    path.unlink(missing_ok=True)
+
+    def _backups(self) -> list[tuple[float, Path]]:
+        """Earlier files, newest first."""
+        found = []
+        for path in self._path.parent.iterdir():
+            moment = self._moment_of(path.name)
+            if moment is not None:
+                found.append((moment, path))
+        return sorted(found, reverse=True)
+
+    def _moment_of(self, name: str) -> float | None:
+        """When a file was rotated, by its name; None for other files."""
+        start, end = f"{self._path.stem}-", self._path.suffix
+        if not name.startswith(start) or not name.endswith(end):
+            return None
+        text, _, milliseconds = name[len(start) : len(name) - len(end)].rpartition(".")
+        if len(milliseconds) != 3 or not milliseconds.isdigit():
+            return None
+        try:
+            moment = datetime.strptime(text, _TIME).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
+        return moment + int(milliseconds) / 1000
+
+
+class StandardOutput:
+    """Writes lines to standard output; what reads it does the rest."""
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """NotWritten: the other end is closed."""
+        view = memoryview(b"".join(lines))
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except OSError as error:
+            raise NotWritten(0, error) from error
+
+    def close(self) -> None:
+        """Others use standard output too."""

@@ -1,0 +1,190 @@
+"""Modes of the audit log: batch never delays a request, blocking waits for its events, strict refuses without them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from actors.access.attributes import Attributes
+from actors.identity import User
+from actors.names import CLUSTER
+from gateway.audit.audit_log import Attached, AuditLog
+from gateway.audit.event import EventFormat
+from gateway.audit.lines import Lines
+from gateway.audit.log_backend import LogBackend
+from gateway.audit.policy_file import parse_policy
+from gateway.audit.record import AuditRecord
+from gateway.requests.observer import observe
+from gateway.requests.request import Peer, Request
+from tests.actors.object_store import ManualClock
+from tests.gateway.api import config_map
+from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly
+
+METADATA = rules("level: Metadata")
+FULL = {"audit_log_path": "/dev/full"}
+
+
+def metric(text: str, name: str) -> float:
+    [value] = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
+    return float(value)
+
+
+async def test_full_disk_does_not_stop_the_api_and_losses_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with audited(METADATA, FULL) as audit:
+        for number in range(5):
+            await audit.api.create("configmaps", config_map(f"a{number}"))
+        lost = 0.0
+        while lost < 10:
+            metrics = (await audit.api.ask("GET", "/metrics")).text
+            lost = metric(metrics, 'apiserver_audit_error_total{plugin="log"}')
+    assert metric(metrics, "apiserver_audit_event_total ") >= 10
+    assert metric(metrics, 'apiserver_audit_level_total{level="Metadata"}') >= 5
+    assert metric(metrics, "apiserver_audit_requests_rejected_total ") == 0
+    assert caplog.text.count("No space left on device") == 1  # one line in ten seconds
+
+
+@pytest.mark.parametrize("mode", ["blocking", "blocking-strict"])
+async def test_blocking_mode_has_written_the_events_when_the_response_arrives(mode: str) -> None:
+    async with audited(METADATA, {"audit_log_mode": mode}) as audit:
+        await audit.api.ask("POST", PATH, config_map("a"))
+        assert audit.stages == ["RequestReceived", "ResponseComplete"]
+        await audit.api.ask("GET", PATH, token="nobody")
+        assert audit.events[-1]["responseStatus"]["code"] == 401
+        await watch_briefly(audit.api, PATH)
+        await audit.api.finish()
+        assert audit.stages[3:] == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+
+
+async def test_blocking_mode_serves_without_a_disk() -> None:
+    async with audited(METADATA, {**FULL, "audit_log_mode": "blocking"}) as audit:
+        assert (await audit.api.ask("POST", PATH, config_map("a"))).status == 201
+
+
+async def test_strict_mode_refuses_what_it_cannot_record() -> None:
+    policy = rules("level: None, verbs: [get, list]", "level: Metadata")
+    async with audited(policy, {**FULL, "audit_log_mode": "blocking-strict"}) as audit:
+        refused = await audit.api.ask("POST", PATH, config_map("a"))
+        read = await audit.api.ask("GET", f"{PATH}/a")
+        metrics = (await audit.api.ask("GET", "/metrics")).text
+    assert (refused.status, refused.text) == (
+        500,
+        f'Internal Server Error: "{PATH}": failed to store audit event\n',
+    )
+    assert read.status == 404
+    assert metric(metrics, "apiserver_audit_requests_rejected_total ") == 1
+
+
+async def test_deleted_folder_is_created_again() -> None:
+    async with audited(METADATA, {"audit_log_mode": "blocking"}) as audit:
+        await audit.api.ask("GET", "/version")
+        audit.path.unlink()
+        audit.path.parent.rmdir()
+        await audit.api.ask("GET", "/version")
+        assert [event["requestURI"] for event in audit.events] == ["/version", "/version"]
+
+
+async def test_legacy_format() -> None:
+    async with audited(METADATA, {"audit_log_format": "legacy", "audit_log_mode": "blocking"}) as audit:
+        response = await audit.api.ask("GET", f"{PATH}/a")
+        received, complete = [line for line in audit.lines() if "configmaps" in line]
+    moment, _, fields = complete.partition(" AUDIT: ")
+    assert fields == (
+        f'id="{response.headers["audit-id"]}" stage="ResponseComplete" ip="127.0.0.1" method="get" user="admin" '
+        'groups="system:masters","system:authenticated" as="<self>" asgroups=<lookup> user-agent="test/1" '
+        f'namespace="default" uri="{PATH}/a" response="404"'
+    )
+    assert moment.endswith("Z")
+    assert 'stage="RequestReceived"' in received and received.endswith('response="<deferred>"')
+
+
+async def test_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    async with audited(METADATA, {"audit_log_path": "-", "audit_log_mode": "blocking"}) as audit:
+        await audit.api.ask("GET", "/version")
+    assert '"requestURI":"/version"' in capfd.readouterr().out
+
+
+async def test_large_events_lose_their_objects_if_truncated() -> None:
+    settings = {
+        "audit_log_truncate_enabled": True,
+        "audit_log_truncate_max_event_size": 2000,
+        "audit_log_truncate_max_batch_size": 4000,
+    }
+    async with audited(rules("level: RequestResponse"), settings) as audit:
+        await audit.api.ask("POST", PATH, config_map("a", key="x" * 2000))
+        await audit.api.ask("GET", f"{PATH}/{'y' * 2500}")
+        await audit.api.finish()
+        event = audit.one()
+    assert "requestObject" not in event and "responseObject" not in event
+    assert event["annotations"]["audit.cluster.io/truncated"] == "true"
+
+
+class SlowOutput:
+    """Writes nothing until it may."""
+
+    def __init__(self) -> None:
+        self.may_write = threading.Event()
+        self.lines: list[bytes] = []
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        self.may_write.wait()
+        self.lines += lines
+
+    def close(self) -> None: ...
+
+
+def audit_log(output: SlowOutput, **changed: Any) -> AuditLog:
+    limits: dict[str, Any] = {"buffer_size": 10, "max_size": 5, "max_wait": 0.0, **changed}
+    backend = LogBackend(output, Lines(EventFormat(CLUSTER)), **limits)
+    return AuditLog(parse_policy(METADATA.encode(), CLUSTER), [Attached(backend)], ManualClock())
+
+
+def receive(log: AuditLog) -> AuditRecord:
+    """A request that has been authenticated; returns its record."""
+    request = Request("GET", "/version", "", {}, b"", Peer("10.0.0.1"))
+    observe(log, request).attributes(Attributes(User("alice"), "get", path="/version", is_resource=False))
+    assert request.exchange is not None
+    record = request.exchange._record
+    assert isinstance(record, AuditRecord)
+    return record
+
+
+async def test_queue_is_bounded_and_what_is_queued_is_written_at_the_end() -> None:
+    output = SlowOutput()
+    log = audit_log(output)
+    async with trio.open_nursery() as nursery:
+        for _ in range(30):
+            receive(log)
+        assert log.statistics().errors == {"log": 0, "buffered": 20}
+        await nursery.start(log.run)
+        output.may_write.set()
+        nursery.cancel_scope.cancel()
+    assert len(output.lines) == 10
+
+
+async def test_impersonated_user_and_annotations_are_shown_from_the_second_event_on(tmp_path: Path) -> None:
+    output = SlowOutput()
+    log = audit_log(output)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        record = receive(log)
+        record.exchange.impersonated = User("bob", "7", ("ops",), (("scopes", ("a", "b")),))
+        record.exchange.annotate("example.com/checked", "yes")
+        record.exchange.annotate("example.com/checked", "no")
+        record.exchange.respond(200, 0)
+        record.exchange.complete()
+        output.may_write.set()
+        nursery.cancel_scope.cancel()
+    first, second = output.lines
+    assert b"impersonatedUser" not in first and b"annotations" not in first
+    assert (
+        b'"impersonatedUser":{"username":"bob","uid":"7","groups":["ops"],"extra":{"scopes":["a","b"]}}'
+        in second
+    )
+    assert b'"annotations":{"example.com/checked":"yes"}' in second
