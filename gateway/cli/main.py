@@ -10,8 +10,14 @@ usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
   rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
+  rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
+  rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
+  rewound certificate   approve or deny requests for certificates
+  rewound can-i         whether you may do something, and why
+  rewound cluster-info  verify cluster-info with a bootstrap token
   rewound --version     the release
 """
+ACCESS_COMMANDS = ("kubeconfig", "token", "certificate", "can-i", "cluster-info")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.journal.commands import journal
 
         return journal(rest)
+    if command in ACCESS_COMMANDS:
+        from gateway.cli.access.commands import run
+
+        return run(command, rest)
     if command in ("--version", "version"):
         from gateway.release import RELEASE
 

@@ -1,0 +1,95 @@
+"""Flags that all commands about access share, and the parser that reports every mistake in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gateway.cli.durations import duration as parse_duration
+
+if TYPE_CHECKING:
+    from gateway.client.session import Session
+
+Options = Any  # argparse.Namespace: its attributes are the flags
+
+
+class UsageError(Exception):
+    """Wrong arguments; exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """`text` is the docstring of the command: its first line is left out, the rest is the help."""
+
+    def __init__(self, name: str, text: str | None) -> None:
+        super().__init__(
+            prog=name,
+            description=(text or "").partition("\n\n")[2].strip("\n"),
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=34),
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
+def add_connection(parser: Any) -> None:
+    group = parser.add_argument_group("which server, and as whom")
+    group.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="(default $KUBECONFIG, ./rewound-data/admin.kubeconfig or ~/.kube/config)",
+    )
+    group.add_argument("--context", default="", metavar="NAME", help="a context of the file")
+    group.add_argument("-s", "--server", default="", metavar="URL", help="instead of that of the file")
+    group.add_argument(
+        "--certificate-authority",
+        type=Path,
+        metavar="FILE",
+        help="CA of the server, instead of that of the file",
+    )
+    group.add_argument(
+        "--token", default="", metavar="TOKEN", help="a bearer token, instead of the credentials of the file"
+    )
+    group.add_argument("--as", dest="as_user", default="", metavar="USER", help="impersonate this user")
+    group.add_argument(
+        "--as-group", action="append", default=[], metavar="GROUP", help="and this group; may be repeated"
+    )
+    group.add_argument("-n", "--namespace", default="", metavar="NAME", help="instead of that of the context")
+
+
+def open_session(options: Options) -> Session:
+    from gateway.client.kubeconfig import Overrides, load_target
+    from gateway.client.session import Session
+
+    return Session(
+        load_target(
+            Overrides(
+                kubeconfig=options.kubeconfig,
+                context=options.context,
+                server=options.server,
+                certificate_authority=options.certificate_authority,
+                token=options.token,
+                impersonated_user=options.as_user,
+                impersonated_groups=tuple(options.as_group),
+                namespace=options.namespace,
+            )
+        )
+    )
+
+
+def duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def account(text: str, namespace: str) -> tuple[str, str]:
+    """Namespace and name of an account: NAME, or NAMESPACE/NAME."""
+    before, slash, after = text.partition("/")
+    found = (before, after) if slash else (namespace, text)
+    if not all(found) or "/" in found[1]:
+        raise UsageError(f"{text!r} names no account; write NAME or NAMESPACE/NAME")
+    return found
