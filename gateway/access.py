@@ -22,6 +22,7 @@ from actors.access.authorization.modes import authorizer
 from actors.access.authorization.node import NodeAuthorizer
 from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorization.rbac import Rbac
+from actors.access.authorization.rbac_policy import stored_policy
 from actors.access.authorize import Authorizer
 from actors.clock import Clock
 from actors.names import Names
@@ -37,6 +38,7 @@ class Access:
     authenticator: Authenticator
     authorizer: Authorizer
     accounts: Accounts
+    rbac: Rbac  # also without the mode RBAC: writing roles and bindings needs the rights in them
     tasks: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = ()  # run while the server runs, by name
 
 
@@ -53,11 +55,13 @@ def build_access(
         methods=[*_token_methods(settings, names, journal, clock, accounts), *extensions.token_methods],
         request_headers=settings.request_headers.headers,
     )
+    rbac = Rbac(stored_policy(names, journal, feed))
     graph = NodeGraph(names, journal, feed) if "Node" in settings.authorization_modes else None
     return Access(
         authenticator,
-        _authorizer(settings, names, graph, extensions.authorizers),
+        _authorizer(settings, names, rbac, graph, extensions.authorizers),
         accounts,
+        rbac,
         () if graph is None else (("node graph", graph.run),),
     )
 
@@ -73,11 +77,11 @@ def _token_methods(
 
 
 def _authorizer(
-    settings: Settings, names: Names, graph: NodeGraph | None, first: Sequence[Authorizer]
+    settings: Settings, names: Names, rbac: Rbac, graph: NodeGraph | None, first: Sequence[Authorizer]
 ) -> Authorizer:
     """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
     makers: dict[str, Callable[[], Authorizer]] = {
-        "RBAC": lambda: Rbac(names),
+        "RBAC": lambda: rbac,
         "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from actors.access.attributes import Attributes
 from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, Verdict, join_errors
-from actors.access.rules import Rules
+from actors.access.rules import ResourceRule, Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
@@ -109,15 +109,23 @@ def _attributes(spec: Object, user: User) -> Attributes:
 
 def _rules_status(rules: Rules) -> Object:
     status: Object = {
-        "resourceRules": [
-            {"verbs": list(one.verbs), "apiGroups": list(one.groups), "resources": list(one.resources)}
-            for one in rules.resources
-        ],
+        "resourceRules": [_resource_rule(one) for one in rules.resources],
         "nonResourceRules": [
             {"verbs": list(one.verbs), "nonResourceURLs": list(one.paths)} for one in rules.paths
         ],
-        "incomplete": bool(rules.errors),
+        "incomplete": rules.incomplete,
     }
     if rules.errors:
         status["evaluationError"] = join_errors(rules.errors)
     return status
+
+
+def _resource_rule(rule: ResourceRule) -> Object:
+    shown: Object = {
+        "verbs": list(rule.verbs),
+        "apiGroups": list(rule.groups),
+        "resources": list(rule.resources),
+    }
+    if rule.names:
+        shown["resourceNames"] = list(rule.names)
+    return shown

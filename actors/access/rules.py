@@ -1,14 +1,12 @@
 """Access rules: verbs on resources, and verbs on non-resource paths.
 
-Roles contain them, authorizers match requests against them, and a SelfSubjectRulesReview lists them.
+Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles (`authorization/rbac_roles.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
-
-from actors.access.attributes import Attributes
 
 ANY: Final = "*"
 
@@ -20,29 +18,15 @@ class PathRule:
     verbs: tuple[str, ...]
     paths: tuple[str, ...]
 
-    def allows(self, attributes: Attributes) -> bool:
-        return _lists(self.verbs, attributes.verb) and any(
-            _covers(path, attributes.path) for path in self.paths
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """Verbs on resources of groups."""
+    """Verbs on resources of groups; with `names`, only on objects with these names."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
     resources: tuple[str, ...]
-
-    def allows(self, attributes: Attributes) -> bool:
-        resource = attributes.resource
-        if attributes.subresource:
-            resource += f"/{attributes.subresource}"
-        return (
-            _lists(self.verbs, attributes.verb)
-            and _lists(self.groups, attributes.group)
-            and _lists(self.resources, resource)
-        )
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +35,9 @@ class Rules:
 
     resources: tuple[ResourceRule, ...] = ()
     paths: tuple[PathRule, ...] = ()
-    errors: tuple[str, ...] = ()  # why rules are missing; with one, the list is incomplete
+    errors: tuple[str, ...] = ()  # why rules are missing
+    incomplete: bool = False  # an authorizer cannot list its rules
 
 
 NO_RULES: Final = Rules()
 EVERYTHING: Final = Rules((ResourceRule((ANY,), (ANY,), (ANY,)),), (PathRule((ANY,), (ANY,)),))
-
-
-def _lists(allowed: tuple[str, ...], wanted: str) -> bool:
-    return ANY in allowed or wanted in allowed
-
-
-def _covers(pattern: str, path: str) -> bool:
-    return path.startswith(pattern[:-1]) if pattern.endswith(ANY) else path == pattern

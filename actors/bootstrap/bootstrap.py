@@ -1,7 +1,8 @@
 """Creates the initial objects of a cluster where they are missing; `compose` calls it at every start.
 
 It sends every object to its actor like any other write, concurrently, so that one commit carries a step. An existing
-object stays unchanged, except for the fields with this server's address. A refused write is logged and does not stop
+object stays unchanged, except for the fields with this server's address and what default roles and bindings lack. A
+refused write is logged and does not stop
 the server: an operator who gave the API's ClusterIP to another service needs a running server to repair that.
 """
 
@@ -19,7 +20,9 @@ from actors.bootstrap.objects import (
     flow_control,
     namespaces,
     priority_classes,
+    roles,
 )
+from actors.bootstrap.reconciliation import reconcile
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.errors import AlreadyExists
@@ -67,6 +70,7 @@ class Bootstrap:
         await self._create_or_update(
             [
                 *priority_classes(self._names),
+                *roles(self._names),
                 *flow_control(self._names),
                 *api_service(self._names, ranges, serving),
             ]
@@ -100,6 +104,8 @@ class Bootstrap:
     def _change(self, wanted: InitialObject, stored: Object | None) -> _Change | None:
         if stored is None:
             return _Change(wanted.type_name, self._decoded(wanted), exists=False)
+        if wanted.reconciled:
+            return self._reconciled(wanted, stored)
         if not wanted.updated:
             return None
         new = self._decoded(wanted)
@@ -108,6 +114,13 @@ class Bootstrap:
         if _update(stored, new, wanted.updated):
             return _Change(wanted.type_name, stored, exists=True)
         return None
+
+    def _reconciled(self, wanted: InitialObject, stored: Object) -> _Change | None:
+        found = reconcile(self._names, stored, wanted.document)
+        if found is None:
+            return None
+        new = self._decoded(wanted) if found.recreate else found.object
+        return _Change(wanted.type_name, new, exists=True, recreate=found.recreate)
 
     def _decoded(self, wanted: InitialObject) -> Object:
         return self._catalog.storage(wanted.type_name).schema.decode_object(wanted.document).object

@@ -1,6 +1,6 @@
-"""The objects that every cluster has from the start: namespaces, the system's priority classes, the mandatory and
-suggested objects of flow control, and the Service by which clients inside the cluster find this server, with its
-Endpoints and EndpointSlice.
+"""The objects that every cluster has from the start: namespaces, the system's priority classes, the default roles and
+bindings, the mandatory and suggested objects of flow control, and the Service by which clients inside the cluster find
+this server, with its Endpoints and EndpointSlice.
 
 Pure functions that return documents; `Bootstrap` stores them.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.allocation.ranges import ServiceRanges, first_address
+from actors.bootstrap.default_roles import default_roles
 from actors.certificates.addresses import address_of
 from actors.flowcontrol.initial_objects import initial_object, initial_specs
 from actors.kinds.scheduling import SYSTEM
@@ -31,6 +32,7 @@ class InitialObject:
     document: Object
     updated: tuple[str, ...] = ()  # paths that every start sets again, such as this server's address
     immutable: tuple[str, ...] = ()  # paths that only a new object can change
+    reconciled: bool = False  # a default role or binding: every start adds what it lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,13 @@ def priority_classes(names: Names) -> list[InitialObject]:
             type_name, {"metadata": {"name": name}, "value": value, "description": _DESCRIPTIONS[name]}
         )
         for name, value in SYSTEM.items()
+    ]
+
+
+def roles(names: Names) -> list[InitialObject]:
+    """The default roles and bindings of RBAC, in every mode of authorization."""
+    return [
+        InitialObject(type_name, document, reconciled=True) for type_name, document in default_roles(names)
     ]
 
 

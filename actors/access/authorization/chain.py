@@ -48,6 +48,7 @@ class AuthorizerChain:
             tuple(rule for rules in found for rule in rules.resources),
             tuple(rule for rules in found for rule in rules.paths),
             tuple(error for rules in found for error in rules.errors),
+            any(rules.incomplete for rules in found),
         )
 
 

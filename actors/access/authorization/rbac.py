@@ -1,53 +1,165 @@
-"""RBAC without stored roles: allows what the default cluster roles of everybody allow.
+"""RBAC: allows what the roles that are bound to a user, or to one of its groups, allow.
 
-The rules are those of system:public-info-viewer, system:discovery and system:basic-user. Roles and bindings that
-clients store are not read yet: users outside system:masters may only review their own access, and nothing else of any
-resource.
+Decisions are kept per user, verb, resource and namespace until a role or binding changes: the first request finds the
+bindings of the user and the rules of their roles, the others need one lookup. The name of an object is not part of what
+is kept; rules with resourceNames are kept with their names. `*` as a user or group of a binding is an ordinary name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from actors.access.attributes import Attributes
-from actors.access.authorize import ALLOWED, NO_OPINION, Decision
-from actors.access.rules import EVERYTHING, PathRule, ResourceRule, Rules
-from actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+from actors.access.authorization.rbac_policy import RbacPolicy
+from actors.access.authorization.rbac_roles import CompiledBinding, CompiledRole
+from actors.access.authorize import NO_OPINION, Decision, Verdict, join_errors
+from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.errors import Resource
+from actors.identity import User
+from actors.kinds.values.go_format import cut
+from actors.messages import Object
 from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
 
-PUBLIC_INFO = PathRule(("get",), ("/healthz", "/livez", "/readyz", "/version", "/version/"))
-DISCOVERY = PathRule(
-    ("get",), ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *PUBLIC_INFO.paths)
-)
+# A kept decision takes less than a kilobyte. What is longer than requests usually are is decided anew each time.
+MAX_KEPT: Final = 8192
+MAX_KEPT_GROUPS: Final = 64
+MAX_KEPT_LENGTH: Final = 512
+MAX_MISSING: Final = 16  # roles that a reason names
 
 
-def basic_user(names: Names) -> ResourceRule:
-    """Users may review their own access."""
-    reviews = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
-    return ResourceRule(("create",), (names.group("authorization"),), reviews)
+@dataclass(frozen=True, slots=True)
+class DecisionsByName:
+    """The decisions of rules with resourceNames, and the one for all other names."""
+
+    named: tuple[tuple[frozenset[str], Decision], ...]
+    others: Decision
+
+    def decision(self, name: str) -> Decision:
+        for names, decision in self.named:
+            if name in names:
+                return decision
+        return self.others
 
 
 class Rbac:
-    def __init__(self, names: Names) -> None:
-        authenticated = Rules((basic_user(names),), (DISCOVERY, PUBLIC_INFO))
-        self._granted = {AUTHENTICATED: authenticated, UNAUTHENTICATED: Rules(paths=(PUBLIC_INFO,))}
+    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+        self.policy = RbacPolicy(names, journal, feed)
+        self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
+        self.policy.on_change(self._forget)
 
     def authorize(self, attributes: Attributes) -> Decision:
-        granted = self._rules_of(attributes.user)
+        user = attributes.user
         if attributes.is_resource:
-            allowed = any(rule.allows(attributes) for rules in granted for rule in rules.resources)
+            key: tuple[object, ...] = (user.name, user.groups, attributes[1:7])
         else:
-            allowed = any(rule.allows(attributes) for rules in granted for rule in rules.paths)
-        return ALLOWED if allowed else NO_OPINION
+            key = (user.name, user.groups, attributes.verb, attributes.path)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._decide(attributes)
+            self._keep(key, attributes, found)
+        if type(found) is Decision:
+            return found
+        assert isinstance(found, DecisionsByName)
+        return found.decision(attributes.name)
 
     def rules(self, user: User, namespace: str) -> Rules:
-        if MASTERS in user.groups:
-            return EVERYTHING
-        granted = list(self._rules_of(user))
+        found, missing = self._rules_of(user, namespace)
         return Rules(
-            tuple(rule for rules in granted for rule in rules.resources),
-            tuple(rule for rules in granted for rule in rules.paths),
+            tuple(_resource_rule(rule) for rule in found if rule.get("apiGroups")),
+            tuple(_path_rule(rule) for rule in found if rule.get("nonResourceURLs")),
+            tuple(missing),
         )
 
-    def _rules_of(self, user: User) -> Iterable[Rules]:
-        return [self._granted[group] for group in user.groups if group in self._granted]
+    def policy_rules(self, user: User, namespace: str) -> list[Object]:
+        """The rules of all roles that are bound to the user, as stored."""
+        return self._rules_of(user, namespace)[0]
+
+    def _rules_of(self, user: User, namespace: str) -> tuple[list[Object], list[str]]:
+        """The rules, and which roles are missing."""
+        rules: list[Object] = []
+        missing: list[str] = []
+        for binding in sorted(self.policy.bindings_of(user, namespace), key=_order):
+            role = self.policy.role(binding.role_key)
+            if role is None:
+                missing.append(self._not_found(binding))
+            else:
+                rules.extend(role.rules)
+        return rules, missing
+
+    def _decide(self, attributes: Attributes) -> Decision | DecisionsByName:
+        named: list[tuple[frozenset[str], Decision]] = []
+        missing: list[str] = []
+        user = attributes.user
+        match = _match_resource if attributes.is_resource else _match_path
+        for binding in self.policy.bindings_of(user, attributes.namespace):
+            role = self.policy.role(binding.role_key)
+            if role is None:
+                missing.append(self._not_found(binding))
+                continue
+            for names in match(role, attributes):
+                decision = Decision(Verdict.ALLOW, f"RBAC: allowed by {binding.reason(user)}")
+                if not names:
+                    return decision
+                named.append((names, decision))
+        others = (
+            Decision(Verdict.NO_OPINION, f"RBAC: {join_errors(missing[:MAX_MISSING])}")
+            if missing
+            else NO_OPINION
+        )
+        return DecisionsByName(tuple(named), others) if named else others
+
+    def _keep(
+        self, key: tuple[object, ...], attributes: Attributes, found: Decision | DecisionsByName
+    ) -> None:
+        length = len(attributes.user.name) + sum(map(len, attributes[1:7]))
+        if not attributes.is_resource:
+            length += len(attributes.path)
+        if length > MAX_KEPT_LENGTH or len(attributes.user.groups) > MAX_KEPT_GROUPS:
+            return
+        if len(self._kept) >= MAX_KEPT:
+            self._kept = {}
+        self._kept[key] = found
+
+    def _forget(self) -> None:
+        if self._kept:
+            self._kept = {}
+
+    def _not_found(self, binding: CompiledBinding) -> str:
+        resource = Resource(self.policy.group, binding.role_kind.lower())
+        return f'{resource} "{cut(binding.role_name)}" not found'
+
+
+def _match_resource(role: CompiledRole, attributes: Attributes) -> list[frozenset[str]]:
+    """The resourceNames of every rule that allows the request; an empty set stands for all names."""
+    verb, group = attributes.verb, attributes.group
+    rules = role.resource_rules(attributes.resource, attributes.subresource)
+    found = [rule.names for rule in rules if rule.allows(verb, group)]
+    return [_ALL] if _ALL in found else found
+
+
+def _match_path(role: CompiledRole, attributes: Attributes) -> list[frozenset[str]]:
+    verb, path = attributes.verb, attributes.path
+    return [_ALL] if any(pattern.allows(verb, path) for pattern in role.paths) else []
+
+
+_ALL: Final[frozenset[str]] = frozenset()
+
+
+def _order(binding: CompiledBinding) -> tuple[bool, str]:
+    return bool(binding.namespace), binding.name
+
+
+def _resource_rule(rule: Object) -> ResourceRule:
+    return ResourceRule(
+        tuple(rule["verbs"]),
+        tuple(rule["apiGroups"]),
+        tuple(rule.get("resources") or ()),
+        tuple(rule.get("resourceNames") or ()),
+    )
+
+
+def _path_rule(rule: Object) -> PathRule:
+    return PathRule(tuple(rule["verbs"]), tuple(rule["nonResourceURLs"]))

@@ -1,0 +1,137 @@
+"""Roles and bindings as RBAC matches requests against them: compiled from the stored objects, immutable.
+
+    role = compiled_role([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods", "*/scale"]}])
+    role.resource_rules("pods", "")              -> the rule
+    role.resource_rules("deployments", "scale")  -> the rule, by */scale
+
+The size of a compiled role grows with the sum of the lists in its rules, never with their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from actors.access.rules import ANY
+from actors.identity import User
+from actors.kinds.values.go_format import quoted
+from actors.messages import Object
+
+SERVICE_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """Verbs on groups; the resources are the keys under which a role finds the rule."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    names: frozenset[str]  # empty: objects of any name
+
+    def allows(self, verb: str, group: str) -> bool:
+        return (verb in self.verbs or ANY in self.verbs) and (group in self.groups or ANY in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    verbs: frozenset[str]
+    paths: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    def allows(self, verb: str, path: str) -> bool:
+        return (verb in self.verbs or ANY in self.verbs) and (
+            path in self.paths or (bool(self.prefixes) and path.startswith(self.prefixes))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRole:
+    rules: tuple[Object, ...]  # as stored
+    by_resource: dict[str, tuple[CompiledRule, ...]]  # "pods", "pods/log", "*/scale" or "*"
+    paths: tuple[PathPattern, ...]
+
+    def resource_rules(self, resource: str, subresource: str) -> Iterator[CompiledRule]:
+        """The rules that concern a resource, whatever verbs and groups they have."""
+        by_resource = self.by_resource
+        yield from by_resource.get(f"{resource}/{subresource}" if subresource else resource, ())
+        yield from by_resource.get(ANY, ())
+        if subresource:
+            yield from by_resource.get(f"{ANY}/{subresource}", ())
+
+
+def compiled_role(rules: Sequence[Object]) -> CompiledRole:
+    by_resource: dict[str, list[CompiledRule]] = {}
+    paths = []
+    for rule in rules:
+        verbs = frozenset(rule.get("verbs") or ())
+        if rule.get("nonResourceURLs"):
+            paths.append(_path_pattern(verbs, rule["nonResourceURLs"]))
+        compiled = CompiledRule(
+            verbs, frozenset(rule.get("apiGroups") or ()), frozenset(rule.get("resourceNames") or ())
+        )
+        for resource in dict.fromkeys(rule.get("resources") or ()):
+            by_resource.setdefault(resource, []).append(compiled)
+    found = {resource: tuple(rules_of) for resource, rules_of in by_resource.items()}
+    return CompiledRole(tuple(rules), found, tuple(paths))
+
+
+def _path_pattern(verbs: frozenset[str], urls: Sequence[str]) -> PathPattern:
+    prefixes = tuple(url.rstrip(ANY) for url in urls if url.endswith(ANY))
+    return PathPattern(verbs, frozenset(urls), prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBinding:
+    namespace: str  # "" for a ClusterRoleBinding
+    name: str
+    role_kind: str
+    role_name: str
+    subjects: tuple[Object, ...]
+
+    @property
+    def role_key(self) -> tuple[str, str]:
+        """Namespace and name of the role; a ClusterRole has no namespace."""
+        return ("" if self.role_kind == "ClusterRole" else self.namespace), self.role_name
+
+    def users(self) -> Iterator[str]:
+        """The names of users that are subjects, service accounts among them."""
+        for subject in self.subjects:
+            if subject["kind"] == "User":
+                yield subject["name"]
+            elif subject["kind"] == "ServiceAccount" and (name := self._account(subject)):
+                yield name
+
+    def groups(self) -> Iterator[str]:
+        return (subject["name"] for subject in self.subjects if subject["kind"] == "Group")
+
+    def reason(self, user: User) -> str:
+        """Why the user has the rights of the role: the first subject that stands for the user."""
+        kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
+        name = f"{self.name}/{self.namespace}" if self.namespace else self.name
+        subject = next((self._described(one) for one in self.subjects if self._is(one, user)), "")
+        return f"{kind} {quoted(name)} of {self.role_kind} {quoted(self.role_name)} to {subject}"
+
+    def _is(self, subject: Object, user: User) -> bool:
+        match subject["kind"]:
+            case "User":
+                return bool(subject["name"] == user.name)
+            case "Group":
+                return subject["name"] in user.groups
+            case _:
+                return self._account(subject) == user.name
+
+    def _account(self, subject: Object) -> str:
+        """The user name of a service account; one without a namespace is in that of the binding."""
+        namespace = subject.get("namespace") or self.namespace
+        return f"{SERVICE_ACCOUNT}{namespace}:{subject['name']}" if namespace else ""
+
+    def _described(self, subject: Object) -> str:
+        name = subject["name"]
+        if subject["kind"] == "ServiceAccount":
+            name = f"{name}/{subject.get('namespace') or self.namespace}"
+        return f"{subject['kind']} {quoted(name)}"
+
+
+def compiled_binding(namespace: str, name: str, stored: Object) -> CompiledBinding:
+    role = stored["roleRef"]
+    return CompiledBinding(namespace, name, role["kind"], role["name"], tuple(stored.get("subjects") or ()))
