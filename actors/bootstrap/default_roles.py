@@ -6,6 +6,7 @@ Pure functions that return documents; `Bootstrap` creates what is missing and re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +24,18 @@ _PLURALS: Final = {
 }
 
 
-def default_roles(names: Names) -> list[tuple[str, Object]]:
-    """Type name and document of every default role and binding; aggregated roles have their rules already."""
+@cache
+def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
+    """Type name and document of every default role and binding; aggregated roles have their rules already.
+
+    Nobody changes the documents.
+    """
     reader = _Reader(names)
     for line in FILE.read_text().splitlines():
         if line and not line.startswith("#"):
             reader.read(line)
     _aggregate([document for type_name, document in reader.found if type_name.startswith("clusterroles.")])
-    return reader.found
+    return tuple(reader.found)
 
 
 def _aggregate(roles: Sequence[Object]) -> None:

@@ -19,9 +19,6 @@ from actors.errors import Resource
 from actors.identity import User
 from actors.kinds.values.go_format import cut
 from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
 
 # A kept decision takes less than a kilobyte. What is longer than requests usually are is decided anew each time.
 MAX_KEPT: Final = 8192
@@ -45,10 +42,10 @@ class DecisionsByName:
 
 
 class Rbac:
-    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
-        self.policy = RbacPolicy(names, journal, feed)
+    def __init__(self, policy: RbacPolicy) -> None:
+        self.policy = policy
         self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
-        self.policy.on_change(self._forget)
+        policy.changed = self._forget
 
     def authorize(self, attributes: Attributes) -> Decision:
         user = attributes.user

@@ -1,9 +1,9 @@
-"""All stored roles and bindings, compiled, with an index of the bindings of every user and group.
+"""All roles and bindings, compiled, with an index of the bindings of every user and group.
 
-Loaded once at start, before the server listens, and kept from the feed: a committed change replaces the one compiled
-role or binding that it concerns, in constant time, before its client gets the response. Roles are compiled when a
-request first needs them, so a series of writes compiles nothing. Authorizers read it without waiting, and never in the
-middle of a change: both happen in the event loop, without a checkpoint.
+`stored_policy` loads them once at start, before the server listens, and keeps them from the feed: a committed change
+replaces the one compiled role or binding that it concerns, in constant time, before its client gets the response. Roles
+are compiled when a request first needs them, so a series of writes compiles nothing. Authorizers read the policy
+without waiting, and never in the middle of a change: both happen in the event loop, without a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from actors.access.authorization.rbac_roles import (
     compiled_role,
 )
 from actors.identity import User
+from actors.messages import Object
 from actors.names import Names
 from actors.store.document import decode
 from actors.store.feed import Feed
@@ -28,23 +29,14 @@ Bindings = dict[Key, CompiledBinding]
 
 
 class RbacPolicy:
-    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
-        self.group = names.group("rbac.authorization")
+    def __init__(self, group: str) -> None:
+        self.group = group
         self._roles: dict[Key, bytes | CompiledRole] = {}  # bytes: not compiled yet
         self._bindings: Bindings = {}
         # By the namespace of the bindings ("": cluster-wide) and the name of the user or group.
         self._of_users: dict[Key, Bindings] = {}
         self._of_groups: dict[Key, Bindings] = {}
-        self._changed: list[Callable[[], None]] = []
-        ids = {plural: journal.type_id(f"{plural}.{self.group}") for plural in _PLURALS}
-        self._role_types = frozenset({ids["roles"], ids["clusterroles"]} - {0})
-        self._binding_types = frozenset({ids["rolebindings"], ids["clusterrolebindings"]} - {0})
-        self._load(journal)
-        feed.follow(self._committed, self._role_types | self._binding_types)
-
-    def on_change(self, changed: Callable[[], None]) -> None:
-        """Call `changed` after every change of a role or binding."""
-        self._changed.append(changed)
+        self.changed: Callable[[], None] = _ignore  # called after every change, or series of changes
 
     def role(self, key: Key) -> CompiledRole | None:
         found = self._roles.get(key)
@@ -58,68 +50,92 @@ class RbacPolicy:
         if namespace:
             yield from self._in_namespace(user, namespace)
 
-    def _in_namespace(self, user: User, namespace: str) -> Iterator[CompiledBinding]:
-        found = self._of_users.get((namespace, user.name), {})
-        of_groups = [
-            bindings
-            for group in dict.fromkeys(user.groups)
-            if (bindings := self._of_groups.get((namespace, group)))
-        ]
-        yield from found.values()
-        seen = [found]
-        for bindings in of_groups:
-            for key, binding in bindings.items():
-                if not any(key in earlier for earlier in seen):
-                    yield binding
-            seen.append(bindings)
+    def put_role(self, key: Key, body: bytes) -> None:
+        self._roles[key] = body
 
-    def _load(self, journal: Journal) -> None:
-        with journal.read() as view:
-            for type_id in self._role_types:
-                for namespace, name, row in view.rows(type_id, None):
-                    self._roles[namespace, name] = row.body
-            for type_id in self._binding_types:
-                for namespace, name, row in view.rows(type_id, None):
-                    self._add(compiled_binding(namespace, name, decode(row.body)))
+    def remove_role(self, key: Key) -> None:
+        self._roles.pop(key, None)
 
-    def _committed(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if event.type_id in self._role_types:
-                self._put_role(event)
-            elif event.type_id in self._binding_types:
-                self._put_binding(event)
-        for changed in self._changed:
-            changed()
-
-    def _put_role(self, event: Event) -> None:
-        key = (event.namespace, event.name)
-        if event.removed:
-            self._roles.pop(key, None)
-        else:
-            self._roles[key] = event.body
-
-    def _put_binding(self, event: Event) -> None:
-        old = self._bindings.pop((event.namespace, event.name), None)
-        if old is not None:
-            self._remove(old)
-        if not event.removed:
-            self._add(compiled_binding(event.namespace, event.name, decode(event.body)))
-
-    def _add(self, binding: CompiledBinding) -> None:
-        key = (binding.namespace, binding.name)
-        self._bindings[key] = binding
-        for index, names in ((self._of_users, binding.users()), (self._of_groups, binding.groups())):
+    def put_binding(self, key: Key, stored: Object) -> None:
+        self.remove_binding(key)
+        binding = self._bindings[key] = compiled_binding(*key, stored)
+        for index, names in self._indexes(binding):
             for name in names:
                 index.setdefault((binding.namespace, name), {})[key] = binding
 
-    def _remove(self, binding: CompiledBinding) -> None:
-        key = (binding.namespace, binding.name)
-        for index, names in ((self._of_users, binding.users()), (self._of_groups, binding.groups())):
+    def remove_binding(self, key: Key) -> None:
+        binding = self._bindings.pop(key, None)
+        if binding is None:
+            return
+        for index, names in self._indexes(binding):
             for name in names:
-                bindings = index.get((binding.namespace, name), {})
-                bindings.pop(key, None)
-                if not bindings:
+                others = index.get((binding.namespace, name), {})
+                others.pop(key, None)
+                if not others:
                     index.pop((binding.namespace, name), None)
 
+    def _indexes(
+        self, binding: CompiledBinding
+    ) -> tuple[tuple[dict[Key, Bindings], Iterator[str]], tuple[dict[Key, Bindings], Iterator[str]]]:
+        return (self._of_users, binding.users()), (self._of_groups, binding.groups())
 
-_PLURALS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+    def _in_namespace(self, user: User, namespace: str) -> Iterator[CompiledBinding]:
+        found = self._of_users.get((namespace, user.name), {})
+        yield from found.values()
+        seen = [found]
+        for group in dict.fromkeys(user.groups):
+            of_group = self._of_groups.get((namespace, group))
+            if of_group:
+                for key, binding in of_group.items():
+                    if not any(key in earlier for earlier in seen):
+                        yield binding
+                seen.append(of_group)
+
+
+def _ignore() -> None:
+    return
+
+
+def stored_policy(names: Names, journal: Journal, feed: Feed) -> RbacPolicy:
+    """The policy of the stored roles and bindings, which follows the feed."""
+    policy = RbacPolicy(names.group("rbac.authorization"))
+    follower = _Follower(policy, journal)
+    follower.load(journal)
+    feed.follow(follower.committed, follower.role_types | follower.binding_types)
+    return policy
+
+
+class _Follower:
+    def __init__(self, policy: RbacPolicy, journal: Journal) -> None:
+        self._policy = policy
+
+        def types(*plurals: str) -> frozenset[int]:
+            return frozenset({journal.type_id(f"{plural}.{policy.group}") for plural in plurals} - {0})
+
+        self.role_types = types("roles", "clusterroles")
+        self.binding_types = types("rolebindings", "clusterrolebindings")
+
+    def load(self, journal: Journal) -> None:
+        with journal.read() as view:
+            for type_id in self.role_types:
+                for namespace, name, row in view.rows(type_id, None):
+                    self._policy.put_role((namespace, name), row.body)
+            for type_id in self.binding_types:
+                for namespace, name, row in view.rows(type_id, None):
+                    self._policy.put_binding((namespace, name), decode(row.body))
+
+    def committed(self, events: Sequence[Event]) -> None:
+        policy = self._policy
+        for event in events:
+            key = (event.namespace, event.name)
+            if event.type_id in self.role_types:
+                if event.removed:
+                    policy.remove_role(key)
+                else:
+                    policy.put_role(key, event.body)
+            elif event.type_id in self.binding_types:
+                if event.removed:
+                    policy.remove_binding(key)
+                else:
+                    policy.put_binding(key, decode(event.body))
+        policy.changed()

@@ -7,10 +7,10 @@ from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer, parse_modes
-from actors.access.authorization.rbac import Rbac
 from actors.access.authorize import Decision, forbidden
 from actors.identity import User
 from actors.names import CLUSTER
+from tests.actors.access.authorization.policies import rbac
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 ALICE = User("alice", groups=("devs", "system:authenticated"))
@@ -21,7 +21,7 @@ def path(verb: str, path: str, user: User = ALICE) -> Attributes:
 
 
 def allowed(mode: str, attributes: Attributes) -> bool:
-    makers = {"RBAC": lambda: Rbac(CLUSTER), "AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}
+    makers = {"RBAC": lambda: rbac(CLUSTER), "AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}
     decision = authorizer(parse_modes(mode), makers).authorize(attributes)
     assert isinstance(decision, Decision), "what is known needs no coroutine"
     return decision.allowed

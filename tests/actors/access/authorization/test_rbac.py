@@ -1,0 +1,202 @@
+"""RBAC allows what the roles bound to a user or its groups allow, and says which binding it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.access.attributes import Attributes
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authorization.rbac import MAX_KEPT, Rbac
+from actors.access.authorize import Verdict
+from actors.access.rules import PathRule, ResourceRule
+from actors.identity import User
+from actors.names import CLUSTER, KUBERNETES, Names
+from tests.actors.access.authorization.policies import (
+    account,
+    binding,
+    group,
+    put,
+    rbac,
+    role,
+    rule,
+    user,
+)
+
+ALICE = User("alice", groups=("devs", "system:authenticated"))
+ROBOT = User("system:serviceaccount:x:robot", groups=("system:serviceaccounts", "system:authenticated"))
+
+
+def granted(*rules: dict[str, object], namespace: str = "x", to: object = None) -> Rbac:
+    """An authorizer with one role, bound to alice in a namespace, or everywhere."""
+    authorizer = rbac(defaults=False)
+    put(authorizer, "roles", role("r", *rules, namespace=namespace))
+    put(authorizer, "rolebindings", binding("b", "r", to or user("alice"), namespace=namespace))
+    return authorizer
+
+
+def pods(verb: str = "get", name: str = "", who: User = ALICE, **others: str) -> Attributes:
+    given = {"resource": "pods", "namespace": "x", **others}
+    return Attributes(who, verb, name=name, **given)
+
+
+def allowed(authorizer: Rbac, attributes: Attributes) -> bool:
+    first = authorizer.authorize(attributes)
+    assert authorizer.authorize(attributes) == first, "what is kept is what was decided"
+    return first.allowed
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "expected"),
+    [
+        (rule("get", "pods"), pods(), True),
+        (rule("get", "pods"), pods("list"), False),
+        (rule("*", "pods"), pods("list"), True),
+        (rule("get", "pods"), pods(group="apps"), False),
+        (rule("get", "pods", "*"), pods(group="apps"), True),
+        (rule("get", "pods"), pods(subresource="log"), False),
+        (rule("get", "pods/log"), pods(subresource="log"), True),
+        (rule("get", "pods/log"), pods(), False),
+        (rule("get", "*"), pods(subresource="log"), True),
+        (rule("get", "*/log"), pods(subresource="log"), True),
+        (rule("get", "*/log"), pods(), False),
+        (rule("get", "*/log"), pods(subresource="og"), False),
+        (rule("get", "pods"), pods(namespace="y"), False),
+        (rule("get", "pods"), pods(namespace=""), False),
+        (rule("get", "pods", names="a b"), pods(name="b"), True),
+        (rule("get", "pods", names="a b"), pods(name="c"), False),
+        (rule("create deletecollection list", "pods", names="a"), pods("list"), False),
+        (rule("create deletecollection list", "pods", names="a"), pods("create"), False),
+        (rule("list", "pods", names="a"), pods("list", name="a"), True),
+        (rule("get", "namespaces"), pods(resource="namespaces", name="x"), True),
+        (rule("get", "namespaces"), pods(resource="namespaces", namespace="y", name="y"), False),
+    ],
+)
+def test_rules_of_a_role(given: dict[str, object], asked: Attributes, expected: bool) -> None:
+    assert allowed(granted(given), asked) is expected
+
+
+def test_a_rule_without_names_allows_what_one_with_names_does_not() -> None:
+    authorizer = granted(rule("get", "pods", names="a"), rule("get", "pods", names="b"))
+    assert allowed(authorizer, pods(name="b")) and not allowed(authorizer, pods(name="c"))
+    put(authorizer, "roles", role("r", rule("get", "pods", names="a"), rule("get", "pods"), namespace="x"))
+    assert allowed(authorizer, pods(name="c"))
+
+
+@pytest.mark.parametrize(
+    ("subject", "who", "expected"),
+    [
+        (group("devs"), ALICE, 'Group "devs"'),
+        (user("alice"), ALICE, 'User "alice"'),
+        (account("robot"), ROBOT, 'ServiceAccount "robot/x"'),
+        (account("robot", "x"), ROBOT, 'ServiceAccount "robot/x"'),
+        (account("robot", "y"), ROBOT, None),
+        (user("system:serviceaccount:x:robot"), ROBOT, 'User "system:serviceaccount:x:robot"'),
+        (user("devs"), ALICE, None),
+        (group("alice"), ALICE, None),
+        (user("*"), ALICE, None),
+        (group("*"), ANONYMOUS_USER, None),
+        (user("*"), ANONYMOUS_USER, None),
+        (user("system:anonymous"), ANONYMOUS_USER, 'User "system:anonymous"'),
+        (group("system:unauthenticated"), ANONYMOUS_USER, 'Group "system:unauthenticated"'),
+    ],
+)
+def test_subjects(subject: object, who: User, expected: str | None) -> None:
+    decision = granted(rule("get", "pods"), to=subject).authorize(pods(who=who))
+    assert decision.allowed is (expected is not None)
+    wanted = f'RBAC: allowed by RoleBinding "b/x" of Role "r" to {expected}' if expected else ""
+    assert decision.reason == wanted
+
+
+def test_reason_names_the_first_subject_that_is_the_user() -> None:
+    authorizer = rbac(defaults=False)
+    put(authorizer, "clusterroles", role("r", rule("get", "pods")))
+    put(authorizer, "clusterrolebindings", binding("b", "r", group("ops"), group("devs"), user("alice")))
+    decision = authorizer.authorize(pods())
+    assert decision.reason == 'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "devs"'
+
+
+def test_a_role_binding_to_a_cluster_role_grants_it_in_its_namespace_only() -> None:
+    authorizer = rbac(defaults=False)
+    put(authorizer, "clusterroles", role("r", rule("get", "pods")))
+    bound = binding("b", "r", user("alice"), namespace="x", kind="ClusterRole")
+    put(authorizer, "rolebindings", bound)
+    assert allowed(authorizer, pods()) and not allowed(authorizer, pods(namespace="y"))
+    put(authorizer, "clusterrolebindings", binding("b", "r", user("alice")))
+    assert allowed(authorizer, pods(namespace="y")) and allowed(authorizer, pods(namespace=""))
+
+
+def test_paths_match_exactly_or_by_a_trailing_star() -> None:
+    authorizer = rbac(defaults=False)
+    urls = {"verbs": ["get"], "nonResourceURLs": ["/logs", "/x/*"]}
+    put(authorizer, "clusterroles", role("r", urls))
+    put(authorizer, "clusterrolebindings", binding("b", "r", user("alice")))
+    for path, expected in (
+        ("/logs", True),
+        ("/logs/", False),
+        ("/x", False),
+        ("/x/", True),
+        ("/x/a/b", True),
+    ):
+        assert allowed(authorizer, Attributes(ALICE, "get", path=path, is_resource=False)) is expected
+    assert not allowed(authorizer, Attributes(ALICE, "post", path="/logs", is_resource=False))
+
+
+def test_rights_go_with_the_binding_and_with_the_role() -> None:
+    authorizer = granted(rule("get", "pods"))
+    assert allowed(authorizer, pods())
+    authorizer.policy.remove_role(("x", "r"))
+    authorizer.policy.changed()
+    refused = authorizer.authorize(pods())
+    assert refused.verdict is Verdict.NO_OPINION
+    assert refused.reason == 'RBAC: role.rbac.authorization.cluster.io "r" not found'
+    put(authorizer, "roles", role("r", rule("get", "pods"), namespace="x"))
+    assert allowed(authorizer, pods())
+    authorizer.policy.remove_binding(("x", "b"))
+    authorizer.policy.changed()
+    assert not allowed(authorizer, pods())
+
+
+def test_a_changed_binding_has_its_new_subjects_only() -> None:
+    authorizer = granted(rule("get", "pods"))
+    put(authorizer, "rolebindings", binding("b", "r", group("ops"), namespace="x"))
+    assert not allowed(authorizer, pods())
+    assert allowed(authorizer, pods(who=User("bob", groups=("ops",))))
+
+
+def test_what_is_kept_is_bounded() -> None:
+    authorizer = granted(rule("get", "pods"))
+    for number in range(MAX_KEPT + 10):
+        authorizer.authorize(pods(resource=f"r{number}"))
+    many = User("alice", groups=tuple(map(str, range(100))))
+    authorizer.authorize(pods(who=many))
+    authorizer.authorize(pods(namespace="n" * 1000))
+    assert len(authorizer._kept) <= MAX_KEPT
+    assert not any(many.groups in key or "n" * 1000 in str(key) for key in authorizer._kept)
+
+
+@pytest.mark.parametrize("names", [CLUSTER, KUBERNETES])
+def test_default_roles_let_everybody_review_his_own_access(names: Names) -> None:
+    found = rbac(names).rules(ALICE, "x")
+    reviews = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
+    assert found.resources == (ResourceRule(("create",), (names.group("authorization"),), reviews),)
+    assert all(one.verbs == ("get",) for one in found.paths)
+
+
+def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first() -> None:
+    authorizer = granted(rule("get", "pods", names="a"))
+    put(authorizer, "rolebindings", binding("a", "missing", user("alice"), namespace="x"))
+    put(
+        authorizer,
+        "clusterroles",
+        role("c", rule("list", "nodes"), {"verbs": ["get"], "nonResourceURLs": ["/"]}),
+    )
+    put(authorizer, "clusterrolebindings", binding("z", "c", group("devs")))
+    found = authorizer.rules(ALICE, "x")
+    assert found.resources == (
+        ResourceRule(("list",), ("",), ("nodes",)),
+        ResourceRule(("get",), ("",), ("pods",), ("a",)),
+    )
+    assert found.paths == (PathRule(("get",), ("/",)),)
+    assert (
+        found.errors == ('role.rbac.authorization.cluster.io "missing" not found',) and not found.incomplete
+    )

@@ -1,0 +1,120 @@
+"""Every start creates the default roles and bindings that are missing, and adds what stored ones lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.allocation.ranges import ServiceRanges
+from actors.bootstrap.bootstrap import Bootstrap
+from actors.bootstrap.default_roles import default_roles
+from actors.bootstrap.objects import ServingAddress
+from actors.bootstrap.reconciliation import Reconciled, reconcile
+from actors.names import CLUSTER, KUBERNETES
+from tests.actors.object_store import Store, open_store
+
+SERVING = ServingAddress("192.0.2.8", 7443)
+
+
+def document(kind: str, name: str, names: Any = CLUSTER) -> Any:
+    return next(
+        found
+        for type_name, found in default_roles(names)
+        if type_name.startswith(f"{kind}.") and found["metadata"]["name"] == name
+    )
+
+
+async def start(store: Store) -> None:
+    bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.write_contexts)
+    await bootstrap.create_objects(ServiceRanges(), SERVING)
+
+
+def test_dialects_differ_in_names_only() -> None:
+    assert len(default_roles(CLUSTER)) == len(default_roles(KUBERNETES)) == 119
+    texts = [str(one) for one in default_roles(KUBERNETES)]
+    assert not any("cluster.io" in text or "cluster-system" in text for text in texts)
+    approver = document("clusterroles", "system:certificates.k8s.io:kubelet-serving-approver", KUBERNETES)
+    assert approver["rules"][0]["resourceNames"] == ["kubernetes.io/kubelet-serving"]
+    assert approver["metadata"]["annotations"] == {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+    edit = document("clusterroles", "edit", KUBERNETES)
+    assert edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
+
+
+def test_aggregated_roles_have_the_rules_of_their_sources() -> None:
+    view, edit, admin = (document("clusterroles", name)["rules"] for name in ("view", "edit", "admin"))
+    assert all(rule in edit for rule in view) and all(rule in admin for rule in edit)
+    assert len(view) < len(edit) < len(admin)
+
+
+async def test_a_second_start_writes_nothing() -> None:
+    async with open_store() as store:
+        await start(store)
+        head = store.journal.head
+        await start(store)
+        assert store.journal.head == head
+
+
+async def test_a_start_restores_what_is_missing() -> None:
+    async with open_store() as store:
+        await start(store)
+        await store.delete("clusterroles", "view", namespace="")
+        basic = await store.get("clusterroles", "system:basic-user", namespace="")
+        basic["rules"] = [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
+        await store.replace("clusterroles", basic, namespace="")
+        bound = await store.get("clusterrolebindings", "system:discovery", namespace="")
+        bound["subjects"] = [{"kind": "User", "name": "bob"}]
+        await store.replace("clusterrolebindings", bound, namespace="")
+        await start(store)
+        assert (await store.get("clusterroles", "view", namespace=""))["rules"]
+        restored = await store.get("clusterroles", "system:basic-user", namespace="")
+        assert [rule["resources"] for rule in restored["rules"]] == [
+            ["pods"],
+            ["selfsubjectaccessreviews"],
+            ["selfsubjectrulesreviews"],
+        ]
+        subjects = (await store.get("clusterrolebindings", "system:discovery", namespace=""))["subjects"]
+        assert [one["name"] for one in subjects] == ["bob", "system:authenticated"]
+
+
+async def test_a_binding_to_another_role_is_created_anew() -> None:
+    async with open_store() as store:
+        await start(store)
+        old = await store.get("clusterrolebindings", "system:discovery", namespace="")
+        await store.delete("clusterrolebindings", "system:discovery", namespace="")
+        other = {**old, "metadata": {"name": "system:discovery"}}
+        other["roleRef"] = {**old["roleRef"], "name": "cluster-admin"}
+        await store.create("clusterrolebindings", other, namespace="")
+        await start(store)
+        restored = await store.get("clusterrolebindings", "system:discovery", namespace="")
+        assert restored["roleRef"]["name"] == "system:discovery"
+
+
+@pytest.mark.parametrize("kind", ["clusterroles", "clusterrolebindings"])
+def test_autoupdate_false_leaves_an_object_alone(kind: str) -> None:
+    wanted = document(kind, "system:basic-user")
+    key = "rbac.authorization.cluster.io/autoupdate"
+    changed = {**wanted, "rules": [], "subjects": [], "roleRef": {}}
+    protected = {**changed, "metadata": {**wanted["metadata"], "annotations": {key: "false"}}}
+    assert reconcile(CLUSTER, protected, wanted) is None
+    assert reconcile(CLUSTER, changed, wanted) is not None
+
+
+def test_labels_and_annotations_of_others_stay() -> None:
+    wanted = document("clusterroles", "system:basic-user")
+    metadata = {"name": "system:basic-user", "labels": {"mine": "1", "cluster.io/bootstrapping": "no"}}
+    found = reconcile(CLUSTER, {**wanted, "metadata": metadata}, wanted)
+    assert isinstance(found, Reconciled) and not found.recreate
+    assert found.object["metadata"]["labels"] == {"mine": "1", "cluster.io/bootstrapping": "no"}
+    assert found.object["metadata"]["annotations"] == wanted["metadata"]["annotations"]
+
+
+def test_selectors_are_added_and_unexpected_aggregation_is_removed() -> None:
+    view, basic = document("clusterroles", "view"), document("clusterroles", "system:basic-user")
+    other = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    found = reconcile(CLUSTER, {**view, "aggregationRule": other}, view)
+    assert found is not None
+    selectors = found.object["aggregationRule"]["clusterRoleSelectors"]
+    assert selectors == [*other["clusterRoleSelectors"], *view["aggregationRule"]["clusterRoleSelectors"]]
+    found = reconcile(CLUSTER, {**basic, "aggregationRule": other}, basic)
+    assert found is not None and "aggregationRule" not in found.object
