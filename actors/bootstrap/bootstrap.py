@@ -70,9 +70,9 @@ class Bootstrap:
         await self._create_or_update(
             [
                 *priority_classes(self._names),
-                *roles(self._names),
                 *flow_control(self._names),
                 *api_service(self._names, ranges, serving),
+                *roles(self._names),  # last: the objects of flow control belong into one commit
             ]
         )
 
