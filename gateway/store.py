@@ -153,6 +153,7 @@ def _build_store(
         clock,
         access.authorizer,
         signing_authorities(settings, names),
+        settings.signing.cluster_signing_duration,
         settings.controllers.enabled_controllers(),
     )
     for loop in controllers(context):

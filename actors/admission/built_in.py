@@ -7,6 +7,7 @@ from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
+from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
 from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
@@ -41,6 +42,8 @@ def plugins(
         DefaultTolerationSeconds(names),
         StorageObjectInUseProtection(names),
         PersistentVolumeClaimResize(names, journal),
+        CertificateApproval(names, authorizer),
+        CertificateSigning(names, authorizer),
         CertificateSubjectRestriction(names),
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 ON_BY_DEFAULT: Final = (
+    "CertificateApproval",
+    "CertificateSigning",
     "DefaultTolerationSeconds",
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",
@@ -26,8 +28,6 @@ UNAVAILABLE: Final = (
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
-    "CertificateApproval",
-    "CertificateSigning",
     "DefaultIngressClass",
     "DefaultStorageClass",
     "DenyServiceExternalIPs",

@@ -11,6 +11,9 @@ from typing import Any
 
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
 from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
+from actors.controllers.certificates.approving import CertificateApproving
+from actors.controllers.certificates.cleaning import CertificateCleaning
+from actors.controllers.certificates.signing import CertificateSigning
 from actors.controllers.context import ControllerContext
 from actors.controllers.endpoints import EndpointsController
 from actors.controllers.flow_control import FlowControlController
@@ -25,6 +28,9 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     parts = (context.registry, context.journal, context.directory, context.write_contexts, context.names)
     by_name: dict[str, Callable[[], Controller[Any]]] = {
         "bootstrapsigner": lambda: BootstrapSigner(context),
+        "csrapproving": lambda: CertificateApproving(context),
+        "csrcleaner": lambda: CertificateCleaning(context),
+        "csrsigning": lambda: CertificateSigning(context),
         "endpoint": lambda: EndpointsController(*parts),
         "garbagecollector": lambda: GarbageCollector(*parts),
         "namespace": lambda: NamespaceController(*parts),

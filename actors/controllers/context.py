@@ -26,4 +26,5 @@ class ControllerContext:
     clock: Clock
     authorizer: Authorizer
     authorities: Authorities
+    signing_duration: float = 365 * 86400.0  # seconds for which signed certificates are valid at most
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all

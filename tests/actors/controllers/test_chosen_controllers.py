@@ -1,0 +1,32 @@
+"""Only the chosen controllers run, and those that belong to the server itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.controllers.built_in import controllers
+from tests.actors.controllers.control_plane import open_control_plane
+from tests.actors.controllers.signing_requests import controller_context
+
+
+@pytest.mark.parametrize(
+    ("name", "controller"),
+    [
+        ("bootstrapsigner", "bootstrap signer"),
+        ("csrapproving", "certificate approving controller"),
+        ("csrcleaner", "certificate cleaning controller"),
+        ("csrsigning", "certificate signing controller"),
+        ("endpoint", "endpoints controller"),
+        ("garbagecollector", "garbage collector"),
+        ("namespace", "namespace controller"),
+        ("serviceaccount", "service account controller"),
+        ("tokencleaner", "token cleaner"),
+    ],
+)
+async def test_one_controller_can_be_chosen(tmp_path: Path, name: str, controller: str) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        own = {loop.name for loop in controllers(controller_context(cluster, enabled=frozenset()))}
+        chosen = {loop.name for loop in controllers(controller_context(cluster, enabled=frozenset({name})))}
+        assert chosen - own == {controller} and len(own) == 1
