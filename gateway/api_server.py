@@ -126,7 +126,13 @@ class ApiServer:
         discovery = Discovery(store.registry, dispatch.verbs)
         openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(
-            health, discovery, openapi, self._metrics.load_and_scrape, self._request_limits, self._advertised
+            health,
+            discovery,
+            openapi,
+            self._metrics.load_and_scrape,
+            self._request_limits,
+            self._advertised,
+            store.access.accounts,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         return Pipeline(

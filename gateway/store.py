@@ -155,6 +155,8 @@ def _build_store(
         signing_authorities(settings, names),
         settings.signing.cluster_signing_duration,
         settings.controllers.enabled_controllers(),
+        access.accounts.issuer,
+        bool(settings.secure_port),
     )
     for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.controllers.accounts.root_certificate import RootCertificatePublisher
+from actors.controllers.accounts.token_secrets import TokenSecretController
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
 from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
 from actors.controllers.certificates.approving import CertificateApproving
@@ -37,6 +39,10 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
         "serviceaccount": lambda: ServiceAccountController(*parts),
         "tokencleaner": lambda: TokenCleaner(context),
     }
+    if (issuer := context.issuer) is not None:
+        by_name["serviceaccount-token"] = lambda: TokenSecretController(context, issuer)
+    if context.publishes_certificate:
+        by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
     built = [FlowControlController(*parts), *(by_name[name]() for name in sorted(chosen))]
     return tuple(Loop(one, context.feed) for one in built)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.access.accounts.issuer import TokenIssuer
 from actors.access.authorize import Authorizer
 from actors.certificates.authorities import Authorities
 from actors.clock import Clock
@@ -28,3 +29,5 @@ class ControllerContext:
     authorities: Authorities
     signing_duration: float = 365 * 86400.0  # seconds for which signed certificates are valid at most
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
+    issuer: TokenIssuer | None = None  # None: token Secrets stay as they are
+    publishes_certificate: bool = False  # whether the server has a certificate that its clients verify

@@ -1,4 +1,6 @@
-"""Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, and the index of all paths."""
+"""Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
+and the index of all paths.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import platform
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from actors.access.accounts import openid
+from actors.access.accounts.accounts import Accounts
 from actors.errors import NoSuchResource
 from actors.flowcontrol.seats import Seats
 from gateway.describe.aggregated import aggregated
@@ -21,6 +25,7 @@ from gateway.requests.request import Response
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 HEALTH = ("livez", "readyz", "healthz")
+PUBLIC_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
 # Go's names, which clients expect, for machines that Python names differently.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -39,6 +44,7 @@ class Paths:
         scrape: Scrape,
         seats: Seats,
         address: Callable[[], str],
+        accounts: Accounts,
     ) -> None:
         self._health = health
         self._discovery = discovery
@@ -46,6 +52,7 @@ class Paths:
         self._scrape = scrape
         self._seats = seats
         self._address = address
+        self._accounts = accounts
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -64,6 +71,8 @@ class Paths:
             return self._report_health(context, first, rest)
         if first in ("api", "apis"):
             return await self._discover(context, path)
+        if path in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
+            return await self._describe_issuer(context, path)
         if first == "openapi":
             _allow(context, "GET", "HEAD")
             return await self._openapi(context)
@@ -89,6 +98,19 @@ class Paths:
         _allow(context, "GET", "HEAD")
         status, body = report
         return render.text(body, status)
+
+    async def _describe_issuer(self, context: RequestContext, path: str) -> Response:
+        """What others need to verify service account tokens; only of an issuer that OpenID allows."""
+        options = self._accounts.options
+        if not openid.is_discoverable(options.issuer):
+            raise NoSuchPath
+        _allow(context, "GET")
+        keys = await self._accounts.keys.get()
+        if path == openid.KEYS_PATH:
+            return Response(200, openid.key_set(keys), b"application/jwk-set+json", [PUBLIC_FOR_AN_HOUR])
+        keys_url = options.keys_url or f"https://{self._address()}{openid.KEYS_PATH}"
+        body = openid.configuration(options.issuer, keys_url, keys)
+        return Response(200, body, b"application/json", [PUBLIC_FOR_AN_HOUR])
 
     async def _discover(self, context: RequestContext, path: str) -> Response:
         found = self._discovery.find(path, self._address())
@@ -119,6 +141,8 @@ class Paths:
         health = [f"/{kind}" for kind in HEALTH]
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
         descriptions = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
+        if openid.is_discoverable(self._accounts.options.issuer):
+            descriptions += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
         return sorted([*descriptions, *health, *single, "/metrics", "/version"])
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jwt
+import trio
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -78,3 +80,11 @@ def private_pem(key: Any) -> bytes:
 
 def new_key() -> Any:
     return ec.generate_private_key(ec.SECP256R1())
+
+
+async def eventually(api: Api, path: str, holds: Callable[[ApiResponse], bool]) -> ApiResponse:
+    """The first response for which `holds` is true: controllers write in their own time."""
+    with trio.fail_after(60):
+        while not holds(response := await api.ask("GET", path)):
+            await trio.sleep(0.01)
+    return response

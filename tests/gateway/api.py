@@ -129,6 +129,7 @@ class Api:
         """Wait until controllers have written their objects, so that they change no versions during a test."""
         for path, written in (
             ("/api/v1/serviceaccounts", self._has_accounts),
+            ("/api/v1/configmaps", self._has_certificates),
             (self.path("flowschemas"), self._has_conditions),
         ):
             for _ in range(1000):
@@ -140,6 +141,11 @@ class Api:
     @staticmethod
     def _has_accounts(accounts: list[Document]) -> bool:
         return len(accounts) >= len(SYSTEM_NAMESPACES)
+
+    def _has_certificates(self, config_maps: list[Document]) -> bool:
+        """The CA certificate is in every namespace, if there is one."""
+        published = [one for one in config_maps if one["metadata"]["name"].endswith("root-ca.crt")]
+        return not self.settings.secure_port or len(published) >= len(SYSTEM_NAMESPACES)
 
     @staticmethod
     def _has_conditions(flow_schemas: list[Document]) -> bool:
