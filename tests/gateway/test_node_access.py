@@ -200,6 +200,28 @@ async def test_lease_and_csi_node_have_the_name_of_their_node() -> None:
             ).status == 403
 
 
+async def test_node_gets_no_token_for_a_pod_of_another_node() -> None:
+    async with cluster() as api:
+        uids = {
+            name: (await api.create("pods", pod(name, on)))["metadata"]["uid"]
+            for name, on in (("a", "n1"), ("b", "n2"))
+        }
+        path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+
+        def bound(name: str, **more: str) -> dict[str, Any]:
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uids[name], **more}
+            return {"spec": {"boundObjectRef": reference}}
+
+        assert (await by(api, "n1", "POST", path, bound("a"))).expect(201)["status"]["token"]
+        message = await refused(api, "n1", "POST", path, bound("b"))
+        assert message.endswith("node requested token bound to a pod scheduled on a different node")
+        assert "not bound to a pod" in await refused(api, "n1", "POST", path, {"spec": {}})
+        assert "without a uid" in await refused(api, "n1", "POST", path, bound("a", uid=""))
+        await api.delete("pods", "a")
+        await api.delete("pods", "p")
+        assert "no relationship found" in await refused(api, "n1", "POST", path, bound("a"))
+
+
 async def test_plugin_is_off_unless_it_is_enabled() -> None:
     async with cluster(enable_admission_plugins="") as api:
         label = {"metadata": {"labels": {"a": "b"}}}
