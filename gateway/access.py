@@ -14,6 +14,8 @@ from actors.access.accounts.accounts import Accounts, build_accounts
 from actors.access.accounts.keys import KeyFiles
 from actors.access.authentication.authenticate import Authenticator, TokenMethod
 from actors.access.authentication.bootstrap_tokens import BootstrapTokens
+from actors.access.authentication.oidc import OidcTokens
+from actors.access.authentication.oidc_provider import Provider
 from actors.access.authentication.token_file import read_tokens
 from actors.access.authorization.abac import Abac, read_policies
 from actors.access.authorization.always_allow import AlwaysAllow
@@ -29,6 +31,7 @@ from actors.names import Names
 from actors.store.feed import Feed
 from gateway.extensions import Extensions
 from gateway.settings.checks import check_parsed
+from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
 from journal.log import Journal
 
@@ -73,7 +76,14 @@ def _token_methods(
     methods: list[TokenMethod] = [accounts.tokens]
     if settings.controllers.enable_bootstrap_token_auth:
         methods.append(BootstrapTokens(names, journal, clock))
+    if settings.oidc.oidc_issuer_url:
+        methods.append(_oidc(settings.oidc, clock, settings.service_accounts.options(names).audiences))
     return methods
+
+
+def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
+    provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file)
+    return OidcTokens(settings.rules, provider, settings.algorithms, clock, api_audiences)
 
 
 def _authorizer(

@@ -263,7 +263,7 @@ class Settings:
     @property
     def nobody_signs_in_plain(self) -> bool:
         """Whether the plain port is open and no caller can authenticate there: it takes no client certificates."""
-        return bool(self.insecure_port) and self.token_auth_file is None
+        return bool(self.insecure_port) and self.token_auth_file is None and not self.oidc.oidc_issuer_url
 
     @property
     def enablement(self) -> Enablement:

@@ -1,0 +1,87 @@
+"""What the claims of an ID token mean: for whom and how long it is valid, and which user it names. Pure.
+
+The groups claim has to be an array of strings; Kubernetes would accept a lone string too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.identity import User
+
+# Of asymmetric keys alone: whoever can verify with a symmetric one can also sign.
+ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+EMAIL = "email"
+# How far the clock of the provider may be ahead; Kubernetes allows the same.
+_NOT_BEFORE_LEEWAY = 60.0
+
+
+class BadClaims(Exception):
+    """The token authenticates nobody; the text names the claim and never its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    issuer: str
+    client_id: str
+    username_claim: str = "sub"
+    username_prefix: str = ""
+    groups_claim: str = ""  # empty: groups are not read
+    groups_prefix: str = ""
+    required: tuple[tuple[str, str], ...] = ()
+
+    def expiry(self, claims: Mapping[str, Any], now: float) -> float:
+        """Until when the token is valid, in seconds since 1970. BadClaims if it is not valid now, or not for us."""
+        if claims.get("iss") != self.issuer:
+            raise BadClaims("iss is another issuer")
+        audience = claims.get("aud")
+        if self.client_id not in (audience if isinstance(audience, list) else [audience]):
+            raise BadClaims("aud does not contain the client id")
+        expires = _time(claims, "exp")
+        if expires is None or expires <= now:
+            raise BadClaims("exp is missing or past")
+        begins = _time(claims, "nbf")
+        if begins is not None and begins > now + _NOT_BEFORE_LEEWAY:
+            raise BadClaims("nbf is in the future")
+        return expires
+
+    def user(self, claims: Mapping[str, Any]) -> User:
+        """The user whom a valid token names. BadClaims."""
+        for claim, wanted in self.required:
+            if claims.get(claim) != wanted:
+                raise BadClaims(f"the required claim {claim} is missing or has another value")
+        name = claims.get(self.username_claim)
+        if not isinstance(name, str) or not name:
+            raise BadClaims(f"the user name claim {self.username_claim} is missing, empty or no string")
+        if self.username_claim == EMAIL and claims.get("email_verified", True) is not True:
+            raise BadClaims("email_verified is not true")
+        return User(self.username_prefix + name, groups=self._groups(claims))
+
+    def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
+        if not self.groups_claim or self.groups_claim not in claims:
+            return ()
+        groups = claims[self.groups_claim]
+        if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+            raise BadClaims(f"the groups claim {self.groups_claim} is no array of strings")
+        return tuple(self.groups_prefix + one for one in groups)
+
+
+def username_prefix(given: str, claim: str, issuer: str) -> str:
+    """The prefix by the flag: `-` is none; without the flag it is the issuer and #, but none for the email claim."""
+    if given == "-":
+        return ""
+    if not given and claim != EMAIL:
+        return f"{issuer}#"
+    return given
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    """Seconds since 1970; None without the claim."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadClaims(f"{name} is no number")
+    return float(value)

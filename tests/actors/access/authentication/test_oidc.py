@@ -1,0 +1,392 @@
+"""ID tokens against a real HTTPS identity provider: signatures, keys, discovery, and a provider that misbehaves."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import trio
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from trio.testing import MockClock
+
+import actors.access.authentication.oidc as oidc_module
+from actors.access.authentication.authenticate import Authenticated
+from actors.access.authentication.oidc import OidcTokens
+from actors.access.authentication.oidc_claims import ClaimRules
+from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider
+from actors.identity import User
+from tests.actors.object_store import ManualClock
+from tests.identity_provider import (
+    CLIENT_ID,
+    DISCOVERY,
+    KEYS,
+    IdentityProvider,
+    ec_key,
+    identity_provider,
+    public_jwk,
+    rsa_key,
+)
+from tests.issuers import bundle, issuer, with_key
+
+ALICE = User("alice", groups=("system:authenticated",))
+
+
+@dataclass
+class Signing:
+    """A server that accepts the tokens of a provider."""
+
+    provider: IdentityProvider
+    method: OidcTokens
+    clock: ManualClock
+
+    async def user(self, token: str | bytes, audiences: tuple[str, ...] = ()) -> User | None:
+        raw = token.encode() if isinstance(token, str) else token
+        found = self.method.authenticate(raw, audiences)
+        result = found if found is None or isinstance(found, Authenticated) else await found
+        return None if result is None else result.user
+
+    def known(self, token: str) -> bool:
+        """Whether the token is accepted without waiting."""
+        found = self.method.authenticate(token.encode(), ())
+        if isinstance(found, Coroutine):
+            found.close()
+        return isinstance(found, Authenticated)
+
+
+@asynccontextmanager
+async def signing(
+    *,
+    algorithms: tuple[str, ...] = ("RS256",),
+    ca_file: Path | None = None,
+    certificate: Path | None = None,
+    audiences: tuple[str, ...] = (),
+) -> AsyncIterator[Signing]:
+    clock = ManualClock()
+    async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
+        rules = ClaimRules(provider.issuer, CLIENT_ID)
+        remote = Provider(provider.issuer, ca_file or issuer("provider").file)
+        yield Signing(provider, OidcTokens(rules, remote, algorithms, clock, audiences), clock)
+
+
+async def test_token_of_the_provider_names_its_user() -> None:
+    async with signing() as server:
+        assert server.provider.asked == [], "nothing is fetched before there is a token"
+        assert await server.user(server.provider.token()) == ALICE
+        assert await server.user(server.provider.token(aud=["other", CLIENT_ID])) == ALICE
+        assert server.provider.asked == [DISCOVERY, KEYS]
+
+
+async def test_tokens_of_others_pass_on_without_waiting() -> None:
+    async with signing() as server:
+        for token in (
+            server.provider.token(iss="https://other.example.com"),
+            server.provider.token(iss=server.provider.issuer + "/"),
+            server.provider.token(iss=None),
+            "a.b.c",
+            "opaque",
+            "a.b",
+            "..",
+            "a.W10.c",
+            "a.%%%.c",
+        ):
+            assert server.method.authenticate(token.encode(), ()) is None
+        assert server.method.authenticate(b"\xff.\xff.\xff", ()) is None
+        assert server.provider.asked == []
+
+
+async def test_token_must_be_valid_now_and_for_this_client() -> None:
+    async with signing() as server:
+        now = int(server.provider.now)
+        for changed in (
+            {"exp": now},
+            {"exp": now - 1},
+            {"exp": None},
+            {"exp": "never"},
+            {"exp": True},
+            {"nbf": now + 61},
+            {"nbf": "today"},
+            {"aud": "other"},
+            {"aud": ["other"]},
+            {"aud": None},
+            {"aud": {CLIENT_ID: 1}},
+            {"aud": f"{CLIENT_ID} other"},
+            {"sub": None},
+            {"sub": ""},
+        ):
+            raw = jwt.api_jws.encode(
+                json.dumps(server.provider.claims(**changed)).encode(),
+                rsa_key("first"),
+                "RS256",
+                {"kid": "first"},
+            )
+            assert await server.user(raw) is None, changed
+        assert await server.user(server.provider.token(nbf=now + 59, exp=now + 1)) == ALICE
+
+
+async def test_verified_token_is_known_until_it_expires() -> None:
+    async with signing() as server:
+        token = server.provider.token()
+        assert not server.known(token)
+        await server.user(token)
+        assert server.known(token)
+        server.clock.advance(599)
+        assert server.known(token)
+        server.clock.advance(1)
+        assert not server.known(token)
+        assert await server.user(token) is None
+
+
+async def test_verified_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc_module, "MAX_VERIFIED", 2)
+    async with signing() as server:
+        tokens = [server.provider.token(jti=str(number)) for number in range(3)]
+        for token in tokens:
+            assert await server.user(token) == ALICE
+        assert [server.known(token) for token in tokens] == [False, True, True]
+
+
+def forged(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
+    parts = [json.dumps(header).encode(), json.dumps(claims).encode(), signature]
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+async def test_forged_tokens_are_refused(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        claims = provider.claims()
+        public = rsa_key("first").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        own = public_jwk(rsa_key("attacker"), kid="own")
+        attacker = rsa_key("attacker")
+        valid = provider.token()
+        header, _, signature = valid.split(".")
+        hmac = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
+        confused = forged({"alg": "HS256", "kid": "first"}, claims)[:-1]
+        confused += "." + base64.urlsafe_b64encode(hmac.sign(confused.encode(), public)).rstrip(b"=").decode()
+        tokens = [
+            forged({"alg": "none", "kid": "first"}, claims),
+            forged({"alg": "None"}, claims),
+            forged({"alg": ""}, claims),
+            forged({}, claims),
+            forged({"alg": "RS256", "kid": "first"}, claims),
+            confused,
+            jwt.encode(claims, attacker, "RS256", {"kid": "first"}),
+            jwt.encode(claims, attacker, "RS256"),
+            jwt.encode(claims, attacker, "RS256", {"kid": "own", "jwk": own}),
+            jwt.encode(claims, attacker, "RS256", {"kid": "own", "jku": f"{provider.issuer}/attacker"}),
+            jwt.encode(claims, attacker, "RS256", {"kid": "own", "x5u": f"{provider.issuer}/attacker"}),
+            jwt.encode(claims, rsa_key("first"), "RS512", {"kid": "first"}),
+            jwt.encode(claims, rsa_key("first"), "PS256", {"kid": "first"}),
+            jwt.encode(claims, ec_key("first"), "ES256", {"kid": "first"}),
+            jwt.encode(claims, rsa_key("first"), "RS256", {"kid": "first", "crit": ["x"], "x": 1}),
+            f"{header}.{forged({}, {**claims, 'sub': 'root'}).split('.')[1]}.{signature}",
+            f"{valid}.{signature}",
+        ]
+        provider.documents["/realm/attacker"] = json.dumps({"keys": [own]}).encode()
+        for token in tokens:
+            assert await server.user(token) is None, token
+        assert await server.user(valid) == ALICE
+        assert set(provider.asked) == {DISCOVERY, KEYS}, "no address of a token was asked"
+
+
+async def test_key_without_id_or_with_one_verifies_tokens_without_id() -> None:
+    async with signing() as server:
+        server.provider.publish(public_jwk(rsa_key("second")), public_jwk(rsa_key("first"), kid="first"))
+        claims = server.provider.claims()
+        assert await server.user(jwt.encode(claims, rsa_key("first"), "RS256")) == ALICE
+        assert await server.user(jwt.encode(claims, rsa_key("second"), "RS256")) == ALICE
+        assert await server.user(jwt.encode(claims, rsa_key("second"), "RS256", {"kid": "other"})) is None
+
+
+async def test_only_usable_keys_count() -> None:
+    """Keys for encryption, symmetric ones, those of other kinds and broken ones are left out, not refused."""
+    async with signing(algorithms=("RS256", "ES256")) as server:
+        good = public_jwk(ec_key("good"), kid="good")
+        secret = base64.urlsafe_b64encode(b"s" * 32).decode()
+        server.provider.publish(
+            {"kty": "oct", "k": secret, "kid": "shared", "alg": "HS256"},
+            {"kty": "RSA", "kid": "broken"},
+            {"kty": "OKP", "kid": "odd"},
+            {**public_jwk(rsa_key("first")), "kid": "enc", "use": "enc"},
+            {**public_jwk(rsa_key("first")), "kid": "rs512", "alg": "RS512"},
+            good,
+        )
+        claims = server.provider.claims()
+        assert await server.user(jwt.encode(claims, ec_key("good"), "ES256", {"kid": "good"})) == ALICE
+        for kid in ("enc", "rs512"):
+            assert await server.user(jwt.encode(claims, rsa_key("first"), "RS256", {"kid": kid})) is None
+        assert await server.user(jwt.encode(claims, b"s" * 32, "HS256", {"kid": "shared"})) is None
+
+
+async def test_rotated_keys_are_fetched_when_a_token_names_them(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        old = provider.token()
+        assert await server.user(old) == ALICE
+        mock_clock.jump(PAUSE)
+        provider.rotate("first", "second")
+        assert await server.user(provider.token(sub="bob")) == User("bob", groups=("system:authenticated",))
+        assert await server.user(old) == ALICE
+        mock_clock.jump(PAUSE)
+        provider.rotate("third")
+        assert await server.user(provider.token()) == ALICE
+        assert not server.known(old), "its key is gone"
+        assert await server.user(old) is None
+        assert provider.asked == [DISCOVERY, KEYS, KEYS, KEYS]
+
+
+async def test_invented_key_ids_cause_one_fetch_in_ten_seconds(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        assert await server.user(provider.token()) == ALICE
+        junk = [
+            jwt.encode(provider.claims(), rsa_key("attacker"), "RS256", {"kid": str(number)})
+            for number in range(5)
+        ]
+        for token in junk:
+            assert await server.user(token) is None
+        assert provider.asked == [DISCOVERY, KEYS]
+        mock_clock.jump(PAUSE)
+        async with trio.open_nursery() as nursery:
+            for token in junk:
+                nursery.start_soon(server.user, token)
+        assert provider.asked == [DISCOVERY, KEYS, KEYS], "one fetch at a time, for all that wait"
+        assert await server.user(provider.token(sub="bob")) is not None
+
+
+async def test_dead_provider_is_asked_again_every_ten_seconds(
+    mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with signing() as server:
+        provider = server.provider
+        good = dict(provider.documents)
+        provider.documents.clear()
+        token = provider.token()
+        for _ in range(3):
+            assert await server.user(token) is None
+        assert provider.asked == [DISCOVERY]
+        assert "responds with status 404" in caplog.text
+        assert token not in caplog.text
+        mock_clock.jump(PAUSE)
+        assert await server.user(token) is None
+        provider.documents.update(good)
+        assert await server.user(token) is None, "not before ten seconds have passed"
+        mock_clock.jump(PAUSE)
+        assert await server.user(token) == ALICE
+
+
+async def test_silent_provider_delays_its_own_users_for_ten_seconds(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        provider.answers = False
+        results: list[User | None] = []
+
+        async def sign_in() -> None:
+            results.append(await server.user(provider.token()))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sign_in)
+            nursery.start_soon(sign_in)
+            while not provider.asked:
+                await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
+            assert results == []
+            mock_clock.jump(TIME_LIMIT)
+        assert results == [None, None]
+        assert provider.asked == [DISCOVERY]
+        assert server.method.authenticate(b"of.another.method", ()) is None
+
+
+async def test_client_that_disconnects_does_not_end_the_fetch_of_others(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        provider.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.user, provider.token())
+            while not provider.asked:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        provider.gate.set()
+        assert await server.user(provider.token()) == ALICE
+        assert provider.asked == [DISCOVERY, KEYS]
+
+
+async def test_discovery_of_another_issuer_or_without_https_keys_is_refused(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        for changed in (
+            {"issuer": "https://other.example.com"},
+            {"issuer": provider.issuer + "/"},
+            {"issuer": None},
+            {"jwks_uri": f"http://127.0.0.1:{provider.port}{KEYS}"},
+            {"jwks_uri": None},
+            {"jwks_uri": "https://"},
+            {"jwks_uri": "https://[::1"},
+        ):
+            provider.publish(public_jwk(rsa_key("first"), kid="first"), **changed)
+            assert await server.user(provider.token()) is None, changed
+            mock_clock.jump(PAUSE)
+        provider.rotate("first")
+        assert await server.user(provider.token()) == ALICE
+
+
+async def test_huge_or_odd_documents_are_refused(mock_clock: MockClock) -> None:
+    chunks = b"".join(b"8000\r\n" + b" " * 0x8000 + b"\r\n" for _ in range(MAX_BYTES // 0x8000 + 1))
+    endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+    async with signing() as server:
+        provider = server.provider
+        good = dict(provider.documents)
+        for path, body in (
+            (DISCOVERY, b" " * (MAX_BYTES + 1)),
+            (DISCOVERY, endless),
+            (KEYS, good[KEYS] + b" " * MAX_BYTES),
+            (DISCOVERY, b"no JSON"),
+            (DISCOVERY, b"[]"),
+            (DISCOVERY, b"[" * 100_000),
+            (KEYS, b"[]"),
+            (KEYS, b'{"keys": {}}'),
+            (DISCOVERY, b"HTTP/1.1 302 Found\r\nLocation: /realm/elsewhere\r\nContent-Length: 0\r\n\r\n"),
+            (KEYS, b"HTTP/1.1 nonsense\r\n\r\n"),
+            (KEYS, b'{"keys": [1, null, {}, {"kty": {}}, {"kty": "RSA", "n": 5, "e": []}]}'),
+        ):
+            provider.documents.update({**good, "/realm/elsewhere": good[DISCOVERY], path: body})
+            assert await server.user(provider.token()) is None, body[:50]
+            mock_clock.jump(PAUSE)
+        provider.documents.update(good)
+        assert await server.user(provider.token()) == ALICE
+
+
+async def test_certificate_of_the_provider_must_be_by_a_ca(
+    mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A self-signed certificate in the CA file is trusted only if it has the CA flag."""
+    caplog.set_level(logging.WARNING)
+    for one, accepted in ((issuer("self-signed", ca=False), False), (issuer("self-signed CA"), True)):
+        async with signing(ca_file=one.file, certificate=with_key(one)) as server:
+            assert (await server.user(server.provider.token()) == ALICE) is accepted
+    assert "has the CA flag" in caplog.text
+    both = bundle(issuer("self-signed", ca=False), issuer("provider"))
+    async with signing(ca_file=both, certificate=with_key(issuer("self-signed", ca=False))) as server:
+        assert await server.user(server.provider.token()) is None
+    async with signing(ca_file=both) as server:
+        assert await server.user(server.provider.token()) == ALICE
+    async with signing(ca_file=issuer("other").file) as server:
+        assert await server.user(server.provider.token()) is None
+        assert server.provider.asked == []
+
+
+async def test_review_may_name_the_audiences_of_the_server() -> None:
+    async with signing(audiences=("api", "api2")) as server:
+        token = server.provider.token().encode()
+        for _ in range(2):
+            found = server.method.authenticate(token, ("vault", "api"))
+            result = found if found is None or isinstance(found, Authenticated) else await found
+            assert result == Authenticated(ALICE, audiences=("api",))
+        assert server.method.authenticate(token, ("vault",)) is None
