@@ -38,7 +38,7 @@ def fetch(server: str, authority: bytes | None) -> Mapping[str, Any]:
             try:
                 found = session.get(f"/api/v1/namespaces/{names.public_namespace}/configmaps/{NAME}")
             except StatusError as error:
-                refusal = error
+                refusal = refusal or error
             else:
                 return _data(found, server)
     raise ClientError(

@@ -149,7 +149,7 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     return Target(
         server=server,
         credentials=_credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority)),
-        configured_in=f"context {name} of {merged.shown}",
+        configured_in=f"{'--token and ' if overrides.token else ''}context {name} of {merged.shown}",
         authority=authority,
         insecure=cluster.insecure and overrides.certificate_authority is None,
         tls_server_name=cluster.tls_server_name,
