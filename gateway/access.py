@@ -73,11 +73,12 @@ def _token_methods(
     settings: Settings, names: Names, journal: Journal, clock: Clock, accounts: Accounts
 ) -> list[TokenMethod]:
     """In the order in which they are asked about a bearer token that the token file does not list."""
+    own_audiences = settings.service_accounts.options(names).audiences
     methods: list[TokenMethod] = [accounts.tokens]
     if settings.controllers.enable_bootstrap_token_auth:
-        methods.append(BootstrapTokens(names, journal, clock))
+        methods.append(BootstrapTokens(names, journal, clock, own_audiences))
     if settings.oidc.oidc_issuer_url:
-        methods.append(_oidc(settings.oidc, clock, settings.service_accounts.options(names).audiences))
+        methods.append(_oidc(settings.oidc, clock, own_audiences))
     return methods
 
 

@@ -7,6 +7,7 @@ deleted or changed. Text that is not of the form of a bootstrap token is never l
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.bootstrap_token import SECRET_PREFIX, parse_token, token_of
@@ -18,18 +19,21 @@ from journal.log import Journal
 
 
 class BootstrapTokens:
-    def __init__(self, names: Names, journal: Journal, clock: Clock) -> None:
+    def __init__(self, names: Names, journal: Journal, clock: Clock, audiences: Sequence[str] = ()) -> None:
+        """`audiences` are those of this server: a bootstrap token is valid for no other."""
         self._names = names
         self._journal = journal
         self._secrets = journal.type_id("secrets")
         self._clock = clock
+        self._audiences = frozenset(audiences)
 
     def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
-        parsed = None if audiences else parse_token(token)  # valid only for this server
+        accepted = tuple(one for one in audiences if one in self._audiences)
+        parsed = None if audiences and not accepted else parse_token(token)
         if parsed is None:
             return None
         user = self._user(*parsed)
-        return None if user is None else Authenticated(user)
+        return None if user is None else Authenticated(user, audiences=accepted)
 
     def _user(self, token_id: str, token_secret: str) -> User | None:
         with self._journal.read() as view:

@@ -52,6 +52,8 @@ def _due_times(request: Object) -> Iterator[float]:
     decided = [one for one in request["status"].get("conditions") or () if one["type"] in _DECIDED]
     for condition in decided:
         since = condition.get("lastUpdateTime")
-        yield (micros_of(since) / 1_000_000 if since else created) + DECIDED_SECONDS
+        # A client may send any time, but decides while the request is there and pending.
+        claimed = micros_of(since) / 1_000_000 if since else created
+        yield min(max(claimed, created), created + PENDING_SECONDS) + DECIDED_SECONDS
     if not decided:
         yield created + PENDING_SECONDS

@@ -58,12 +58,27 @@ async def test_hour_begins_with_the_condition(tmp_path: Path, autojump_clock: Mo
         assert not exists(cluster)
 
 
+@pytest.mark.parametrize(
+    ("claimed", "seconds"), [("2001-01-01T00:00:00Z", 3600), ("2099-01-01T00:00:00Z", 25 * 3600)]
+)
+async def test_time_of_a_condition_that_cannot_be_true_is_limited(
+    tmp_path: Path, autojump_clock: MockClock, claimed: str, seconds: int
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_request(cluster, signer=SIGNER, conditions=[APPROVED], since=claimed)
+        await cluster.wait_until_idle(seconds - 5)
+        assert exists(cluster)
+        await cluster.wait_until_idle(10)
+        assert not exists(cluster)
+
+
 async def test_requests_that_were_due_while_the_server_was_down_are_deleted(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with open_control_plane(tmp_path, controllers=False) as cluster:
-        await create_request(cluster, signer=SIGNER, conditions=[DENIED], since="2023-11-14T20:00:00Z")
+        await create_request(cluster, signer=SIGNER, conditions=[DENIED], since=START_TEXT)
         await create_request(cluster, "young", signer=SIGNER)
+        await trio.sleep(3600)
     async with open_control_plane(tmp_path) as cluster:
         await cluster.wait_until_idle(1)
         assert not exists(cluster) and exists(cluster, "young")

@@ -36,6 +36,17 @@ async def test_token_authenticates_until_its_secret_is_deleted(
         assert user(cluster) is None
 
 
+async def test_token_is_valid_for_the_audiences_of_the_server(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await create_token(cluster)
+        method = BootstrapTokens(CLUSTER, cluster.journal, cluster.clock, ("api", "api2"))
+        found = method.authenticate(TOKEN, ("vault", "api2"))
+        assert found is not None and (found.user, found.audiences) == (PLAIN, ("api2",))
+        assert method.authenticate(TOKEN, ("vault",)) is None
+
+
 async def test_extra_groups_are_added(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_control_plane(tmp_path, controllers=False) as cluster:
         await create_token(cluster, auth_extra_groups="system:bootstrappers:b,system:bootstrappers:a:x-1")
