@@ -1,0 +1,139 @@
+"""Where a webhook is and how the server authenticates to it, from a kubeconfig file: URL, TLS, credentials.
+
+`read_target` reads everything at the start of the server, so that a wrong file, a missing certificate or a key that
+does not fit stops the start with an error that names the file and the field. Only a token file is read again later,
+because its contents change.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from actors.access.remote.kubeconfig_file import (
+    Cluster,
+    KubeconfigError,
+    Pem,
+    Selected,
+    User,
+    read_kubeconfig,
+    read_pem,
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Target:
+    url: str  # exactly as the file has it
+    shown: str  # the URL without query and credentials, for errors and logs
+    tls: ssl.SSLContext
+    server_name: str = ""  # in the certificate, if it is not the host of the URL
+    proxy_url: str = ""
+    authorization: str = ""  # value of the header
+    token_file: Path | None = None
+
+
+def read_target(path: Path) -> Target:
+    """KubeconfigError for everything that cannot work."""
+    return target_of(path, read_kubeconfig(path).selected())
+
+
+def target_of(path: Path, selected: Selected) -> Target:
+    cluster, user = selected.cluster, selected.user
+    field = f"clusters[{cluster.name}].cluster"
+    url = urlsplit(cluster.server)
+    if url.scheme != "https" or not url.hostname:
+        raise KubeconfigError(f"{path}: {field}.server: must be a URL that begins with https://")
+    if user.fields.keys() & {"exec", "auth-provider"}:
+        raise KubeconfigError(
+            f"{path}: users[{user.name}].user: exec and auth-provider are not for webhooks; "
+            "give a certificate, a token or a tokenFile"
+        )
+    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
+        raise KubeconfigError(f"{path}: {field}.proxy-url: must begin with http:// or https://")
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    return Target(
+        cluster.server,
+        f"https://{host}{f':{url.port}' if url.port else ''}{url.path}",
+        _tls(path, cluster, user),
+        cluster.tls_server_name,
+        cluster.proxy_url,
+        _authorization(user),
+        None if user.token else user.token_file,
+    )
+
+
+def _authorization(user: User) -> str:
+    if user.token:
+        return f"Bearer {user.token}"
+    if user.username:
+        pair = f"{user.username}:{user.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    return ""
+
+
+def _tls(path: Path, cluster: Cluster, user: User) -> ssl.SSLContext:
+    field = f"clusters[{cluster.name}].cluster"
+    if cluster.insecure and cluster.authority is not None:
+        raise KubeconfigError(
+            f"{path}: {field}.insecure-skip-tls-verify: cannot be used with a certificate-authority"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if cluster.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif cluster.authority is None:
+        context.load_default_certs()
+    else:
+        _trust(context, path, f"{field}.certificate-authority", cluster.authority)
+    _identify(context, path, user)
+    return context
+
+
+def _trust(context: ssl.SSLContext, path: Path, field: str, authority: Pem) -> None:
+    data = read_pem(path, field, authority)
+    try:
+        context.load_verify_locations(cadata=data.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError, ValueError):
+        raise KubeconfigError(f"{path}: {field}: has no certificates in PEM") from None
+
+
+def _identify(context: ssl.SSLContext, path: Path, user: User) -> None:
+    field = f"users[{user.name}].user"
+    if user.certificate is None and user.key is None:
+        return
+    if user.certificate is None or user.key is None:
+        missing = "client-certificate" if user.certificate is None else "client-key"
+        raise KubeconfigError(f"{path}: {field}.{missing}: is missing; certificate and key belong together")
+    certificate = read_pem(path, f"{field}.client-certificate", user.certificate)
+    key = read_pem(path, f"{field}.client-key", user.key)
+    try:
+        with _private_file(certificate + b"\n" + key) as pair:
+            context.load_cert_chain(pair, password=_no_password)
+    except (ssl.SSLError, ValueError):
+        raise KubeconfigError(
+            f"{path}: {field}.client-key: certificate and key are not in PEM, or do not fit each other"
+        ) from None
+
+
+def _no_password() -> str:
+    """Called for a key that is encrypted: nobody is there to type a password."""
+    raise ValueError
+
+
+@contextmanager
+def _private_file(contents: bytes) -> Iterator[str]:
+    """A file that only this process reads, because `ssl` loads keys from files only."""
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(contents)
+        yield name
+    finally:
+        os.unlink(name)

@@ -1,0 +1,201 @@
+"""Outgoing calls: POSTs a JSON document to a webhook over HTTPS and returns the JSON object of the response.
+
+Used for token reviews and access reviews; connections are reused. A call is bounded in time (30 s per try), in size (a
+response of more than 1 MiB is a failure) and in number (100 at once, others wait). It is tried up to five times: after
+connection errors, 429, 500, 504, and every response with a Retry-After header, as Kubernetes does. Everything else
+fails at once, also a call that took 30 s: another try would rarely be faster. Cancelling the caller cancels the call.
+
+`run` closes the connections when the server stops. httpx is imported at the first call, because few servers need it.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import trio
+
+from actors.access.remote.target import Target
+from actors.background_import import imported
+
+if TYPE_CHECKING:
+    import httpx
+
+TRY_SECONDS: Final = 30.0
+TRIES: Final = 5
+FIRST_DELAY: Final = 0.5
+DELAY_FACTOR: Final = 1.5
+JITTER: Final = 0.2
+MAX_RETRY_AFTER: Final = 30.0
+MAX_RESPONSE: Final = 1 << 20
+# More connections would not make a slow webhook faster, and file descriptors belong to clients first.
+MAX_CALLS: Final = 100
+TOKEN_FILE_SECONDS: Final = 60.0  # how long the contents of a token file are used before it is read again
+_RETRIED: Final = frozenset({429, 500, 504})
+
+
+class WebhookError(Exception):
+    """The webhook could not be called, or its response cannot be used. The text has no credentials in it."""
+
+
+@dataclass(slots=True)
+class _Retriable(Exception):
+    error: WebhookError
+    delay: float = 0.0  # seconds, from Retry-After
+
+
+class Webhook:
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._client: httpx.AsyncClient | None = None
+        self._calls = trio.Semaphore(MAX_CALLS)
+        self._token, self._token_expires = "", float("-inf")
+        self.failures = 0  # calls that failed after all tries
+
+    async def post(self, document: Any) -> dict[str, Any]:
+        """The object that the webhook responds with. WebhookError if there is none after all tries."""
+        body = orjson.dumps(document)
+        delay = FIRST_DELAY
+        try:
+            for _ in range(TRIES - 1):
+                try:
+                    return await self._try(body)
+                except _Retriable as failed:
+                    await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
+                    delay *= DELAY_FACTOR
+            try:
+                return await self._try(body)
+            except _Retriable as failed:
+                raise failed.error from None
+        except WebhookError:
+            self.failures += 1
+            raise
+
+    async def review(self, api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """The status with which the webhook completes a review. The response must have the version of the request."""
+        response = await self.post({"apiVersion": api_version, "kind": kind, "spec": spec})
+        if response.get("apiVersion") != api_version:
+            raise self._error(
+                f"responded with apiVersion {response.get('apiVersion')!r}, not {api_version!r}"
+            )
+        if response.get("kind", kind) != kind:
+            raise self._error(f"responded with kind {response.get('kind')!r}, not {kind!r}")
+        status = response.get("status", {})
+        if not isinstance(status, dict):
+            raise self._error("responded with a status that is not an object")
+        return status
+
+    async def run(self) -> None:
+        """Keep connections until cancelled, then close them."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            client, self._client = self._client, None
+            if client is not None:
+                with trio.CancelScope(shield=True), trio.move_on_after(1):
+                    await client.aclose()
+
+    def _error(self, why: str) -> WebhookError:
+        return WebhookError(f"{self._target.shown}: {why}")
+
+    async def _try(self, body: bytes) -> dict[str, Any]:
+        try:
+            with trio.fail_after(TRY_SECONDS):
+                async with self._calls:
+                    raw = await self._call(body)
+        except trio.TooSlowError:
+            raise self._error(f"did not respond within {TRY_SECONDS:g} s") from None
+        try:
+            value = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise self._error("the response is not JSON") from None
+        if not isinstance(value, dict):
+            raise self._error("the response is not a JSON object")
+        return value
+
+    async def _call(self, body: bytes) -> bytes:
+        httpx = await imported("httpx")
+        client = self._connected(httpx)
+        extensions = {"sni_hostname": self._target.server_name} if self._target.server_name else {}
+        try:
+            async with client.stream(
+                "POST", self._target.url, content=body, headers=self._headers(), extensions=extensions
+            ) as response:
+                if not 200 <= response.status_code <= 206:
+                    raise self._status_error(response)
+                return await self._read(response)
+        except httpx.InvalidURL:
+            raise self._error("the URL cannot be used") from None
+        except httpx.HTTPError as error:
+            # TLS errors name the certificate, and connection errors the address: neither has credentials in it.
+            tls_error = _tls_error(error)
+            if tls_error is not None:
+                raise self._error(str(tls_error)) from None
+            raise _Retriable(self._error(str(error) or type(error).__name__)) from None
+
+    def _connected(self, httpx: Any) -> httpx.AsyncClient:
+        client = self._client
+        if client is None:
+            client = self._client = httpx.AsyncClient(
+                verify=self._target.tls,
+                proxy=self._target.proxy_url or None,
+                timeout=None,  # `_try` limits the whole call
+                limits=httpx.Limits(max_connections=MAX_CALLS, max_keepalive_connections=MAX_CALLS),
+                trust_env=False,  # a .netrc of the server's user is not meant for webhooks
+            )
+        return client
+
+    def _headers(self) -> dict[str, str]:
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            "accept-encoding": "identity",  # the size of the response is limited as it arrives
+        }
+        authorization = self._target.authorization or self._token_header()
+        if authorization:
+            headers["authorization"] = authorization
+        return headers
+
+    def _token_header(self) -> str:
+        path = self._target.token_file
+        if path is None:
+            return ""
+        now = trio.current_time()
+        if now >= self._token_expires:
+            try:
+                self._token = path.read_text().strip()
+            except (OSError, UnicodeDecodeError):
+                raise self._error(f"cannot read the token file {path}") from None
+            self._token_expires = now + TOKEN_FILE_SECONDS
+        return f"Bearer {self._token}" if self._token else ""
+
+    def _status_error(self, response: httpx.Response) -> Exception:
+        error = self._error(f"responded with status {response.status_code}")
+        retry_after = response.headers.get("retry-after", "")
+        if retry_after.isdigit():
+            return _Retriable(error, min(float(retry_after), MAX_RETRY_AFTER))
+        return _Retriable(error) if response.status_code in _RETRIED else error
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        # Cancelled instead of left: only so do httpx's generators end one inside the other.
+        with trio.CancelScope() as reading:
+            async for part in response.aiter_raw():
+                size += len(part)
+                if size > MAX_RESPONSE:
+                    reading.cancel()
+                parts.append(part)
+        if size > MAX_RESPONSE:
+            raise self._error(f"the response has more than {MAX_RESPONSE} bytes")
+        return b"".join(parts)
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    """The failure of TLS that caused an error: certificates do not become valid by another try."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error

@@ -1,0 +1,264 @@
+"""Outgoing calls to real HTTPS peers: TLS in both directions, credentials, retries, and bounds of size and time."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from actors.access.remote.kubeconfig_file import KubeconfigError
+from actors.access.remote.target import read_target
+from actors.access.remote.webhook import MAX_RESPONSE, TRIES, Webhook, WebhookError
+from actors.background_import import imported
+from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
+
+
+@asynccontextmanager
+async def calling(file: Path) -> AsyncIterator[Webhook]:
+    await imported("httpx")  # a thread at work does not hold a virtual clock
+    async with trio.open_nursery() as nursery:
+        webhook = Webhook(read_target(file))
+        nursery.start_soon(webhook.run)
+        yield webhook
+        nursery.cancel_scope.cancel()
+
+
+def echo(received: Received) -> Any:
+    return {"got": received.document}
+
+
+async def test_posts_json_to_the_exact_url_with_the_client_certificate(tmp_path: Path) -> None:
+    async with (
+        https_peer(echo) as peer,
+        calling(peer.kubeconfig(tmp_path, "/deep/path?k=v")) as webhook,
+    ):
+        assert await webhook.post({"a": 1}) == {"got": {"a": 1}}
+        [received] = peer.received
+        assert (received.target, received.client) == ("/deep/path?k=v", "client")
+        assert received.headers["content-type"] == "application/json"
+        assert "authorization" not in received.headers
+
+
+async def test_connections_are_reused(tmp_path: Path) -> None:
+    async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path)) as webhook:
+        for number in range(3):
+            await webhook.post({"n": number})
+        assert (peer.connections, len(peer.received)) == (1, 3)
+
+
+async def test_certificates_may_be_in_the_file_itself(tmp_path: Path) -> None:
+    def encoded(name: str) -> str:
+        return base64.b64encode((pki() / name).read_bytes()).decode()
+
+    async with https_peer(echo) as peer:
+        file = write_kubeconfig(
+            tmp_path,
+            {
+                "server": f"https://127.0.0.1:{peer.port}",
+                "certificate-authority-data": encoded("ca.pem"),
+            },
+            {
+                "client-certificate-data": encoded("client.pem"),
+                "client-key-data": encoded("client.key"),
+            },
+        )
+        async with calling(file) as webhook:
+            assert await webhook.post({}) == {"got": {}}
+
+
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        ({"token": "t0k"}, "Bearer t0k"),
+        ({"tokenFile": "token.txt"}, "Bearer from-file"),
+        ({"username": "u", "password": "p"}, "Basic dTpw"),
+    ],
+)
+async def test_credentials_are_sent(tmp_path: Path, user: dict[str, str], header: str) -> None:
+    (tmp_path / "token.txt").write_text("from-file\n")
+    async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, **user)) as webhook:
+        await webhook.post({})
+        assert peer.received[0].headers["authorization"] == header
+
+
+async def test_token_file_is_read_again_after_a_minute(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    token = tmp_path / "token.txt"
+    token.write_text("first")
+    async with (
+        https_peer(echo) as peer,
+        calling(peer.kubeconfig(tmp_path, tokenFile="token.txt")) as webhook,
+    ):
+        await webhook.post({})
+        token.write_text("second")
+        await webhook.post({})
+        autojump_clock.jump(61)
+        await webhook.post({})
+        sent = [received.headers["authorization"] for received in peer.received]
+        assert sent == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "certificate"),
+    [
+        ({"certificate-authority": str(pki() / "stranger-ca.pem")}, "server"),
+        ({}, "other"),  # a certificate for another name
+        ({"tls-server-name": "hook.example"}, "server"),
+    ],
+)
+async def test_peer_with_a_wrong_certificate_is_refused_at_once(
+    tmp_path: Path, cluster: dict[str, str], certificate: str
+) -> None:
+    async with (
+        https_peer(echo, certificate=certificate) as peer,
+        calling(peer.kubeconfig(tmp_path, cluster=cluster)) as webhook,
+    ):
+        with pytest.raises(WebhookError, match="certificate verify failed"):
+            await webhook.post({})
+        assert peer.received == [] and peer.connections == 1
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [{"tls-server-name": "hook.example"}, {"insecure-skip-tls-verify": True, "certificate-authority": None}],
+)
+async def test_peer_under_another_name(tmp_path: Path, cluster: dict[str, Any]) -> None:
+    async with (
+        https_peer(echo, certificate="other") as peer,
+        calling(peer.kubeconfig(tmp_path, cluster=cluster)) as webhook,
+    ):
+        assert await webhook.post({}) == {"got": {}}
+
+
+@pytest.mark.parametrize("status", [429, 500, 504])
+async def test_call_is_repeated_until_it_succeeds(
+    tmp_path: Path, status: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    replies = [Reply(status), Reply(503, headers=(("Retry-After", "7"),)), None, {"ok": True}]
+    async with (
+        https_peer(lambda received: replies.pop(0)) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        began = trio.current_time()
+        assert await webhook.post({}) == {"ok": True}
+        # 0.5 s, Retry-After, 1.125 s, each of the two delays up to a fifth longer.
+        assert 8.6 <= trio.current_time() - began <= 9.0
+        assert len(peer.received) == 4 and webhook.failures == 0
+
+
+async def test_tries_end_after_five(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with (
+        https_peer(lambda received: Reply(500, b"secret")) as peer,
+        calling(peer.kubeconfig(tmp_path, "/x?key=hidden")) as webhook,
+    ):
+        with pytest.raises(WebhookError) as raised:
+            await webhook.post({})
+        assert str(raised.value) == f"https://127.0.0.1:{peer.port}/x: responded with status 500"
+        assert len(peer.received) == TRIES and webhook.failures == 1
+
+
+async def test_closed_port_is_a_failure_after_five_tries(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with https_peer(echo) as peer:
+        file = peer.kubeconfig(tmp_path)
+    async with calling(file) as webhook:
+        began = trio.current_time()
+        with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1"):
+            await webhook.post({})
+        assert 4.0 <= trio.current_time() - began <= 5.0
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 503])
+async def test_other_statuses_fail_at_once(tmp_path: Path, status: int) -> None:
+    async with (
+        https_peer(lambda received: Reply(status)) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        with pytest.raises(WebhookError, match=f"status {status}"):
+            await webhook.post({})
+        assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"no", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b'"' + b"x" * MAX_RESPONSE + b'"', f"more than {MAX_RESPONSE} bytes"),
+    ],
+)
+async def test_unusable_response_is_a_failure(tmp_path: Path, body: bytes, error: str) -> None:
+    async with (
+        https_peer(lambda received: Reply(200, body)) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        with pytest.raises(WebhookError, match=error):
+            await webhook.post({})
+        assert len(peer.received) == 1
+
+
+async def test_silent_peer_fails_after_thirty_seconds(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        https_peer(lambda received: trio.sleep_forever()) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        began = trio.current_time()
+        with pytest.raises(WebhookError, match="within 30 s"):
+            await webhook.post({})
+        assert trio.current_time() - began == pytest.approx(30)
+        assert len(peer.received) == 1
+
+
+async def test_review_needs_the_version_of_the_request(tmp_path: Path) -> None:
+    replies: list[Any] = [
+        {"apiVersion": "g/v1", "kind": "R", "status": {"x": 1}},
+        {"apiVersion": "g/v1beta1", "kind": "R", "status": {}},
+        {"kind": "R", "status": {}},
+        {"apiVersion": "g/v1", "kind": "S", "status": {}},
+        {"apiVersion": "g/v1", "status": []},
+    ]
+    async with (
+        https_peer(lambda received: replies.pop(0)) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        assert await webhook.review("g/v1", "R", {"s": 1}) == {"x": 1}
+        assert peer.received[0].document == {"apiVersion": "g/v1", "kind": "R", "spec": {"s": 1}}
+        for error in ("'g/v1beta1', not 'g/v1'", "None, not 'g/v1'", "kind 'S'", "not an object"):
+            with pytest.raises(WebhookError, match=error):
+                await webhook.review("g/v1", "R", {})
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "error"),
+    [
+        ({"server": "http://x"}, {}, "clusters[hook].cluster.server: must be a URL that begins with https"),
+        ({"server": None}, {}, "clusters[hook].cluster.server: must be a URL"),
+        ({"certificate-authority": "none.pem"}, {}, "clusters[hook].cluster.certificate-authority: cannot"),
+        ({"certificate-authority": "hook.yaml"}, {}, "certificate-authority: has no certificates"),
+        ({"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify: cannot be used with"),
+        ({"proxy-url": "ftp://x"}, {}, "proxy-url: must begin with http"),
+        ({}, {"client-key": None}, "users[server].user.client-key: is missing"),
+        ({}, {"client-certificate": None}, "users[server].user.client-certificate: is missing"),
+        ({}, {"client-key": str(pki() / "server.key")}, "do not fit each other"),
+        ({}, {"client-key": "none.key"}, "users[server].user.client-key: cannot read"),
+        ({}, {"exec": {"command": "x"}}, "users[server].user: exec and auth-provider are not for webhooks"),
+    ],
+)
+async def test_wrong_file_is_refused_when_it_is_read(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], error: str
+) -> None:
+    async with https_peer(echo) as peer:
+        file = peer.kubeconfig(tmp_path, cluster=cluster, **user)
+    with pytest.raises(KubeconfigError) as raised:
+        read_target(file)
+    assert error in str(raised.value) and str(file) in str(raised.value)
