@@ -187,7 +187,19 @@ class TooManyBudgets(RequestError):
 
 
 class Unauthorized(RequestError):
+    """No method accepts the credentials. Clients get no reason; a TokenReview and the log show `reasons`."""
+
     message = "Unauthorized"
+
+    def __init__(self, reasons: Sequence[str] = ()) -> None:
+        self.reasons = tuple(reasons)
+
+
+class AuthorizationFailed(RequestError):
+    """An authorizer could not decide, and none allowed the request: not the fault of the client."""
+
+    def __init__(self, error: str) -> None:
+        self.message = f"Internal error occurred: {error}"
 
 
 class Expired(RequestError):

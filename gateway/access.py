@@ -17,6 +17,7 @@ from actors.access.authentication.bootstrap_tokens import BootstrapTokens
 from actors.access.authentication.oidc import OidcTokens
 from actors.access.authentication.oidc_provider import Provider
 from actors.access.authentication.token_file import read_tokens
+from actors.access.authentication.token_webhook import TokenWebhook
 from actors.access.authorization.abac import Abac, read_policies
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.always_deny import AlwaysDeny
@@ -25,15 +26,22 @@ from actors.access.authorization.node import NodeAuthorizer
 from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorization.rbac import Rbac
 from actors.access.authorization.rbac_policy import stored_policy
+from actors.access.authorization.webhook import WebhookAuthorizer
 from actors.access.authorize import Authorizer
+from actors.access.remote.target import read_target
+from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
 from actors.names import Names
 from actors.store.feed import Feed
 from gateway.extensions import Extensions
+from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import check_parsed
 from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
+from gateway.settings.token_webhook import TokenWebhookSettings
 from journal.log import Journal
+
+Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +50,31 @@ class Access:
     authorizer: Authorizer
     accounts: Accounts
     rbac: Rbac  # also without the mode RBAC: writing roles and bindings needs the rights in them
-    tasks: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = ()  # run while the server runs, by name
+    audiences: tuple[str, ...]  # of this server: of tokens that name none
+    tasks: tuple[Task, ...] = ()
 
 
 def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
     tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
-    accounts = build_accounts(
-        names, journal, feed, clock, _key_files(settings), settings.service_accounts.options(names)
-    )
+    options = settings.service_accounts.options(names)
+    accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
+    tasks: list[Task] = []
+    methods = _token_methods(settings, names, journal, clock, accounts)
+    methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks)
     authenticator = Authenticator(
         tokens,
         anonymous=settings.anonymous_auth,
-        methods=[*_token_methods(settings, names, journal, clock, accounts), *extensions.token_methods],
+        methods=[*methods, *extensions.token_methods],
         request_headers=settings.request_headers.headers,
     )
     rbac = Rbac(stored_policy(names, journal, feed))
     graph = NodeGraph(names, journal, feed) if "Node" in settings.authorization_modes else None
-    return Access(
-        authenticator,
-        _authorizer(settings, names, rbac, graph, extensions.authorizers),
-        accounts,
-        rbac,
-        () if graph is None else (("node graph", graph.run),),
-    )
+    if graph is not None:
+        tasks.append(("node graph", graph.run))
+    chain = _authorizer(settings, names, rbac, graph, tasks, extensions.authorizers)
+    return Access(authenticator, chain, accounts, rbac, options.audiences, tuple(tasks))
 
 
 def _token_methods(
@@ -87,19 +95,55 @@ def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) ->
     return OidcTokens(settings.rules, provider, settings.algorithms, clock, api_audiences)
 
 
+def _token_webhook(
+    settings: TokenWebhookSettings, names: Names, audiences: tuple[str, ...], tasks: list[Task]
+) -> list[TokenMethod]:
+    """The last method, because it is the slowest one."""
+    path = settings.authentication_token_webhook_config_file
+    if path is None:
+        return []
+    webhook = _webhook("--authentication-token-webhook-config-file", path, tasks)
+    api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
+    return [TokenWebhook(webhook, api_version, audiences, settings.authentication_token_webhook_cache_ttl)]
+
+
+def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
+    webhook = Webhook(check_parsed(flag, lambda: read_target(path)))
+    tasks.append(("webhook connections", webhook.run))
+    return webhook
+
+
 def _authorizer(
-    settings: Settings, names: Names, rbac: Rbac, graph: NodeGraph | None, first: Sequence[Authorizer]
+    settings: Settings,
+    names: Names,
+    rbac: Rbac,
+    graph: NodeGraph | None,
+    tasks: list[Task],
+    first: Sequence[Authorizer],
 ) -> Authorizer:
     """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "RBAC": lambda: rbac,
         "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
+        "Webhook": lambda: _webhook_authorizer(settings.authorization, names, tasks),
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,
     }
     if graph is not None:
         makers["Node"] = lambda: NodeAuthorizer(names, graph)
     return authorizer(settings.authorization_modes, makers, first)
+
+
+def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: list[Task]) -> Authorizer:
+    path = settings.authorization_webhook_config_file
+    assert path is not None, "the settings refuse the mode without a file"
+    return WebhookAuthorizer(
+        _webhook("--authorization-webhook-config-file", path, tasks),
+        names.group("authorization"),
+        settings.authorization_webhook_version,
+        settings.authorization_webhook_cache_authorized_ttl,
+        settings.authorization_webhook_cache_unauthorized_ttl,
+    )
 
 
 def _abac(path: Path | None) -> Authorizer:

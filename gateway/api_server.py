@@ -116,7 +116,7 @@ class ApiServer:
             store.reads,
             store.write_contexts,
             authorizer,
-            Reviews(authenticator, authorizer),
+            Reviews(authenticator, authorizer, store.access.audiences),
             store.access.accounts.issuer,
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from actors.access.attributes import Attributes
 from actors.access.rules import Rules
-from actors.errors import Forbidden, Resource
+from actors.errors import AuthorizationFailed, Forbidden, Resource
 from actors.identity import User
 
 
@@ -60,6 +60,13 @@ def join_errors(errors: Sequence[str]) -> str:
     """Several errors as one text, in the form in which Kubernetes shows them."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def refusal(attributes: Attributes, decision: Decision) -> Forbidden | AuthorizationFailed:
+    """The error of a request that is not allowed: if an authorizer could not decide, that is the server's failure."""
+    if decision.error:
+        return AuthorizationFailed(decision.error)
+    return forbidden(attributes, decision.reason)
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:

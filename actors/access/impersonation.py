@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision, forbidden
+from actors.access.authorize import Authorizer, Decision, refusal
 from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from actors.kinds.validation.checks import dns_label, dns_subdomain
 from actors.names import Names
@@ -38,7 +38,7 @@ async def impersonate(caller: User, wanted: WantedIdentity, authorizer: Authoriz
         if not isinstance(decision, Decision):
             decision = await decision
         if not decision.allowed:
-            raise forbidden(attributes, decision.reason)
+            raise refusal(attributes, decision)
     return User(wanted.name, wanted.uid, _groups(wanted), wanted.extra)
 
 

@@ -20,9 +20,13 @@ WRONG_TOKEN = "invalid bearer token"
 
 
 class Reviews:
-    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
+    def __init__(
+        self, authenticator: Authenticator, authorizer: Authorizer, audiences: tuple[str, ...] = ()
+    ) -> None:
+        """`audiences` are those of this server: those of tokens that name none."""
         self._authenticator = authenticator
         self._authorizer = authorizer
+        self._audiences = audiences
 
     async def status(self, definition: Definition, review: Object, user: User) -> Object:
         """The status of a review that `user` creates."""
@@ -45,15 +49,38 @@ class Reviews:
         token = spec.get("token", "")
         if not token:
             raise BadRequest("token is required for TokenReview in authentication")
+        wanted = tuple(spec.get("audiences", ()))
         try:
-            found = self._authenticator.by_token(token.encode(), tuple(spec.get("audiences", ())))
+            who, audiences = await self._authenticated(token.encode(), wanted)
+        except Unauthorized as error:
+            return {"user": {}, "error": join_errors(error.reasons) or WRONG_TOKEN}
+        status: Object = {"authenticated": True, "user": _user_info(who.user)}
+        if audiences:
+            status["audiences"] = list(audiences)
+        return status
+
+    async def _authenticated(
+        self, token: bytes, wanted: tuple[str, ...]
+    ) -> tuple[Authenticated, tuple[str, ...]]:
+        """Who sends the token, and the audiences among those wanted that it is valid for; without any, no wish.
+
+        Tokens that name no audience are valid for those of this server: where one of these is wanted, the token is
+        tried a second time as that of a request.
+        """
+        own = tuple(one for one in wanted if one in self._audiences) if wanted else self._audiences
+        try:
+            found = self._authenticator.by_token(token, wanted)
             who = found if isinstance(found, Authenticated) else await found
         except Unauthorized:
-            return {"user": {}, "error": WRONG_TOKEN}
-        status: Object = {"authenticated": True, "user": _user_info(who.user)}
-        if who.audiences:
-            status["audiences"] = list(who.audiences)
-        return status
+            if not wanted or not own:
+                raise
+            found = self._authenticator.by_token(token)
+            who = found if isinstance(found, Authenticated) else await found
+            audiences = tuple(one for one in own if one in who.audiences) if who.audiences else own
+            if not audiences:
+                raise
+            return who, audiences
+        return who, who.audiences or own
 
     async def _access(self, spec: Object, user: User) -> Object:
         decision = self._authorizer.authorize(_attributes(spec, user))

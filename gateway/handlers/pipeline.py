@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import Authorizer, Decision, forbidden
+from actors.access.authorize import Authorizer, Decision, refusal
 from actors.access.impersonation import impersonate
 from actors.errors import BadRequest
 from actors.flowcontrol.seats import Flow, NoSeat
@@ -136,7 +136,7 @@ class Pipeline:
             if exchange is not None:
                 exchange.decision(decision)
             if not decision.allowed:
-                raise forbidden(attributes, decision.reason)
+                raise refusal(attributes, decision)
             if began >= self._process.next_check:
                 self._check_memory(context)
             if context.route.is_resource or self._paths.negotiates(context.route.path):

@@ -170,6 +170,8 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return _eviction_refused(error)
         case NodeUnreachable() | NoEndpoints() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
+        case cause.AuthorizationFailed():
+            return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))
         case cause.Overloaded() | TooManyRequests():

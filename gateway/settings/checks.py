@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+REVIEW_VERSIONS = ("v1", "v1beta1")  # of the reviews that webhooks get
 
 
 class SettingsError(Exception):
@@ -42,3 +44,11 @@ def check_choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
 def check_file(flag: str, path: Path | None) -> None:
     if path is not None and not path.is_file():
         raise SettingsError(flag, f"there is no file {path}; check the path")
+
+
+def refuse_without(group: Any, needed: str, prefix: str = "") -> None:
+    """Refuse every setting of a group that differs from its default: without the flag `needed` it has no effect."""
+    for one in fields(group):
+        if one.name.startswith(prefix) and getattr(group, one.name) != one.default:
+            flag = f"--{one.name.replace('_', '-')}"
+            raise SettingsError(flag, f"has no effect without {needed}; add it or leave this out")

@@ -251,7 +251,7 @@ def _document_of(response: ApiResponse) -> Document:
 
 
 # Settings that have no influence on the initial objects.
-_INDEPENDENT = {"anonymous_auth", "authorization_mode", "token_auth_file"}
+_INDEPENDENT = {"anonymous_auth", "authorization", "authorization_mode", "token_auth_file", "token_webhook"}
 _initial_folder = tempfile.TemporaryDirectory(prefix="rewound-initial-")
 _initial_data = Path(_initial_folder.name, "data")
 

@@ -68,7 +68,10 @@ async def test_self_subject_rules_review() -> None:
 async def test_token_review() -> None:
     async with served() as api:
         alice = {"username": "alice", "uid": "2", "groups": ["devs", "system:authenticated"]}
-        assert await status(api, TOKEN_REVIEWS, {"token": ALICE}) == {"authenticated": True, "user": alice}
+        own = "https://kubernetes.default.svc.cluster.local"
+        valid = {"authenticated": True, "user": alice, "audiences": [own]}
+        assert await status(api, TOKEN_REVIEWS, {"token": ALICE}) == valid
+        assert await status(api, TOKEN_REVIEWS, {"token": ALICE, "audiences": ["vault", own]}) == valid
         unknown = {"user": {}, "error": "invalid bearer token"}
         assert await status(api, TOKEN_REVIEWS, {"token": "no"}) == unknown
         assert await status(api, TOKEN_REVIEWS, {"token": ALICE, "audiences": ["vault"]}) == unknown

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import SettingsError
+from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
 from tests.gateway.api import ADMIN, ALICE, Api, served, settings
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -68,3 +72,69 @@ async def test_bad_policy_file_stops_the_start(tmp_path: Path) -> None:
         async with served(authorization_mode="ABAC", authorization=policies(tmp_path, "{")):
             pass
     assert "policies.jsonl, line 1: is not JSON" in repr(raised.value)
+
+
+@asynccontextmanager
+async def webhook_server(
+    tmp_path: Path, respond: Callable[[Received], Any], mode: str = "Webhook"
+) -> AsyncIterator[tuple[Peer, Api]]:
+    async with https_peer(respond) as peer:
+        file = peer.kubeconfig(tmp_path)
+        webhook = AuthorizationSettings(
+            authorization_webhook_config_file=file, authorization_webhook_version="v1"
+        )
+        async with served(authorization_mode=mode, authorization=webhook) as api:
+            yield peer, api
+
+
+def access(**status: Any) -> Callable[[Received], Any]:
+    return lambda received: {**received.document, "status": status}
+
+
+async def test_webhook_decides(tmp_path: Path) -> None:
+    async with webhook_server(tmp_path, access(allowed=True)) as (peer, api):
+        assert (await api.ask("GET", PODS, token=ALICE)).status == 200
+        assert (await api.ask("GET", PODS, token=ALICE)).status == 200
+        assert [one.document["spec"]["user"] for one in peer.received] == ["alice"]
+        assert peer.received[0].document["spec"]["resourceAttributes"]["verb"] == "list"
+        assert (await api.ask("DELETE", PODS, token=ADMIN)).status == 200
+        assert len(peer.received) == 1, "system:masters does not need the webhook"
+
+
+@pytest.mark.parametrize(
+    ("status", "reported"),
+    [
+        ({"reason": "ask bob"}, {"allowed": False, "reason": "ask bob"}),
+        ({"denied": True, "reason": "never"}, {"allowed": False, "denied": True, "reason": "never"}),
+    ],
+)
+async def test_webhook_that_does_not_allow(
+    tmp_path: Path, status: dict[str, Any], reported: dict[str, Any]
+) -> None:
+    async with webhook_server(tmp_path, access(**status), "Webhook,RBAC") as (_, api):
+        refused = (await api.ask("GET", PODS, token=ALICE)).expect(403)
+        assert refused["message"].endswith(f": {status['reason']}")
+        assert await review_of_alice(api, "get") == reported
+        version = await api.ask("GET", "/version", token=None)
+        assert version.status == (403 if "denied" in status else 200), "RBAC decides after no opinion"
+
+
+async def test_failed_webhook_is_no_opinion_with_an_error(tmp_path: Path) -> None:
+    async with webhook_server(tmp_path, lambda _: Reply(400), "Webhook,RBAC") as (_, api):
+        assert (await api.ask("GET", "/version", token=None)).status == 200
+        failed = (await api.ask("GET", PODS, token=ALICE)).expect(500)
+        assert failed["reason"] == "InternalError" and "responded with status 400" in failed["message"]
+        status = await review_of_alice(api, "get")
+        assert status["allowed"] is False and "responded with status 400" in str(status["evaluationError"])
+
+
+async def test_rules_review_says_that_the_webhook_lists_none(tmp_path: Path) -> None:
+    async with webhook_server(tmp_path, access(allowed=True)) as (_, api):
+        path, spec = f"{REVIEWS}/selfsubjectrulesreviews", {"namespace": "default"}
+        made = await api.ask("POST", path, {"spec": spec}, token=ALICE)
+        assert made.expect(201)["status"] == {
+            "resourceRules": [],
+            "nonResourceRules": [],
+            "incomplete": True,
+            "evaluationError": "webhook authorizer does not support user rule resolution",
+        }

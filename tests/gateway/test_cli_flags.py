@@ -230,6 +230,29 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
             [f"--authorization-policy-file={__file__}"],
             "--authorization-policy-file: has no effect without ABAC in --authorization-mode",
         ),
+        (["--authorization-mode=Webhook"], "--authorization-webhook-config-file: is missing"),
+        (
+            [f"--authorization-webhook-config-file={__file__}"],
+            "--authorization-webhook-config-file: has no effect without Webhook in --authorization-mode",
+        ),
+        (
+            ["--authorization-webhook-cache-authorized-ttl=1m"],
+            "--authorization-webhook-cache-authorized-ttl: has no effect without Webhook in --authorization-mode",
+        ),
+        (["--authorization-webhook-version=v2"], "--authorization-webhook-version: 'v2' is not known"),
+        (
+            ["--authentication-token-webhook-cache-ttl=1m"],
+            "--authentication-token-webhook-cache-ttl: has no effect without "
+            "--authentication-token-webhook-config-file",
+        ),
+        (
+            ["--authentication-token-webhook-version=v1beta2"],
+            "--authentication-token-webhook-version: 'v1beta2' is not known; choose one of v1 | v1beta1",
+        ),
+        (
+            ["--authentication-token-webhook-config-file=/no/such/file"],
+            "--authentication-token-webhook-config-file: there is no file",
+        ),
         (["--dialect=klingon"], "--dialect: 'klingon' is not known; choose one of cluster | kubernetes"),
         (["--bind-address="], "--bind-address: is empty"),
         (["--token-auth-file=/no/such/file"], "--token-auth-file: there is no file /no/such/file"),

@@ -36,12 +36,20 @@ class Authenticated:
     audiences: tuple[str, ...] = ()  # the requested audiences that the token is valid for
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A token that a method knows and does not accept. The other methods are still called."""
+
+    reason: str = ""  # for TokenReviews; clients that send the token get no reason
+
+
+Outcome = Authenticated | Refused | None
+
+
 class TokenMethod(Protocol):
     """One way to authenticate bearer tokens."""
 
-    def authenticate(
-        self, token: bytes, audiences: tuple[str, ...]
-    ) -> Authenticated | Awaitable[Authenticated | None] | None:
+    def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Outcome | Awaitable[Outcome]:
         """None if this method does not accept the token. Without audiences, the token must be valid for this server."""
 
 
@@ -126,13 +134,16 @@ class Authenticator:
         known = None if audiences else self._tokens.get(token)
         if known is not None:
             return known
+        reasons: list[str] = []
         for index, method in enumerate(self._methods):
             found = method.authenticate(token, audiences)
             if isinstance(found, Authenticated):
                 return _with_authenticated_group(found)
-            if found is not None:
-                return _await_rest(token, audiences, found, self._methods[index + 1 :])
-        raise Unauthorized
+            if isinstance(found, Refused):
+                reasons.append(found.reason)
+            elif found is not None:
+                return _await_rest(token, audiences, found, self._methods[index + 1 :], reasons)
+        raise Unauthorized(list(filter(None, reasons)))
 
     def _anonymous(self, warnings: tuple[str, ...] = ()) -> Authenticated:
         if self._anonymous_result is None:
@@ -143,18 +154,23 @@ class Authenticator:
 async def _await_rest(
     token: bytes,
     audiences: tuple[str, ...],
-    pending: Awaitable[Authenticated | None],
+    pending: Awaitable[Outcome],
     following: Sequence[TokenMethod],
+    reasons: list[str],
 ) -> Authenticated:
     found = await pending
     for method in following:
-        if found is not None:
+        if isinstance(found, Authenticated):
             break
+        if found is not None:
+            reasons.append(found.reason)
         result = method.authenticate(token, audiences)
-        found = result if result is None or isinstance(result, Authenticated) else await result
-    if found is None:
-        raise Unauthorized
-    return _with_authenticated_group(found)
+        found = result if result is None or isinstance(result, Authenticated | Refused) else await result
+    if isinstance(found, Authenticated):
+        return _with_authenticated_group(found)
+    if found is not None:
+        reasons.append(found.reason)
+    raise Unauthorized(list(filter(None, reasons)))
 
 
 def _with_authenticated_group(found: Authenticated) -> Authenticated:

@@ -13,7 +13,7 @@ from actors.access.authorization.node import NodesApart
 from actors.access.authorization.system_masters import SystemMasters
 from actors.access.authorize import Authorizer
 
-MODES = ("Node", "RBAC", "ABAC", "AlwaysAllow", "AlwaysDeny")
+MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 
 
 def parse_modes(text: str) -> tuple[str, ...]:

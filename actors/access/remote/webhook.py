@@ -152,6 +152,7 @@ class Webhook:
         headers = {
             "content-type": "application/json",
             "accept": "application/json",
+            "user-agent": "rewound",
             "accept-encoding": "identity",  # the size of the response is limited as it arrives
         }
         authorization = self._target.authorization or self._token_header()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,9 @@ import trio.testing
 
 from actors.access.remote.kubeconfig_file import KubeconfigError
 from actors.access.remote.target import read_target
-from actors.access.remote.webhook import MAX_RESPONSE, TRIES, Webhook, WebhookError
-from actors.background_import import imported
+from actors.access.remote.webhook import MAX_RESPONSE, TRIES, WebhookError
+from tests.actors.access.remote.calling import calling
 from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
-
-
-@asynccontextmanager
-async def calling(file: Path) -> AsyncIterator[Webhook]:
-    await imported("httpx")  # a thread at work does not hold a virtual clock
-    async with trio.open_nursery() as nursery:
-        webhook = Webhook(read_target(file))
-        nursery.start_soon(webhook.run)
-        yield webhook
-        nursery.cancel_scope.cancel()
 
 
 def echo(received: Received) -> Any:

@@ -1,0 +1,104 @@
+"""`--authorization-mode=Webhook`: POSTs a SubjectAccessReview with all attributes of a request to a webhook.
+
+`status.allowed` allows and `status.denied` denies; with neither, the webhook has no opinion, and the next mode decides.
+A call that fails is no opinion too, with an error: the request gets a 500 unless another mode allows it, and access
+reviews show it as evaluationError. Decisions are cached by the whole spec, so that a repeated request needs no
+coroutine; failures are not cached.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import Decision, Verdict
+from actors.access.remote.expiring_cache import ExpiringCache
+from actors.access.remote.shared_calls import SharedCalls
+from actors.access.remote.webhook import Webhook, WebhookError
+from actors.access.rules import Rules
+from actors.identity import User
+
+logger = logging.getLogger(__name__)
+
+MAX_CACHED: Final = 8192
+MAX_CACHED_LENGTH: Final = 10_000  # characters of attributes that clients choose
+_NO_RULES: Final = Rules(
+    errors=("webhook authorizer does not support user rule resolution",), incomplete=True
+)
+
+
+class WebhookAuthorizer:
+    """`version` is that of the SubjectAccessReview; times in seconds."""
+
+    def __init__(
+        self, webhook: Webhook, group: str, version: str, allowed_seconds: float, other_seconds: float
+    ) -> None:
+        self._webhook = webhook
+        self._api_version = f"{group}/{version}"
+        self._groups_field = "group" if version == "v1beta1" else "groups"
+        self._allowed_seconds = allowed_seconds
+        self._other_seconds = other_seconds
+        self._cache: ExpiringCache[Attributes, Decision] = ExpiringCache(MAX_CACHED)
+        self._calls: SharedCalls[Attributes, Decision] = SharedCalls()
+
+    def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
+        key = attributes._replace(path="") if attributes.is_resource and attributes.path else attributes
+        known = self._cache.get(key)
+        return known if known is not None else self._ask(key)
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        return _NO_RULES
+
+    async def _ask(self, key: Attributes) -> Decision:
+        try:
+            return await self._calls.result(key, lambda: self._call(key))
+        except WebhookError as error:
+            return Decision(Verdict.NO_OPINION, error=str(error))
+
+    async def _call(self, key: Attributes) -> Decision:
+        try:
+            status = await self._webhook.review(self._api_version, "SubjectAccessReview", self._spec(key))
+        except WebhookError as error:
+            logger.warning("authorization webhook: %s", error)
+            raise
+        decision = _decision(status)
+        if sum(len(text) for text in key[1:-1]) < MAX_CACHED_LENGTH:
+            seconds = self._allowed_seconds if status.get("allowed") is True else self._other_seconds
+            self._cache.put(key, decision, seconds)
+        return decision
+
+    def _spec(self, attributes: Attributes) -> dict[str, Any]:
+        user = attributes.user
+        subject = {
+            "user": user.name,
+            self._groups_field: list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+            "uid": user.uid,
+        }
+        return {**_request(attributes), **_filled(subject)}
+
+
+def _request(attributes: Attributes) -> dict[str, Any]:
+    if not attributes.is_resource:
+        return {"nonResourceAttributes": _filled({"path": attributes.path, "verb": attributes.verb})}
+    fields = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+    return {"resourceAttributes": _filled({name: getattr(attributes, name) for name in fields})}
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value}
+
+
+def _decision(status: Mapping[str, Any]) -> Decision:
+    reason = status.get("reason")
+    reason = reason if isinstance(reason, str) else ""
+    allowed, denied = status.get("allowed") is True, status.get("denied") is True
+    if allowed and denied:
+        return Decision(
+            Verdict.DENY, reason, "webhook subject access review returned both allow and deny response"
+        )
+    if denied:
+        return Decision(Verdict.DENY, reason)
+    return Decision(Verdict.ALLOW if allowed else Verdict.NO_OPINION, reason)

@@ -1,0 +1,23 @@
+"""A `Webhook` for tests, with its connections closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from actors.access.remote.target import read_target
+from actors.access.remote.webhook import Webhook
+from actors.background_import import imported
+
+
+@asynccontextmanager
+async def calling(file: Path) -> AsyncIterator[Webhook]:
+    await imported("httpx")  # a virtual clock does not wait for a thread that imports
+    async with trio.open_nursery() as nursery:
+        webhook = Webhook(read_target(file))
+        nursery.start_soon(webhook.run)
+        yield webhook
+        nursery.cancel_scope.cancel()
