@@ -10,6 +10,7 @@ from __future__ import annotations
 from benchmarks.large_journal import LargeJournal
 from benchmarks.options import Options, Sizes
 from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.workloads.access import ACCESS
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
@@ -33,6 +34,7 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *PATCHES,
     *READS,
     *AFTER_READS,
+    *ACCESS,
     *REQUESTS,
     *PAGES,
     *AFTER_PAGES,

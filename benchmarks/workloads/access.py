@@ -1,0 +1,125 @@
+"""What access control costs a get: as an administrator, an ordinary user, a service account, and with an audit log.
+
+Two servers of ours have 500 cluster roles and 500 bindings of other users besides the one that lets the ordinary user
+and the service account read; the second one has an audit log of all requests at level Metadata. The rounds take
+turns, and `extra_us` is the difference to the administrator's rounds, who is allowed before any role is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.loads.client import Client
+from benchmarks.loads.job import Job, Lane, LoadResult, run_job
+from benchmarks.loads.plans import config_map
+from benchmarks.reports.measurement import Measurement, cpu_us, from_load
+from benchmarks.servers.endpoint import Endpoint
+from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.servers.server_process import ServerProcess, fresh_folder
+from benchmarks.workloads.reads import READERS
+from benchmarks.workloads.workload import Comparison, Skipped
+
+ROLES = 500
+SPLIT = 3  # rounds for each of the usual ones, each as much shorter
+USER_TOKEN = "benchmark-user"
+OBJECT = "/api/v1/namespaces/default/configmaps/one"
+GROUPS = {"cluster": "cluster.io", "kubernetes": "k8s.io"}
+
+
+def measure(server: MeasuredServer) -> Sequence[Measurement]:
+    if server.process is None:
+        raise Skipped("only a server that the harness starts can have these users and flags")
+    options = server.options
+    with (
+        _server(options.scratch, options.dialect, options.rewound) as plain,
+        _server(options.scratch, options.dialect, options.rewound, audit=True) as audited,
+    ):
+        lanes = [
+            _lane(plain.endpoint, plain.endpoint.token),
+            _lane(plain.endpoint, USER_TOKEN),
+            _lane(plain.endpoint, _account_token(plain.endpoint)),
+            _lane(audited.endpoint, USER_TOKEN),
+        ]
+        sizes = server.sizes
+        results = run_job(Job(tuple(lanes), sizes.seconds / SPLIT, sizes.rounds * SPLIT, warmup=sizes.warmup))
+    return [_measurement(name, result, results[0]) for name, result in zip(TITLES, results, strict=True)]
+
+
+def _lane(endpoint: Endpoint, token: str) -> Lane:
+    return Lane(dataclasses.replace(endpoint, token=token), {"plan": "repeat", "paths": [OBJECT]}, READERS)
+
+
+def _measurement(name: str, result: LoadResult, base: LoadResult) -> Measurement:
+    found = from_load(name, result, READERS)
+    rounds = zip(result.rounds, base.rounds, strict=True)
+    extra = [cpu_us(own) - cpu_us(other) for own, other in rounds if own.operations and other.operations]
+    if result is not base and extra:
+        found.figures["extra_us"] = round(statistics.median(extra), 2)
+    return found
+
+
+@contextmanager
+def _server(scratch: Path, dialect: str, command: str, *, audit: bool = False) -> Iterator[ServerProcess]:
+    folder = fresh_folder(scratch, "access")
+    flags: list[str] = []
+    group = GROUPS[dialect]
+    if audit:
+        policy = folder / "policy.yaml"
+        policy.write_text(f"apiVersion: audit.{group}/v1\nkind: Policy\nrules:\n- level: Metadata\n")
+        flags = ["--audit-policy-file", str(policy), "--audit-log-path", str(folder / "audit.log")]
+    process = ServerProcess(
+        folder, dialect=dialect, command=command, flags=flags, users=[f"{USER_TOKEN},reader,reader-uid"]
+    )
+    try:
+        _fill(process.endpoint, f"rbac.authorization.{group}")
+        yield process
+    finally:
+        process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(endpoint: Endpoint, group: str) -> None:
+    with Client(endpoint) as client:
+        client.expect("POST", "/api/v1/namespaces/default/configmaps", json.loads(config_map("one", 1)))
+        client.expect("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "reader"}})
+        for number in range(ROLES):
+            _create_role(client, group, f"other-{number}", [{"kind": "User", "name": f"user-{number}"}])
+        account = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
+        _create_role(client, group, "reader", [{"kind": "User", "name": "reader"}, account])
+
+
+def _create_role(client: Client, group: str, name: str, subjects: list[dict[str, str]]) -> None:
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
+    metadata = {"name": name}
+    client.expect("POST", f"/apis/{group}/v1/clusterroles", {"metadata": metadata, "rules": [rule]})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    for subject in subjects:
+        if subject["kind"] != "ServiceAccount":
+            subject["apiGroup"] = group
+    client.expect(
+        "POST",
+        f"/apis/{group}/v1/clusterrolebindings",
+        {"metadata": metadata, "subjects": subjects, "roleRef": role},
+    )
+
+
+def _account_token(endpoint: Endpoint) -> str:
+    path = "/api/v1/namespaces/default/serviceaccounts/reader/token"
+    with Client(endpoint) as client:
+        token: str = client.expect("POST", path, {"spec": {}})["status"]["token"]
+        return token
+
+
+TITLES = {
+    "get-masters": "get as an administrator",
+    "get-user": "get as an ordinary user, 500 roles and bindings",
+    "get-jwt": "the same with a service account's token",
+    "get-audit": "the same as the user, with audit at Metadata",
+}
+ACCESS = (Comparison("get-user", TITLES, measure),)
