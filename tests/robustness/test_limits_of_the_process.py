@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,19 @@ async def test_full_file_system_refuses_writes_until_there_is_room(mounted: Path
 def free(folder: Path) -> int:
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_lack_of_file_descriptors_stops_no_connected_client(tmp_path: Path) -> None:
+    async with process(tmp_path) as server:
+        assert (await write(server, "first"))[0] == 201
+        used = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (used + 2, hard))
+        with ExitStack() as stack:
+            for _ in range(20):
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            assert (await write(server, "second"))[0] == 201
+            assert (await server.client.get(f"{PATH}/first")).status_code == 200
+        async with server.connect() as another:
+            assert (await another.get(f"{PATH}/second")).status_code == 200
