@@ -129,7 +129,7 @@ class ApiServer:
             health,
             discovery,
             openapi,
-            self._metrics.load_and_scrape,
+            self._metrics.scrape,
             self._request_limits,
             self._advertised,
             store.access.accounts,

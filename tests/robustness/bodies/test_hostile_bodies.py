@@ -1,8 +1,9 @@
 """Hostile bodies for every kind: no request fails with 500, and no refusal is longer than 64 KiB.
 
 The short form sends a few small ones to a server in this process. The long form sends many of up to three megabytes
-to a server of its own, and also fails when a request takes long, or when one step holds the event loop: it needs an
-otherwise idle machine.
+to a server of its own, and also fails when a request takes long, or holds the event loop for more than 50 ms. A busy
+machine stops processes for longer than that, and the first request of a kind compiles the kind: only a request that
+holds the loop every time it is sent has failed.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ KINDS = [
 ]
 LARGEST_REFUSAL = 64 * 1024
 LONGEST_REQUEST = 5.0  # seconds, on an idle machine
-LONGEST_HOLD = 0.05  # seconds of the event loop, on an idle machine
+PAUSES = (0.0, 0.1, 0.5, 1.0, 2.0)  # seconds before each attempt: longer than a machine is usually stopped
 SIZES = (2_000, 60_000, 900_000, 3_000_000)
-_HOLD = re.compile(rb"^rewound_event_loop_longest_hold_seconds (\S+)$", re.MULTILINE)
+_HOLDS = re.compile(rb"^rewound_event_loop_long_holds_total (\S+)$", re.MULTILINE)
 
 
 def check(request: HostileRequest, status: int, body: bytes, head: int) -> None:
@@ -56,19 +57,20 @@ async def _send(api: Api, request: HostileRequest) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_hostile_bodies_hold_nobody(tmp_path: Path, size: int) -> None:
-    slowest = 0.0
     with Cluster(tmp_path) as cluster:
         cluster.start()
-        held = _longest_hold(cluster)
         for seed in range(max(2, 200_000 // size)):
             for number, definition in enumerate(KINDS):
                 request = hostile_request(definition, 1000 * seed + number, size)
-                took = _timed(cluster, request)
-                assert took < LONGEST_REQUEST, f"{took:.1f} s: {request}"
-                slowest = max(slowest, took)
-                before, held = held, _longest_hold(cluster)
-                assert held <= max(before, LONGEST_HOLD), f"held the event loop for {held:.3f} s: {request}"
+                attempts = (_passes(cluster, request, pause) for pause in PAUSES)
+                assert any(attempts), f"takes long, or holds the event loop, every time: {request}"
         assert cluster.tracebacks() == ""
+
+
+def _passes(cluster: Cluster, request: HostileRequest, pause: float) -> bool:
+    time.sleep(pause)
+    before = _long_holds(cluster)
+    return _timed(cluster, request) < LONGEST_REQUEST and _long_holds(cluster) == before
 
 
 def _timed(cluster: Cluster, request: HostileRequest) -> float:
@@ -92,8 +94,9 @@ def _exchange(cluster: Cluster, request: HostileRequest) -> tuple[int, bytes, in
         connection.close()
 
 
-def _longest_hold(cluster: Cluster) -> float:
+def _long_holds(cluster: Cluster) -> float:
+    """How often tasks held the loop longer than 50 ms so far."""
     _, metrics, _ = _exchange(cluster, HostileRequest("GET", "/metrics", "text/plain", b""))
-    found = _HOLD.search(metrics)
+    found = _HOLDS.search(metrics)
     assert found is not None
     return float(found[1])
