@@ -6,9 +6,7 @@ it did not ask for. So is one with an Impersonate-* header that is not known her
 
 from __future__ import annotations
 
-import re
-from urllib.parse import unquote
-
+from actors.access.authentication.request_headers import extra_key
 from actors.access.impersonation import WantedIdentity
 from actors.errors import BadRequest
 from gateway.requests.request import Request
@@ -16,7 +14,6 @@ from gateway.requests.request import Request
 _PREFIX = b"impersonate-"
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"
-_BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})")
 
 
 def has_impersonation(request: Request) -> bool:
@@ -47,7 +44,7 @@ def take_wanted_identity(request: Request) -> WantedIdentity | None:
     extra: dict[str, list[str]] = {}
     for name in names:
         if name.startswith(_EXTRA):
-            extra.setdefault(_extra_key(name[len(_EXTRA) :]), []).extend(given[name])
+            extra.setdefault(extra_key(name[len(_EXTRA) :]), []).extend(given[name])
     return WantedIdentity(
         user,
         tuple(given.get(_GROUP, ())),
@@ -58,10 +55,8 @@ def take_wanted_identity(request: Request) -> WantedIdentity | None:
 
 def _values(request: Request, name: bytes) -> list[str]:
     repeated = request.repeated.get(name) if request.repeated else None
-    return [one.decode("utf-8", "replace") for one in repeated or [request.headers[name]]]
-
-
-def _extra_key(raw: bytes) -> str:
-    """Percent-decoded; a key with a bad escape stays as it is."""
-    key = raw.decode("utf-8", "replace")
-    return key if _BAD_ESCAPE.search(key) else unquote(key, errors="replace")
+    try:
+        return [one.decode() for one in repeated or [request.headers[name]]]
+    except UnicodeDecodeError:
+        # Two such values could be shown, and authorized, as the same.
+        raise BadRequest(f"the header {name.decode('latin-1')} is not UTF-8: send it as UTF-8") from None

@@ -196,6 +196,14 @@ async def test_a_bad_escape_stays_in_the_key() -> None:
     assert deputy.users[-1].extra == (("a%2fb%zz", ("v",)),)
 
 
+async def test_a_name_that_is_not_utf8_is_refused() -> None:
+    async with served() as api:
+        sent = {b"impersonate-user": b"b\xffb", b"authorization": f"Bearer {ADMIN}".encode()}
+        response = await api.client.request("GET", PATH, headers=sent)
+        assert response.status_code == 400
+        assert "impersonate-user is not UTF-8" in response.text
+
+
 async def test_a_self_review_is_about_the_impersonated_user() -> None:
     async with served() as api:
         spec = {"resourceAttributes": {"verb": "list", "resource": "configmaps", "namespace": "default"}}
