@@ -112,14 +112,15 @@ class Pipeline:
                 request.user = authenticated.user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
-            exchange = request.exchange
-            if has_impersonation(request):
-                await self._impersonate(context)
             attributes = _attributes(context)
+            exchange = request.exchange
             if exchange is not None:
                 exchange.attributes(attributes)
                 if exchange.stored is not None:
                     await exchange.stored()
+            if has_impersonation(request):
+                await self._impersonate(context)
+                attributes = _attributes(context)
             flow = self._limits.flow_of(attributes)
             if flow.limited and request.arriving is None:
                 needed = 1
@@ -213,6 +214,8 @@ class Pipeline:
         wanted = take_wanted_identity(context.request)
         if wanted is not None:
             context.user = await impersonate(context.user, wanted, self._authorizer, self._names)
+            if context.request.exchange is not None:
+                context.request.exchange.impersonated = context.user
 
     def _choose_representation(self, context: RequestContext) -> None:
         """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""
