@@ -2,7 +2,8 @@
 
 The issuer is read before anything is verified, so that tokens of others pass on to the next method at once. A verified
 token is kept by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash and
-a lookup. A token that is refused is a line in the log at level INFO, with the reason and without its content.
+a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
+because everybody can send tokens.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 # Tokens of this many users at once need no new check of the signature; about 1 kB each.
 MAX_VERIFIED = 4096
+_LOG_PAUSE = 10.0
 
 
 class _Verified(NamedTuple):
@@ -50,6 +52,7 @@ class OidcTokens:
         self._api_audiences = frozenset(api_audiences)
         self._verified: dict[bytes, _Verified] = {}
         self._keys_version = 0
+        self._logged: dict[str, float] = {}  # when each reason for a refusal was logged last
 
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
@@ -73,7 +76,7 @@ class OidcTokens:
             expires = self._rules.expiry(claims, self._now())
             result = Authenticated(self._rules.user(claims).with_authenticated_group())
         except (BadSignature, BadClaims) as error:
-            logger.info("an ID token is refused: %s", error)
+            self._log(str(error))
             return None
         self._keep(digest, _Verified(expires, result))
         return result if not granted else Authenticated(result.user, audiences=granted)
@@ -105,6 +108,13 @@ class OidcTokens:
         while len(self._verified) >= MAX_VERIFIED:
             del self._verified[next(iter(self._verified))]
         self._verified[digest] = verified
+
+    def _log(self, reason: str) -> None:
+        """There are as many reasons as checks: the table does not grow."""
+        now = self._now()
+        if now >= self._logged.get(reason, 0) + _LOG_PAUSE:
+            self._logged[reason] = now
+            logger.info("an ID token is refused: %s", reason)
 
     def _now(self) -> float:
         return self._clock.now() / 1_000_000

@@ -97,6 +97,7 @@ class Provider:
 
     async def _get(self, url: str) -> bytes:
         httpx = await imported("httpx")
+        await imported("httpcore")  # which httpx imports when it is used first
         if self._context is None:
             self._context = await trio.to_thread.run_sync(client_context, self._ca_file)
         headers = {"accept": "application/json", "accept-encoding": "identity"}

@@ -382,6 +382,30 @@ async def test_certificate_of_the_provider_must_be_by_a_ca(
         assert server.provider.asked == []
 
 
+async def test_without_a_ca_file_the_roots_of_the_host_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(issuer("provider").file))  # where OpenSSL looks for them
+    async with identity_provider(ManualClock().now() / 1_000_000) as provider:
+        method = OidcTokens(
+            ClaimRules(provider.issuer, CLIENT_ID), Provider(provider.issuer, None), ("RS256",), ManualClock()
+        )
+        assert await Signing(provider, method, ManualClock()).user(provider.token()) == ALICE
+
+
+async def test_refusals_are_logged_without_the_token_and_once_in_ten_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "actors.access")
+    async with signing() as server:
+        tokens = [server.provider.token(aud="other", jti=str(number)) for number in range(3)]
+        for token in tokens:
+            assert await server.user(token) is None
+        assert caplog.messages == ["an ID token is refused: aud does not contain the client id"]
+        server.clock.advance(10)
+        assert await server.user(tokens[0]) is None
+        assert len(caplog.messages) == 2
+        assert not [token for token in tokens if token.split(".")[2] in caplog.text]
+
+
 async def test_review_may_name_the_audiences_of_the_server() -> None:
     async with signing(audiences=("api", "api2")) as server:
         token = server.provider.token().encode()
