@@ -24,8 +24,8 @@ from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
 from actors.access.authorization.node import NodeAuthorizer
 from actors.access.authorization.node_graph import NodeGraph
-from actors.access.authorization.rbac import Rbac
-from actors.access.authorization.rbac_policy import stored_policy
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorization.webhook import WebhookAuthorizer
 from actors.access.authorize import Authorizer
 from actors.access.remote.target import read_target

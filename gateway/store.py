@@ -116,7 +116,9 @@ def _build_store(
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     access = build_access(settings, names, journal, feed, clock, extensions)
-    own = plugins(names, journal, feed, access.authorizer, settings.service_ranges, settings.features)
+    own = plugins(
+        names, journal, feed, access.authorizer, access.rbac, settings.service_ranges, settings.features
+    )
     available = (*own, *extensions.admission_plugins)
     off = settings.plugins_off
     admission = Admission([one for one in available if one.name not in off])

@@ -1,6 +1,6 @@
 """Access rules: verbs on resources, and verbs on non-resource paths.
 
-Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles (`authorization/rbac_roles.py`).
+Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles (`authorization/rbac/roles.py`).
 """
 
 from __future__ import annotations

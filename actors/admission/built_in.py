@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
+from actors.admission.completions.role_escalation import RoleEscalation
 from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.namespaces import Namespaces
@@ -30,6 +32,7 @@ def plugins(
     journal: Journal,
     feed: Feed,
     authorizer: Authorizer,
+    rbac: Rbac,
     ranges: ServiceRanges = DEFAULT_RANGES,
     features: frozenset[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
@@ -48,4 +51,5 @@ def plugins(
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),
         SigningRequests(names),
+        RoleEscalation(names, rbac, authorizer),
     )

@@ -40,7 +40,9 @@ class Chain:
         """Change the object; returns the index of the asynchronous step that comes next, or None at the end."""
         for index, change in enumerate(self.changes[first:], first):
             if isinstance(change, AsyncPlugin):
-                return index
+                if change.concerns(request):
+                    return index
+                continue
             changed = change(request)
             if changed is not None:
                 request.object = changed
@@ -50,7 +52,9 @@ class Chain:
         """Like `admit`, for the validating steps."""
         for index, check in enumerate(self.checks[first:], first):
             if isinstance(check, AsyncPlugin):
-                return index
+                if check.concerns(request):
+                    return index
+                continue
             check(request)
         return None
 
@@ -74,9 +78,9 @@ class Admission:
             return any(rule.covers(definition, operation, subresource) for rule in rules)
 
         mutations = [self._step(one, one.mutate) for one in self._plugins if concerned(one.mutates)]
-        completions = [self._call(one, one.complete) for one in self._plugins if concerned(one.completes)]
+        completions = [self._step(one, one.complete) for one in self._plugins if concerned(one.completes)]
         checks = [self._step(one, one.validate) for one in self._plugins if concerned(one.validates)]
-        asynchronous = any(isinstance(one, AsyncPlugin) for one in (*mutations, *checks))
+        asynchronous = any(isinstance(one, AsyncPlugin) for one in (*mutations, *completions, *checks))
         repeated = [
             self._call(one, one.mutate) for one in self._plugins if one.repeats and concerned(one.mutates)
         ]

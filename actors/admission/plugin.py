@@ -82,7 +82,11 @@ class Admitted:
 
 
 class AsyncPlugin(Plugin):
-    """Has one step: it either `mutates` or `validates`."""
+    """Has one step: it either `mutates`, `completes` or `validates`."""
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        """Whether the step must run at all; a write that needs no wait stays in the actor. Any thread may call it."""
+        return True
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Must not change the request; may be cancelled, and called again if the object has changed."""

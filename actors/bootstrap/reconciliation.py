@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.access.authorization.rbac_covers import uncovered
-from actors.access.authorization.rbac_names import autoupdate_key
+from actors.access.authorization.rbac.covers import uncovered
+from actors.access.authorization.rbac.names import autoupdate_key
 from actors.messages import Object
 from actors.names import Names
 

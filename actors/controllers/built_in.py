@@ -16,6 +16,7 @@ from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
 from actors.controllers.certificates.approving import CertificateApproving
 from actors.controllers.certificates.cleaning import CertificateCleaning
 from actors.controllers.certificates.signing import CertificateSigning
+from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.context import ControllerContext
 from actors.controllers.endpoints import EndpointsController
 from actors.controllers.flow_control import FlowControlController
@@ -30,6 +31,7 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     parts = (context.registry, context.journal, context.directory, context.write_contexts, context.names)
     by_name: dict[str, Callable[[], Controller[Any]]] = {
         "bootstrapsigner": lambda: BootstrapSigner(context),
+        "clusterrole-aggregation": lambda: ClusterRoleAggregationController(*parts),
         "csrapproving": lambda: CertificateApproving(context),
         "csrcleaner": lambda: CertificateCleaning(context),
         "csrsigning": lambda: CertificateSigning(context),

@@ -7,7 +7,7 @@ and the journal records which controller wrote what.
 from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Create, Delete, DeleteOptions, Object, Replace
+from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace
 from actors.names import Names
 from actors.resource.directory import Directory
 from actors.write_context import WriteContexts
@@ -47,6 +47,13 @@ class Client:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         context = self._write_contexts.new(self.user, self._manager)
         command = Replace(definition.api_version, namespace, name, new, context, subresource)
+        outcome = await self._directory.ask(definition, command)
+        return outcome.body
+
+    async def apply(self, definition: Definition, namespace: str, name: str, applied: Object) -> bytes:
+        """Apply fields to an existing object, and take them over from other managers; raises NotFound without it."""
+        context = self._write_contexts.new(self.user, self._manager)
+        command = Patch(definition.api_version, namespace, name, "apply", applied, context, force=True)
         outcome = await self._directory.ask(definition, command)
         return outcome.body
 

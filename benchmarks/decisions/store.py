@@ -18,6 +18,9 @@ from typing import Any
 import orjson
 import trio
 
+from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.bootstrap.bootstrap import Bootstrap
@@ -122,7 +125,8 @@ async def _start(journal: Journal, nursery: trio.Nursery) -> Store:
     feed, contexts = Feed(journal.head, journal), WriteContexts(Clock())
     committer = Committer(journal, feed)
     registry = Registry(CATALOG, committer.register_types)
-    admission = Admission(plugins(CLUSTER, journal, feed))
+    rbac = Rbac(stored_policy(CLUSTER, journal, feed))
+    admission = Admission(plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac))
     nursery.start_soon(committer.run)
     directory = Directory(registry, journal, committer, admission, Supervisor(), nursery)
     bootstrap = Bootstrap(CLUSTER, CATALOG, journal, directory, contexts)

@@ -22,6 +22,8 @@ import orjson
 import trio
 
 from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
@@ -138,7 +140,7 @@ class Store:
         self.committer = Committer(self.journal, self.feed)
         self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()
-        admission = Admission((*plugins(CLUSTER, self.journal, self.feed, AlwaysAllow()), *self._added))
+        admission = Admission((*self._plugins(), *self._added))
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
         self.calls = AdmissionCalls(inner)
@@ -151,6 +153,10 @@ class Store:
         await Bootstrap(
             CLUSTER, self.catalog, self.journal, self.directory, self.write_contexts
         ).create_namespaces()
+
+    def _plugins(self) -> tuple[Plugin, ...]:
+        rbac = Rbac(stored_policy(CLUSTER, self.journal, self.feed))
+        return plugins(CLUSTER, self.journal, self.feed, AlwaysAllow(), rbac)
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with self._tasks:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
 from actors.admission.selection import AVAILABLE, UNAVAILABLE
 from actors.names import CLUSTER
@@ -191,7 +193,9 @@ def test_a_plugin_is_not_both_enabled_and_disabled() -> None:
 
 def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
-        available = plugins(CLUSTER, journal, Feed(0, journal), AlwaysAllow())
+        feed = Feed(0, journal)
+        rbac = Rbac(stored_policy(CLUSTER, journal, feed))
+        available = plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac)
         run = {one.name for one in available if not one.completes}
     assert run == set(AVAILABLE)
     assert not run.intersection(UNAVAILABLE)

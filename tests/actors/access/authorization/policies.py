@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import orjson
-
-from actors.access.authorization.rbac import Rbac
-from actors.access.authorization.rbac_policy import RbacPolicy
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import RbacPolicy
 from actors.bootstrap.default_roles import default_roles
 from actors.messages import Object
 from actors.names import CLUSTER, Names
@@ -23,7 +21,7 @@ def put(authorizer: Rbac, plural: str, document: Object) -> None:
     if plural.endswith("bindings"):
         authorizer.policy.put_binding(key, document)
     else:
-        authorizer.policy.put_role(key, orjson.dumps(document))
+        authorizer.policy.put_role(key, document)
     authorizer.policy.changed()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authorization.rbac import MAX_KEPT, Rbac
+from actors.access.authorization.rbac.authorizer import MAX_KEPT, Rbac
 from actors.access.authorize import Verdict
 from actors.access.rules import PathRule, ResourceRule
 from actors.identity import User

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from actors.access.authorization.rbac_roles import CompiledRole, CompiledRule, compiled_role
+from actors.access.authorization.rbac.roles import CompiledRole, CompiledRule, compiled_role, covering
 from actors.access.rules import ANY
 from actors.kinds.values.go_format import quoted
 from actors.messages import Object
@@ -29,7 +29,8 @@ def parts(owned: CompiledRole, wanted: Iterable[Object]) -> Iterator[Object | No
         verbs, groups = rule.get("verbs") or (), rule.get("apiGroups") or ()
         names = rule.get("resourceNames") or ()
         for resource in rule.get("resources") or ():
-            owners = list(_owners(owned, resource))
+            name, _, subresource = resource.partition("/")
+            owners = list(owned.rules_of(covering(name, subresource)))
             if _covers_all(owners, groups, verbs, names):
                 yield None
                 continue
@@ -56,11 +57,6 @@ def _parts_of_group(
             for name in names:
                 covered = any(name in one.names for one in allowing)
                 yield None if covered else {**part, "resourceNames": [name]}
-
-
-def _owners(owned: CompiledRole, resource: str) -> Iterator[CompiledRule]:
-    name, _, subresource = resource.partition("/")
-    return owned.resource_rules(name, subresource)
 
 
 def _covers_all(

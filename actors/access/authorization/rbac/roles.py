@@ -1,15 +1,15 @@
 """Roles and bindings as RBAC matches requests against them: compiled from the stored objects, immutable.
 
     role = compiled_role([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods", "*/scale"]}])
-    role.resource_rules("pods", "")              -> the rule
-    role.resource_rules("deployments", "scale")  -> the rule, by */scale
+    role.rules_of(covering("pods", ""))              -> the rule
+    role.rules_of(covering("deployments", "scale"))  -> the rule, by */scale
 
 The size of a compiled role grows with the sum of the lists in its rules, never with their product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from actors.access.rules import ANY
@@ -50,13 +50,21 @@ class CompiledRole:
     by_resource: dict[str, tuple[CompiledRule, ...]]  # "pods", "pods/log", "*/scale" or "*"
     paths: tuple[PathPattern, ...]
 
-    def resource_rules(self, resource: str, subresource: str) -> Iterator[CompiledRule]:
-        """The rules that concern a resource, whatever verbs and groups they have."""
+    def rules_of(self, resources: Sequence[str]) -> Iterable[CompiledRule]:
+        """The rules with one of these resources, whatever verbs and groups they have."""
         by_resource = self.by_resource
-        yield from by_resource.get(f"{resource}/{subresource}" if subresource else resource, ())
-        yield from by_resource.get(ANY, ())
-        if subresource:
-            yield from by_resource.get(f"{ANY}/{subresource}", ())
+        found: tuple[CompiledRule, ...] = ()
+        for resource in resources:
+            if resource in by_resource:
+                found += by_resource[resource]
+        return found
+
+
+def covering(resource: str, subresource: str) -> tuple[str, ...]:
+    """How the rules that cover a resource may name it: pods/log is covered by pods/log, * and */log."""
+    if subresource:
+        return f"{resource}/{subresource}", ANY, f"{ANY}/{subresource}"
+    return resource, ANY
 
 
 def compiled_role(rules: Sequence[Object]) -> CompiledRole:
@@ -75,6 +83,17 @@ def compiled_role(rules: Sequence[Object]) -> CompiledRole:
     return CompiledRole(tuple(rules), found, tuple(paths))
 
 
+def merged_roles(roles: Iterable[CompiledRole]) -> CompiledRole:
+    """The rules of several roles as one."""
+    by_resource: dict[str, list[CompiledRule]] = {}
+    paths: list[PathPattern] = []
+    for role in roles:
+        for resource, rules in role.by_resource.items():
+            by_resource.setdefault(resource, []).extend(rules)
+        paths.extend(role.paths)
+    return CompiledRole((), {key: tuple(rules) for key, rules in by_resource.items()}, tuple(paths))
+
+
 def _path_pattern(verbs: frozenset[str], urls: Sequence[str]) -> PathPattern:
     prefixes = tuple(url.rstrip(ANY) for url in urls if url.endswith(ANY))
     return PathPattern(verbs, frozenset(urls), prefixes)
@@ -86,12 +105,8 @@ class CompiledBinding:
     name: str
     role_kind: str
     role_name: str
+    role_key: tuple[str, str]  # namespace and name of the role; a ClusterRole has no namespace
     subjects: tuple[Object, ...]
-
-    @property
-    def role_key(self) -> tuple[str, str]:
-        """Namespace and name of the role; a ClusterRole has no namespace."""
-        return ("" if self.role_kind == "ClusterRole" else self.namespace), self.role_name
 
     def users(self) -> Iterator[str]:
         """The names of users that are subjects, service accounts among them."""
@@ -133,5 +148,6 @@ class CompiledBinding:
 
 
 def compiled_binding(namespace: str, name: str, stored: Object) -> CompiledBinding:
-    role = stored["roleRef"]
-    return CompiledBinding(namespace, name, role["kind"], role["name"], tuple(stored.get("subjects") or ()))
+    kind, role = stored["roleRef"]["kind"], stored["roleRef"]["name"]
+    key = ("" if kind == "ClusterRole" else namespace, role)
+    return CompiledBinding(namespace, name, kind, role, key, tuple(stored.get("subjects") or ()))

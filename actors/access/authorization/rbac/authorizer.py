@@ -7,12 +7,13 @@ is kept; rules with resourceNames are kept with their names. `*` as a user or gr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from actors.access.attributes import Attributes
-from actors.access.authorization.rbac_policy import RbacPolicy
-from actors.access.authorization.rbac_roles import CompiledBinding, CompiledRole
+from actors.access.authorization.rbac.policy import RbacPolicy
+from actors.access.authorization.rbac.roles import CompiledBinding, CompiledRole, covering
 from actors.access.authorize import NO_OPINION, Decision, Verdict, join_errors
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.errors import Resource
@@ -70,16 +71,12 @@ class Rbac:
             tuple(missing),
         )
 
-    def policy_rules(self, user: User, namespace: str) -> list[Object]:
-        """The rules of all roles that are bound to the user, as stored."""
-        return self._rules_of(user, namespace)[0]
-
     def _rules_of(self, user: User, namespace: str) -> tuple[list[Object], list[str]]:
         """The rules, and which roles are missing."""
         rules: list[Object] = []
         missing: list[str] = []
         for binding in sorted(self.policy.bindings_of(user, namespace), key=_order):
-            role = self.policy.role(binding.role_key)
+            role = self.policy.roles.get(binding.role_key)
             if role is None:
                 missing.append(self._not_found(binding))
             else:
@@ -90,13 +87,14 @@ class Rbac:
         named: list[tuple[frozenset[str], Decision]] = []
         missing: list[str] = []
         user = attributes.user
-        match = _match_resource if attributes.is_resource else _match_path
+        matching = _matching_resource(attributes) if attributes.is_resource else _matching_path(attributes)
+        role_of = self.policy.roles.get
         for binding in self.policy.bindings_of(user, attributes.namespace):
-            role = self.policy.role(binding.role_key)
+            role = role_of(binding.role_key)
             if role is None:
                 missing.append(self._not_found(binding))
                 continue
-            for names in match(role, attributes):
+            for names in matching(role):
                 decision = Decision(Verdict.ALLOW, f"RBAC: allowed by {binding.reason(user)}")
                 if not names:
                     return decision
@@ -129,20 +127,32 @@ class Rbac:
         return f'{resource} "{cut(binding.role_name)}" not found'
 
 
-def _match_resource(role: CompiledRole, attributes: Attributes) -> list[frozenset[str]]:
-    """The resourceNames of every rule that allows the request; an empty set stands for all names."""
-    verb, group = attributes.verb, attributes.group
-    rules = role.resource_rules(attributes.resource, attributes.subresource)
-    found = [rule.names for rule in rules if rule.allows(verb, group)]
-    return [_ALL] if _ALL in found else found
-
-
-def _match_path(role: CompiledRole, attributes: Attributes) -> list[frozenset[str]]:
-    verb, path = attributes.verb, attributes.path
-    return [_ALL] if any(pattern.allows(verb, path) for pattern in role.paths) else []
-
+# The resourceNames of every rule of a role that allows a request; an empty set stands for all names.
+Matching = Callable[[CompiledRole], Sequence[frozenset[str]]]
 
 _ALL: Final[frozenset[str]] = frozenset()
+
+
+def _matching_resource(attributes: Attributes) -> Matching:
+    verb, group = attributes.verb, attributes.group
+    resources = covering(attributes.resource, attributes.subresource)
+
+    def matching(role: CompiledRole) -> Sequence[frozenset[str]]:
+        if role.by_resource.keys().isdisjoint(resources):
+            return ()  # the usual case, for which a user with thousands of bindings must not wait
+        found = [rule.names for rule in role.rules_of(resources) if rule.allows(verb, group)]
+        return [_ALL] if _ALL in found else found
+
+    return matching
+
+
+def _matching_path(attributes: Attributes) -> Matching:
+    verb, path = attributes.verb, attributes.path
+
+    def matching(role: CompiledRole) -> Sequence[frozenset[str]]:
+        return [_ALL] if any(pattern.allows(verb, path) for pattern in role.paths) else ()
+
+    return matching
 
 
 def _order(binding: CompiledBinding) -> tuple[bool, str]:

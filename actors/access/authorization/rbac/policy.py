@@ -1,16 +1,16 @@
 """All roles and bindings, compiled, with an index of the bindings of every user and group.
 
 `stored_policy` loads them once at start, before the server listens, and keeps them from the feed: a committed change
-replaces the one compiled role or binding that it concerns, in constant time, before its client gets the response. Roles
-are compiled when a request first needs them, so a series of writes compiles nothing. Authorizers read the policy
-without waiting, and never in the middle of a change: both happen in the event loop, without a checkpoint.
+replaces the one compiled role or binding that it concerns, whatever their number, before its client gets the response.
+Authorizers read the policy without waiting, and never in the middle of a change: both happen in the event loop, without
+a checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from actors.access.authorization.rbac_roles import (
+from actors.access.authorization.rbac.roles import (
     CompiledBinding,
     CompiledRole,
     compiled_binding,
@@ -31,30 +31,29 @@ Bindings = dict[Key, CompiledBinding]
 class RbacPolicy:
     def __init__(self, group: str) -> None:
         self.group = group
-        self._roles: dict[Key, bytes | CompiledRole] = {}  # bytes: not compiled yet
+        self.roles: dict[Key, CompiledRole] = {}
         self._bindings: Bindings = {}
         # By the namespace of the bindings ("": cluster-wide) and the name of the user or group.
         self._of_users: dict[Key, Bindings] = {}
         self._of_groups: dict[Key, Bindings] = {}
         self.changed: Callable[[], None] = _ignore  # called after every change, or series of changes
 
-    def role(self, key: Key) -> CompiledRole | None:
-        found = self._roles.get(key)
-        if isinstance(found, bytes):
-            found = self._roles[key] = compiled_role(decode(found).get("rules") or ())
-        return found
-
-    def bindings_of(self, user: User, namespace: str) -> Iterator[CompiledBinding]:
+    def bindings_of(self, user: User, namespace: str) -> list[CompiledBinding]:
         """The bindings that have the user or one of its groups as subject: cluster-wide ones, then the namespace's."""
-        yield from self._in_namespace(user, "")
-        if namespace:
-            yield from self._in_namespace(user, namespace)
+        found: Bindings = {}
+        for where in ("", namespace) if namespace else ("",):
+            found.update(self._of_users.get((where, user.name), {}))
+            for group in user.groups:
+                of_group = self._of_groups.get((where, group))
+                if of_group:
+                    found.update(of_group)
+        return list(found.values())
 
-    def put_role(self, key: Key, body: bytes) -> None:
-        self._roles[key] = body
+    def put_role(self, key: Key, stored: Object) -> None:
+        self.roles[key] = compiled_role(stored.get("rules") or ())
 
     def remove_role(self, key: Key) -> None:
-        self._roles.pop(key, None)
+        self.roles.pop(key, None)
 
     def put_binding(self, key: Key, stored: Object) -> None:
         self.remove_binding(key)
@@ -78,18 +77,6 @@ class RbacPolicy:
         self, binding: CompiledBinding
     ) -> tuple[tuple[dict[Key, Bindings], Iterator[str]], tuple[dict[Key, Bindings], Iterator[str]]]:
         return (self._of_users, binding.users()), (self._of_groups, binding.groups())
-
-    def _in_namespace(self, user: User, namespace: str) -> Iterator[CompiledBinding]:
-        found = self._of_users.get((namespace, user.name), {})
-        yield from found.values()
-        seen = [found]
-        for group in dict.fromkeys(user.groups):
-            of_group = self._of_groups.get((namespace, group))
-            if of_group:
-                for key, binding in of_group.items():
-                    if not any(key in earlier for earlier in seen):
-                        yield binding
-                seen.append(of_group)
 
 
 def _ignore() -> None:
@@ -119,7 +106,7 @@ class _Follower:
         with journal.read() as view:
             for type_id in self.role_types:
                 for namespace, name, row in view.rows(type_id, None):
-                    self._policy.put_role((namespace, name), row.body)
+                    self._policy.put_role((namespace, name), decode(row.body))
             for type_id in self.binding_types:
                 for namespace, name, row in view.rows(type_id, None):
                     self._policy.put_binding((namespace, name), decode(row.body))
@@ -132,7 +119,7 @@ class _Follower:
                 if event.removed:
                     policy.remove_role(key)
                 else:
-                    policy.put_role(key, event.body)
+                    policy.put_role(key, decode(event.body))
             elif event.type_id in self.binding_types:
                 if event.removed:
                     policy.remove_binding(key)

@@ -1,0 +1,120 @@
+"""The cluster role aggregation controller: writes the rules of aggregated cluster roles.
+
+A ClusterRole with an aggregationRule has the rules of all cluster roles whose labels its selectors select. The
+controller applies them with every change of one of them, and replaces rules that somebody else wrote. An aggregated
+role may be selected by another one: the event of its change leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from actors.access.authorization.rbac.aggregation import aggregated_rules, selects
+from actors.controllers.client import Client
+from actors.controllers.pages import Position, next_page
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import NotFound
+from actors.kinds.registry import Registry
+from actors.messages import Object
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.store.document import decode
+from actors.write_context import WriteContexts
+from journal.log import Journal
+from journal.records import Event
+
+MANAGER = "clusterrole-aggregation-controller"
+
+Labels = dict[str, str]
+
+
+class ClusterRoleAggregationController:
+    name = "cluster role aggregation controller"
+
+    def __init__(
+        self,
+        registry: Registry,
+        journal: Journal,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        names: Names,
+    ) -> None:
+        type_name = f"clusterroles.{names.group('rbac.authorization')}"
+        self._journal = journal
+        self._type_id = journal.type_id(type_name)
+        self.observed_types = frozenset({self._type_id})
+        self._definition = registry.current.storage(type_name)
+        user = f"system:serviceaccount:{names.system_namespace}:{MANAGER}"
+        self._client = Client(directory, write_contexts, user, MANAGER)
+        self._labels: dict[str, Labels] = {}  # of every cluster role
+        self._aggregated: dict[str, Object] = {}  # the aggregated ones, without their rules
+        self.queue: WorkQueue[str] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._type_id:
+                self._observe(event.name, None if event.removed else decode(event.body))
+
+    def _observe(self, name: str, role: Object | None) -> None:
+        """Remember a role, and add those that selected it before or select it now."""
+        before = self._labels.pop(name, None)
+        self._aggregated.pop(name, None)
+        after = None
+        if role is not None:
+            after = self._labels[name] = role["metadata"].get("labels") or {}
+            if role.get("aggregationRule"):
+                self._aggregated[name] = {"aggregationRule": role["aggregationRule"]}
+                self.queue.add(name)
+        for other, aggregated in self._aggregated.items():
+            if any(labels is not None and selects(aggregated, labels) for labels in (before, after)):
+                self.queue.add(other)
+
+    async def catch_up(self) -> None:
+        self._labels.clear()
+        self._aggregated.clear()
+        after: Position | None = None
+        while (after := self._scan(after)) is not None:
+            await trio.lowlevel.checkpoint()
+        for name in self._aggregated:
+            self.queue.add(name)
+
+    def _scan(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for _, name, row in next_page(view, self._type_id, "", after):
+                last = ("", name)
+                self._observe(name, decode(row.body))
+        return last
+
+    async def reconcile(self, key: str) -> None:
+        role = self._aggregated.get(key)
+        if role is None:
+            return
+        selected = sorted(name for name, labels in self._labels.items() if selects(role, labels))
+        found = self._read([key, *selected])
+        if not found or found[0]["metadata"]["name"] != key or not found[0].get("aggregationRule"):
+            return
+        rules = aggregated_rules(found[0], found[1:])
+        if rules != (found[0].get("rules") or []):
+            await self._apply(key, rules)
+
+    def _read(self, names: Sequence[str]) -> list[Object]:
+        with self._journal.read() as view:
+            rows = [view.get(self._type_id, "", name) for name in names]
+        return [decode(row.body) for row in rows if row is not None]
+
+    async def _apply(self, name: str, rules: list[Object]) -> None:
+        """Without rules the field is left out, as in v1.25: it goes if this controller wrote it."""
+        wanted: Object = {
+            "apiVersion": self._definition.api_version,
+            "kind": self._definition.kind,
+            "metadata": {"name": name},
+        }
+        if rules:
+            wanted["rules"] = rules
+        try:
+            await self._client.apply(self._definition, "", name, wanted)
+        except NotFound:
+            return
