@@ -50,6 +50,7 @@ def test_aggregated_roles_have_the_rules_of_their_sources() -> None:
 async def test_a_second_start_writes_nothing() -> None:
     async with open_store() as store:
         await start(store)
+        assert store.directory.admission_statistics().started == 0, "no write waits for a check of rights"
         head = store.journal.head
         await start(store)
         assert store.journal.head == head
