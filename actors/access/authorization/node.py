@@ -23,7 +23,7 @@ from actors.names import Names
 
 _OWN_OBJECT_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ_VERBS: Final = frozenset({"get", "list", "watch"})
-_NOT_LISTED: Final = Rules(errors=("node authorizer does not support user rule resolution",))
+_NOT_LISTED: Final = Rules(errors=("node authorizer does not support user rule resolution",), incomplete=True)
 
 Rule = Callable[[str, Attributes], Decision]
 

@@ -410,6 +410,7 @@ async def test_node_does_not_wait_for_other_modes_and_others_not_for_node() -> N
             assert isinstance(decision, Decision)
             assert decision.allowed == expected
         rules = chain.rules(node("n1"), "default")
+        assert rules.incomplete
         assert "node authorizer does not support user rule resolution" in rules.errors
         assert not chain.rules(User("alice"), "default").errors[1:]
 
