@@ -29,6 +29,7 @@ READ_VERBS: Final = ("get", "list", "watch")
 _NO_MATCH = Decision(Verdict.NO_OPINION, "No policy matched.")
 _API_VERSIONS: Final = frozenset(names.key("v1beta1", "abac.authorization") for names in NAMES.values())
 _KIND: Final = "Policy"
+_OLD_FIELDS: Final = frozenset({"apiVersion", "kind", "user", "group", "readonly", "resource", "namespace"})
 
 
 class PolicyFileError(ValueError):
@@ -162,7 +163,17 @@ def _policy(document: Any) -> Policy:
 
 
 def _unversioned(document: Mapping[str, Any]) -> Policy:
-    """The oldest form: no API groups, and an empty field matches everything."""
+    """The oldest form: no API groups, and an empty field matches everything.
+
+    Fields that it does not have are refused, because a policy without a user is for everybody: a `spec` whose kind was
+    forgotten, or a misspelled `user`, would allow everything to every authenticated user.
+    """
+    unknown = sorted(document.keys() - _OLD_FIELDS)
+    if unknown:
+        raise _BadPolicy(
+            f"the field {unknown[0]!r} is not known in a policy without apiVersion and kind; "
+            "give both, or remove the field"
+        )
     user, group = _text(document, "user"), _text(document, "group")
     namespace, resource = _text(document, "namespace"), _text(document, "resource")
     return _for_everyone(

@@ -132,6 +132,9 @@ def test_rules_of_a_user_in_a_namespace(tmp_path: Path) -> None:
         (b'{"kind":"Policy","apiVersion":"x/v1"}', "apiVersion 'x/v1' is not known; use abac"),
         (b'{"user":3}', "user is not a string"),
         (b'{"readonly":"yes"}', "readonly is neither true nor false"),
+        # Both would allow everything to every authenticated user.
+        (b'{"apiVersion":"abac.authorization.cluster.io/v1beta1","spec":{"user":"a"}}', "the field 'spec'"),
+        (b'{"usr":"a","resource":"pods"}', "the field 'usr' is not known in a policy without apiVersion"),
     ],
 )
 def test_error_names_the_line(tmp_path: Path, line: bytes, error: str) -> None:
