@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import threading
 from collections.abc import Mapping
 from types import TracebackType
@@ -18,12 +19,13 @@ from urllib.parse import urlsplit
 import httpx
 
 from gateway.client.credentials import Credential, KeyPair
-from gateway.client.errors import ClientError, StatusError
+from gateway.client.errors import ClientError, CredentialError, StatusError
 from gateway.client.target import Target
 from gateway.client.tls import client_context
 from gateway.release import RELEASE
 
 _SECONDS = 60
+_HEADER_VALUE = re.compile(rb"[^\x00-\x20\x7f]([^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
 Document = dict[str, Any]
 
 
@@ -106,6 +108,13 @@ class Session:
         if self.target.impersonated_user:
             headers.append((b"impersonate-user", self.target.impersonated_user.encode()))
         headers += [(b"impersonate-group", group.encode()) for group in self.target.impersonated_groups]
+        for name, value in headers:
+            # The error of the HTTP library would quote the value, which may be a token.
+            if not _HEADER_VALUE.fullmatch(value):
+                raise CredentialError(
+                    f"{self.target.configured_in}: the value for the header {name.decode()} has a line break, another "
+                    "control character or spaces at its ends; correct it"
+                )
         return headers
 
     def _connections_for(self, pair: KeyPair | None) -> httpx.Client:

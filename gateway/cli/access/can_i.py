@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, open_session
+from gateway.cli.journal.printing.output import escaped
 
 if TYPE_CHECKING:
     from gateway.client.session import Session
@@ -54,7 +55,7 @@ def _ask(session: Session, options: Options) -> int:
     allowed = status.get("allowed") is True
     if not options.quiet:
         reasons = [status.get("reason"), status.get("evaluationError")]
-        print(" - ".join(["yes" if allowed else "no", *(str(one) for one in reasons if one)]))
+        print(" - ".join(["yes" if allowed else "no", *(escaped(str(one)) for one in reasons if one)]))
     return 0 if allowed else 1
 
 
@@ -92,10 +93,10 @@ def _list(session: Session) -> int:
         rows += [(one, "[]", names, _joined(rule.get("verbs"))) for one in _resources(rule)]
     for rule in status.get("nonResourceRules") or ():
         rows.append(("", _joined(rule.get("nonResourceURLs")), "[]", _joined(rule.get("verbs"))))
-    _print_table(rows)
+    _print_table([[escaped(cell) for cell in row] for row in rows])
     if status.get("incomplete"):
         why = status.get("evaluationError") or "an authorizer does not list its rules"
-        print(f"rewound: the list is incomplete: {why}", file=sys.stderr)
+        print(f"rewound: the list is incomplete: {escaped(why)}", file=sys.stderr)
     return 0
 
 

@@ -9,9 +9,8 @@ An approved request is signed by its signer, a denied one never is. Neither can 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from gateway.cli.access.flags import Options, Parser, add_connection, open_session
+from gateway.cli.access.flags import Options, Parser, add_connection, open_session, segment
 
 if TYPE_CHECKING:
     from gateway.client.session import Session
@@ -32,7 +31,7 @@ def run(options: Options) -> int:
     with open_session(options) as session:
         path = requests_path(session)
         for name in options.names:
-            decide(session, f"{path}/{quote(name, safe='')}", condition, options.message)
+            decide(session, f"{path}/{segment(name)}", condition, options.message)
             print(f"certificatesigningrequest/{name} {condition.lower()}")
     return 0
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gateway.cli.access.flags import Parser, UsageError
+from gateway.cli.journal.printing.output import escaped
 
 COMMANDS = {
     "kubeconfig": "kubeconfig",
@@ -49,5 +50,6 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
 
 def _fail(error: Exception, code: int) -> int:
-    print(f"rewound: {error}", file=sys.stderr)
+    # An error may quote what the server sent. Only an install hint has several lines.
+    print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
     return code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import quote
 
 from gateway.cli.durations import duration as parse_duration
 
@@ -84,6 +85,13 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    if name in (".", ".."):
+        raise UsageError(f"{name!r} is not a name")
+    return quote(name, safe="")
 
 
 def account(text: str, namespace: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from gateway.cli.access.flags import (
     add_connection,
     duration,
     open_session,
+    segment,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def request_token(
         spec["boundObjectRef"] = bound
     version = f"{server_names(session).group('authentication')}/v1"
     made = session.post(
-        f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+        f"/api/v1/namespaces/{segment(namespace)}/serviceaccounts/{segment(name)}/token",
         {"apiVersion": version, "kind": "TokenRequest", "spec": spec},
     )
     token = (made.get("status") or {}).get("token")

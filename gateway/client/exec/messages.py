@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from actors.kinds.values.times import micros_of
 from gateway.client.credentials import Credential, KeyPair, bearer
 from gateway.client.errors import CredentialError
 from gateway.client.exec.config import ExecConfig
@@ -51,7 +51,7 @@ def parse_output(config: ExecConfig, output: bytes) -> Issued:
 def _status(config: ExecConfig, output: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(output)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise _wrong(config, f"printed no {KIND} in JSON to standard output")
@@ -75,12 +75,9 @@ def _expires(config: ExecConfig, status: Mapping[str, Any]) -> float | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return micros_of(text) / 1e6
     except ValueError:
-        moment = None
-    if moment is None or "T" not in text.upper() or moment.tzinfo is None:
-        raise _wrong(config, "returned an expirationTimestamp that is not an RFC 3339 time")
-    return moment.astimezone(UTC).timestamp()
+        raise _wrong(config, "returned an expirationTimestamp that is not an RFC 3339 time") from None
 
 
 def _text(config: ExecConfig, status: Mapping[str, Any], field: str) -> str:

@@ -43,6 +43,13 @@ def test_no_has_the_reason_and_exit_code_1(rewound: Run, server: FakeServer) -> 
     assert (ended.code, ended.out) == (1, "no - why - role missing\n")
 
 
+def test_reason_cannot_control_the_terminal(rewound: Run, server: FakeServer) -> None:
+    answer(server, allowed=True, reason="role \x1b[2J\nno")
+    assert rewound("can-i", "create", "pods").out == "yes - role \\x1b[2J\\nno\n"
+    server.answers[REVIEWS] = (403, {"message": "bad \x1b[2J"})
+    assert rewound("can-i", "create", "pods").err == "rewound: bad \\x1b[2J\n"
+
+
 def test_quiet_answer_is_the_exit_code(rewound: Run, server: FakeServer) -> None:
     answer(server, allowed=False)
     ended = rewound("can-i", "-q", "create", "pods")

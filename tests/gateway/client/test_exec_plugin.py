@@ -176,6 +176,7 @@ def test_certificate_and_key_are_kept_as_printed(tmp_path: Path) -> None:
         ("", "printed no ExecCredential in JSON"),
         ("hush", "printed no ExecCredential in JSON"),
         ("[]", "printed no ExecCredential in JSON"),
+        ("[" * 100_000, "printed no ExecCredential in JSON"),
         (
             credential("client.authentication.cluster.io/v1beta1", token="hush"),
             "but is configured for client",

@@ -114,6 +114,19 @@ def test_impersonation_of_the_flags_is_sent(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("token", ["hush\n", "hush\r\nx: y", "hush\x00", "hush "])
+def test_token_that_no_header_can_have_is_refused_without_quoting_it(tmp_path: Path, token: str) -> None:
+    with fake_server() as server:
+        path = kubeconfig(tmp_path / "config", server.url, {"token": token})
+        with (
+            session(path) as client,
+            pytest.raises(CredentialError, match="the header authorization") as refused,
+        ):
+            client.get("/api")
+        assert "hush" not in str(refused.value) and str(path) in str(refused.value)
+        assert server.requests == []
+
+
 def test_impersonation_of_the_file_is_sent(tmp_path: Path) -> None:
     with fake_server() as server:
         path = kubeconfig(

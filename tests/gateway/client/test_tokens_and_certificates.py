@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import shutil
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,23 @@ def test_kubeconfig_for_a_token(rewound: Run, server: FakeServer, tmp_path: Path
     assert rewound("kubeconfig", "token", "bob", "--from-file", "secret", "-o", "x").code == 0
     assert written(tmp_path / "x")[1] == {"token": "abc"}
     assert server.requests == []
+
+
+def test_kubeconfig_from_standard_input_to_standard_output(
+    rewound: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("abc\n"))
+    ended = rewound("kubeconfig", "token", "bob", "--from-file", "-", "--output", "-")
+    assert (ended.code, ended.err) == (0, "")
+    assert yaml.safe_load(ended.out)["users"] == [{"name": "bob", "user": {"token": "abc"}}]
+    assert not (tmp_path / "-").exists()
+
+
+def test_names_cannot_change_the_path_of_a_request(rewound: Run, server: FakeServer) -> None:
+    rewound("token", "x#y", "-n", "a?b")
+    assert server.requests[-1].path == "/api/v1/namespaces/a%3Fb/serviceaccounts/x%23y/token"
+    assert rewound("token", "..").err == "rewound: '..' is not a name\n"
+    assert rewound("certificate", "approve", "..").code == 2
 
 
 def test_existing_file_is_replaced_only_with_force(rewound: Run, server: FakeServer, tmp_path: Path) -> None:
