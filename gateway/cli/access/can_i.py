@@ -92,7 +92,8 @@ def _list(session: Session) -> int:
         names = _joined(rule.get("resourceNames"))
         rows += [(one, "[]", names, _joined(rule.get("verbs"))) for one in _resources(rule)]
     for rule in status.get("nonResourceRules") or ():
-        rows.append(("", _joined(rule.get("nonResourceURLs")), "[]", _joined(rule.get("verbs"))))
+        verbs = _joined(rule.get("verbs"))
+        rows += [("", f"[{path}]", "[]", verbs) for path in rule.get("nonResourceURLs") or ()]
     _print_table([[escaped(cell) for cell in row] for row in rows])
     if status.get("incomplete"):
         why = status.get("evaluationError") or "an authorizer does not list its rules"

@@ -125,7 +125,8 @@ def test_list_prints_all_rules(rewound: Run, server: FakeServer) -> None:
         "pods [] [] [get list]",
         "pods.apps [] [] [get list]",
         "*.* [] [a b] [*]",
-        "[/healthz /livez] [] [get]",
+        "[/healthz] [] [get]",
+        "[/livez] [] [get]",
     ]
     assert "the list is incomplete" in ended.err
     assert server.requests[-1].document["spec"] == {"namespace": "other"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,41 @@ preferences: {{since: 2024-01-01T00:00:00Z}}
         assert path.read_text() == text.replace("id-token:\n", f'id-token: "{new}"\n')
         assert link.is_symlink()
         assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_file_in_json_stays_json(tmp_path: Path) -> None:
+    with fake_server() as server:
+        new = id_token(600)
+        provider(server, {"id_token": new})
+        path = config(tmp_path / "config", server, **{"id-token": None})
+        document = yaml.safe_load(path.read_text())
+        path.write_text(json.dumps(document))
+        assert authorization(path) == f"Bearer {new}"
+        document["users"][0]["user"]["auth-provider"]["config"]["id-token"] = new
+        assert json.loads(path.read_text()) == document
+
+
+def test_commands_at_the_same_time_refresh_once(tmp_path: Path) -> None:
+    with fake_server() as server:
+        new = id_token(600)
+        provider(server)
+        # A refresh token that is valid once.
+        refusal = (400, {"error": "invalid_grant"})
+        server.answers[REFRESH] = [
+            (200, {"id_token": new, "refresh_token": "next"}),
+            refusal,
+            refusal,
+            refusal,
+        ]
+        path = config(tmp_path / "config", server)
+        found: list[str] = []
+        threads = [threading.Thread(target=lambda: found.append(authorization(path))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [f"Bearer {new}"] * 4
+        assert [one.method for one in server.requests] == ["GET", "POST"]
 
 
 def test_response_without_id_token_is_a_clear_error(tmp_path: Path) -> None:

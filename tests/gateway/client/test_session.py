@@ -226,6 +226,15 @@ def test_requests_go_through_the_proxy(tmp_path: Path) -> None:
             assert client.get("/api") == {"via": "proxy"}
 
 
+def test_proxy_that_is_not_supported_is_refused_without_its_password(tmp_path: Path) -> None:
+    path = kubeconfig(
+        tmp_path / "config", "https://127.0.0.1:1", {}, **{"proxy-url": "socks9://me:hush@127.0.0.1:1"}
+    )
+    with session(path) as client, pytest.raises(ClientError, match="proxy-url cannot be used") as refused:
+        client.get("/api")
+    assert "hush" not in str(refused.value)
+
+
 def test_stopped_server_is_an_error_with_its_address_and_file(tmp_path: Path) -> None:
     with fake_server() as server:
         pass
