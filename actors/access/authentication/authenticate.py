@@ -122,6 +122,13 @@ class Authenticator:
         known = self._headers.get(authorization)
         if known is not None:
             return known
+        if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
+            token = authorization[7:]
+            if token and b" " not in token and not token[-1:].isspace():
+                return self.by_token(token)
+        return self._by_parsed_header(authorization)
+
+    def _by_parsed_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
         token, warnings = _bearer_token(authorization)
         if token is None:
             return self._anonymous(warnings)

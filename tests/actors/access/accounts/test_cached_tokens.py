@@ -1,0 +1,130 @@
+"""Verified tokens are cached: a repeated one needs neither a signature check nor a look at the journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from actors.access.accounts import authenticate
+from actors.access.accounts.authenticate import AccountTokens
+from actors.access.accounts.claims import Reference
+from actors.access.accounts.issuer import TokenIssuer
+from actors.access.accounts.keys import AccountKeys, KeyFiles
+from actors.access.accounts.options import default_options
+from actors.access.accounts.references import References
+from actors.access.authentication.authenticate import Authenticated
+from actors.names import CLUSTER
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
+
+
+class Issuing:
+    """A control plane with accounts, and tokens for them."""
+
+    def __init__(self, cluster: ControlPlane, folder: Path, max_cached: int) -> None:
+        self.cluster = cluster
+        self.keys = AccountKeys(KeyFiles(folder / "sa.key"))
+        self.keys.load()
+        options = default_options(CLUSTER)
+        self.tokens = AccountTokens(
+            CLUSTER, cluster.journal, cluster.feed, cluster.clock, self.keys, options, max_cached
+        )
+        self._issuer = TokenIssuer(CLUSTER, self.keys, options)
+
+    async def token(self, name: str, seconds: int = 600) -> bytes:
+        stored = self.cluster.get("serviceaccounts", name) or await self.cluster.create(
+            "serviceaccounts", name
+        )
+        account = Reference("serviceaccounts", "default", name, stored["metadata"]["uid"])
+        now = self.cluster.clock.now() // 1_000_000
+        audiences = self._issuer.options.audiences
+        return (await self._issuer.bound_token(account, None, audiences, now, seconds)).encode()
+
+    def accepts(self, token: bytes) -> bool:
+        """Without waiting: the keys are loaded."""
+        found = self.tokens.authenticate(token, ())
+        assert found is None or isinstance(found, Authenticated)
+        return found is not None
+
+
+@asynccontextmanager
+async def issuing(folder: Path, max_cached: int = 100) -> AsyncIterator[Issuing]:
+    async with open_control_plane(folder / "journal", controllers=False) as cluster:
+        yield Issuing(cluster, folder, max_cached)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often signatures are verified and the journal is read."""
+    calls = {"verified": 0, "read": 0}
+    verify, read = authenticate.verified_claims, References.valid_until
+
+    def count_verify(*args: object) -> object:
+        calls["verified"] += 1
+        return verify(*args)  # type: ignore[arg-type]
+
+    def count_read(*args: object) -> object:
+        calls["read"] += 1
+        return read(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(authenticate, "verified_claims", count_verify)
+    monkeypatch.setattr(References, "valid_until", count_read)
+    return calls
+
+
+async def test_repeated_token_is_answered_from_the_cache(
+    tmp_path: Path, autojump_clock: MockClock, counted: dict[str, int]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        assert [accounts.accepts(token) for _ in range(5)] == [True] * 5
+        assert counted == {"verified": 1, "read": 1}
+        await accounts.token("another")  # the change of another account has no influence
+        assert accounts.accepts(token)
+        assert counted == {"verified": 1, "read": 1}
+
+
+async def test_change_of_the_account_makes_the_next_request_read_it(
+    tmp_path: Path, autojump_clock: MockClock, counted: dict[str, int]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        assert accounts.accepts(token)
+        await accounts.cluster.delete("serviceaccounts", "robot")
+        assert not accounts.accepts(token)
+        assert counted == {"verified": 1, "read": 2}
+
+
+async def test_cache_is_bounded(tmp_path: Path, autojump_clock: MockClock, counted: dict[str, int]) -> None:
+    async with issuing(tmp_path, max_cached=2) as accounts:
+        first, second, third = [await accounts.token(name) for name in ("a", "b", "c")]
+        assert accounts.accepts(first) and accounts.accepts(second)
+        assert accounts.accepts(third)  # takes the place of the first
+        assert counted["verified"] == 3
+        assert accounts.accepts(second) and accounts.accepts(third)
+        assert counted["verified"] == 3
+        assert accounts.accepts(first)
+        assert counted["verified"] == 4
+        await accounts.cluster.delete("serviceaccounts", "b")
+        await accounts.cluster.delete("serviceaccounts", "c")
+        assert not accounts.accepts(second) and not accounts.accepts(third)
+
+
+async def test_refused_tokens_are_not_cached(
+    tmp_path: Path, autojump_clock: MockClock, counted: dict[str, int]
+) -> None:
+    async with issuing(tmp_path, max_cached=1) as accounts:
+        good = await accounts.token("robot")
+        assert accounts.accepts(good)
+        head, payload, signature = good.split(b".")
+        half = len(signature) // 2
+        for letter in b"AB":
+            changed = signature[:half] + bytes([letter]) + signature[half + 1 :]
+            if changed != signature:
+                assert not accounts.accepts(b".".join((head, payload, changed)))
+        verified = counted["verified"]
+        assert accounts.accepts(good)
+        assert counted["verified"] == verified
