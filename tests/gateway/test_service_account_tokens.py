@@ -5,8 +5,13 @@ from __future__ import annotations
 import stat
 
 import pytest
+import trio
 
+from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import Forbidden, Resource
 from actors.names import NAMES
+from gateway.extensions import Extensions
 from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
@@ -194,6 +199,65 @@ async def test_hourly_token_of_a_pod_volume_is_accepted_for_a_year() -> None:
         assert claims_of(other)["exp"] - claims_of(other)["iat"] == 3608
         unbound = await issued(api, expirationSeconds=3607)
         assert claims_of(unbound)["exp"] - claims_of(unbound)["iat"] == 3607
+
+
+async def test_token_of_the_volume_that_admission_mounts_can_be_had() -> None:
+    async with served() as api:
+        made = await api.create("pods", {**pod(), "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        (volume,) = made["spec"]["volumes"]
+        projected = volume["projected"]["sources"][0]["serviceAccountToken"]
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]}
+        spec = {"expirationSeconds": projected["expirationSeconds"], "boundObjectRef": reference}
+        assert await status_with(api, await issued(api, "default", **spec)) == 403
+
+
+async def test_longest_life_holds_for_tokens_of_pods_too() -> None:
+    limited = ServiceAccountSettings(service_account_max_token_expiration=7200)
+    async with served(service_accounts=limited) as api:
+        await make_account(api)
+        await api.create("pods", pod())
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        claims = claims_of(await issued(api, expirationSeconds=3607, boundObjectRef=reference))
+        assert claims["exp"] - claims["iat"] == 7200
+
+
+class _Tokens(Plugin):
+    """Refuses tokens for an audience, and adds a warning to all others."""
+
+    name = "Tokens"
+    mutates = (rule(CREATE, of=(Resource("", "serviceaccounts"),), subresources=("token",)),)
+
+    def mutate(self, request: AdmissionRequest) -> None:
+        assert request.object is not None
+        if "forbidden" in (request.object["spec"].get("audiences") or ()):
+            raise Forbidden(request.definition.resource, request.name, "not this audience")
+        request.warnings.append(f"a token for {request.user}")
+
+
+class _SlowTokens(AsyncPlugin):
+    """Refuses one duration, after a wait."""
+
+    name = "SlowTokens"
+    validates = _Tokens.mutates
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        await trio.lowlevel.checkpoint()
+        assert request.object is not None
+        if request.object["spec"]["expirationSeconds"] == 601:
+            raise Forbidden(request.definition.resource, request.name, "not this time")
+        return Admitted(warnings=("validated",))
+
+
+async def test_admission_plugins_decide_about_token_requests() -> None:
+    extensions = Extensions(admission_plugins=[_Tokens(), _SlowTokens()])
+    async with served(extensions=extensions) as api:
+        refused = (await request_token(api, "default", {"audiences": ["forbidden"]})).expect(403)
+        assert refused["message"] == 'serviceaccounts "default" is forbidden: not this audience'
+        refused = (await request_token(api, "default", {"expirationSeconds": 601})).expect(403)
+        assert refused["message"] == 'serviceaccounts "default" is forbidden: not this time'
+        response = await request_token(api, "default")
+        response.expect(201)
+        assert response.warnings == ['299 - "a token for admin"', '299 - "validated"']
 
 
 async def test_token_request_of_a_missing_namespace_or_account_is_not_found() -> None:

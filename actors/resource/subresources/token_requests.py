@@ -6,7 +6,7 @@ decides which error a client gets: mutating admission, name, account, validation
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -33,13 +33,13 @@ from journal.records import Row
 SUBRESOURCE = "token"
 _KINDS = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
 # The time that the volumes of pods ask for; such tokens are accepted for a year, because old clients never read the
-# file again.
+# file again. --service-account-max-token-expiration limits that too.
 _VOLUME_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 86400
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    body: bytes  # the TokenRequest with its status
+    body: bytes = field(repr=False)  # the TokenRequest with its status
     warnings: tuple[str, ...]
 
 
@@ -151,7 +151,7 @@ class TokenRequests:
             and seconds == _VOLUME_SECONDS
             and set(audiences) <= set(options.audiences)
         ):
-            lifetime, warn_after = _EXTENDED_SECONDS, seconds
+            lifetime, warn_after = min(_EXTENDED_SECONDS, options.max_seconds or _EXTENDED_SECONDS), seconds
         now = context.time // 1_000_000
         token = await self._issuer.bound_token(account, bound, audiences, now, lifetime, warn_after)
         return {"token": token, "expirationTimestamp": seconds_text(context.time + seconds * 1_000_000)}
