@@ -6,7 +6,7 @@ from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
 from actors.admission.completions.role_escalation import RoleEscalation
 from actors.admission.completions.service_allocation import ServiceAllocation
-from actors.admission.completions.signing_requests import SigningRequests
+from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
@@ -52,4 +52,5 @@ def plugins(
         ServiceAllocation(AllocatedItems(journal, feed), ranges),
         SigningRequests(names),
         RoleEscalation(names, rbac, authorizer),
+        CertificateLibrary(names),
     )

@@ -5,13 +5,31 @@ Values that a client sends for the user are dropped; times that a client sends a
 
 from __future__ import annotations
 
-from actors.admission.plugin import Plugin, rule
+from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.background_import import imported
 from actors.errors import Resource
 from actors.kinds.certificates import CONDITION, SPEC
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
 from actors.names import Names
+
+
+class CertificateLibrary(AsyncPlugin):
+    """Imports the library that validates requests and certificates, before the actor validates them.
+
+    The import takes 300 ms, in which the event loop would serve nobody. Most servers never need the library.
+    """
+
+    name = "CertificateLibrary"
+
+    def __init__(self, names: Names) -> None:
+        resource = Resource(names.group("certificates"), "certificatesigningrequests")
+        self.mutates = (rule(CREATE, UPDATE, of=(resource,), subresources=None),)
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        await imported("cryptography.x509")
+        return Admitted()
 
 
 class SigningRequests(Plugin):

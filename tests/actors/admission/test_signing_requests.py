@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from actors.admission.chain import Admission
-from actors.admission.completions.signing_requests import SigningRequests
+from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
 from actors.admission.request import AdmissionRequest
+from actors.background_import import _imported
 from actors.identity import User
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
@@ -61,3 +64,17 @@ def test_update_without_subresource_is_unchanged() -> None:
     admission = Admission([SigningRequests(CLUSTER)])
     assert not admission.chain(REQUESTS, "UPDATE", "")
     assert admission.chain(REQUESTS, "UPDATE", "status")
+
+
+@pytest.mark.parametrize(
+    ("operation", "subresource"),
+    [("CREATE", ""), ("UPDATE", ""), ("UPDATE", "approval"), ("UPDATE", "status")],
+)
+async def test_library_is_imported_before_a_request_is_validated(operation: str, subresource: str) -> None:
+    """Validation itself would import it in the event loop."""
+    assert REQUESTS is not None
+    plugin = CertificateLibrary(CLUSTER)
+    chain = Admission([plugin]).chain(REQUESTS, operation, subresource)
+    assert chain.changes == (plugin,) and not chain.checks
+    await plugin.admit(request(operation, {}, {}, subresource))
+    assert "cryptography.x509" in _imported
