@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
 from gateway.extensions import Extensions
 from gateway.settings.oidc import OidcSettings
@@ -18,6 +19,11 @@ from tests.identity_provider import CLIENT_ID, IdentityProvider, identity_provid
 from tests.issuers import issuer
 
 AUTHENTICATED = "system:authenticated"
+
+
+@pytest.fixture(autouse=True)
+def _still(mock_clock: MockClock) -> None:
+    """Time passes only when a test advances it: a busy machine makes no provider slow."""
 
 
 @asynccontextmanager

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from trio.testing import MockClock
+
 from actors.identity import User
 from gateway.settings.oidc import OidcSettings
 from tests.actors.object_store import ManualClock
@@ -18,6 +21,11 @@ from tests.identity_provider import CLIENT_ID, IdentityProvider, identity_provid
 from tests.issuers import issuer
 
 AUTHENTICATED = "system:authenticated"
+
+
+@pytest.fixture(autouse=True)
+def _still(mock_clock: MockClock) -> None:
+    """Time passes only when a test advances it: a busy machine makes no provider slow."""
 
 
 def oidc(provider: IdentityProvider) -> OidcSettings:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 PAUSE = 10.0  # seconds from the end of a fetch to the next
 TIME_LIMIT = 10.0  # of a discovery together with the keys
 MAX_BYTES = 256 * 1024  # of a document; those of large providers have less than 10 kB
+# Requests that wait for a fetch: everybody can send tokens that need one. Further ones are refused at once.
+MAX_WAITING = 1000
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 
@@ -53,6 +55,8 @@ class Provider:
                 return False
             self._fetching = trio.Event()
             trio.lowlevel.spawn_system_task(self._fetch, self._fetching)
+        if self._fetching.statistics().tasks_waiting >= MAX_WAITING:
+            return False
         await self._fetching.wait()
         return self.fetches != seen
 

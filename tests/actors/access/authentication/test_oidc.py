@@ -14,14 +14,17 @@ from typing import Any
 import jwt
 import pytest
 import trio
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from trio.testing import MockClock
 
 import actors.access.authentication.oidc as oidc_module
+import actors.access.authentication.oidc_provider as provider_module
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.authentication.oidc import OidcTokens
-from actors.access.authentication.oidc_claims import ClaimRules
+from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
 from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider
+from actors.background_import import imported
 from actors.identity import User
 from tests.actors.object_store import ManualClock
 from tests.identity_provider import (
@@ -37,6 +40,11 @@ from tests.identity_provider import (
 from tests.issuers import bundle, issuer, with_key
 
 ALICE = User("alice", groups=("system:authenticated",))
+
+
+@pytest.fixture(autouse=True)
+def _still(mock_clock: MockClock) -> None:
+    """Time passes only when a test advances it: a busy machine makes no provider slow."""
 
 
 @dataclass
@@ -70,6 +78,7 @@ async def signing(
     audiences: tuple[str, ...] = (),
 ) -> AsyncIterator[Signing]:
     clock = ManualClock()
+    await imported("jwt")  # so that tasks that sign in begin to wait in a known order
     async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
         rules = ClaimRules(provider.issuer, CLIENT_ID)
         remote = Provider(provider.issuer, ca_file or issuer("provider").file)
@@ -302,6 +311,44 @@ async def test_silent_provider_delays_its_own_users_for_ten_seconds(mock_clock: 
         assert results == [None, None]
         assert provider.asked == [DISCOVERY]
         assert server.method.authenticate(b"of.another.method", ()) is None
+
+
+async def test_requests_that_wait_for_the_provider_are_bounded(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_module, "MAX_WAITING", 2)
+    async with signing() as server:
+        provider = server.provider
+        provider.gate = trio.Event()
+        results: list[User | None] = []
+
+        async def sign_in() -> None:
+            results.append(await server.user(provider.token()))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sign_in)
+            nursery.start_soon(sign_in)
+            while not provider.asked:
+                await trio.lowlevel.checkpoint()
+            await sign_in()
+            assert results == [None], "the third does not wait"
+            provider.gate.set()
+        assert results == [None, ALICE, ALICE]
+
+
+async def test_every_allowed_algorithm_verifies() -> None:
+    async with signing(algorithms=ALGORITHMS) as server:
+        keys: dict[str, Any] = {
+            "ES256": ec_key("good"),
+            "ES384": ec.generate_private_key(ec.SECP384R1()),
+            "ES512": ec.generate_private_key(ec.SECP521R1()),
+        }
+        published = [public_jwk(key, kid=name) for name, key in keys.items()]
+        server.provider.publish(public_jwk(rsa_key("first"), kid="RSA"), *published)
+        for name in ALGORITHMS:
+            key, kid = (keys[name], name) if name in keys else (rsa_key("first"), "RSA")
+            token = jwt.encode(server.provider.claims(), key, name, {"kid": kid})
+            assert await server.user(token) == ALICE, name
 
 
 async def test_client_that_disconnects_does_not_end_the_fetch_of_others(mock_clock: MockClock) -> None:
