@@ -65,8 +65,9 @@ def _command(entry: Mapping[str, Any], source: str, folder: Path) -> str:
     command = _text(entry, "command", source)
     if not command:
         raise ConfigError(f"{source}.command is missing; give the name or the path of the plugin")
-    # A bare name is found by PATH when it runs; os.path.join keeps an absolute path.
-    return os.path.join(folder, command) if "/" in command else command
+    if "/" not in command or os.path.isabs(command):
+        return command  # a bare name is found by PATH when it runs
+    return os.path.normpath(folder / command)
 
 
 def _api_version(entry: Mapping[str, Any], source: str) -> str:

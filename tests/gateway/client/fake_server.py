@@ -8,6 +8,7 @@ with fake_server() as server:
 
 from __future__ import annotations
 
+import itertools
 import json
 import ssl
 import tempfile
@@ -29,7 +30,7 @@ class Recorded:
     path: str
     headers: Message
     body: bytes
-    connection: int
+    connection: int  # counted from the first one of the server
     common_name: str  # of the client certificate
     server_name: str
 
@@ -82,6 +83,10 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     state: FakeServer
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.numbers = itertools.count()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that refuse our certificate end the connection."""
 
@@ -89,6 +94,10 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.number = next(self.server.numbers)
 
     def handle_all(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -98,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.path,
                 self.headers,
                 body,
-                self.client_address[1],
+                self.number,
                 _common_name(self.connection),
                 getattr(self.connection, "asked_name", ""),
             )

@@ -73,8 +73,8 @@ def test_interactive_mode_of_v1beta1_defaults_to_if_available() -> None:
     [
         ("login", "login"),
         ("bin/login", "/etc/access/bin/login"),
-        ("./login", "/etc/access/./login"),
-        ("../login", "/etc/access/../login"),
+        ("./login", "/etc/access/login"),
+        ("../login", "/etc/login"),
         ("/usr/bin/login", "/usr/bin/login"),
     ],
 )
