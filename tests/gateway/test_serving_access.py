@@ -54,6 +54,22 @@ async def test_without_a_token_file_every_token_gets_401() -> None:
         assert (await api.ask("GET", PATH, token=None)).status == 403
 
 
+async def test_token_file_is_read_at_the_start_only_and_tokens_last_for_ever() -> None:
+    async with served() as api:
+        assert api.settings.token_auth_file is not None
+        api.settings.token_auth_file.write_text("new-token,bob,3\n")
+        api.clock.advance(10 * 365 * 86400)
+        assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
+        assert (await api.ask("GET", PATH, token="new-token")).status == 401
+
+
+async def test_users_and_groups_are_no_objects_of_the_api() -> None:
+    async with served() as api:
+        for plural in ("users", "groups"):
+            for method, path in (("GET", plural), ("POST", plural), ("GET", f"{plural}/admin")):
+                assert (await api.ask(method, f"/api/v1/{path}", config_map("a"))).status == 404
+
+
 async def test_anonymous_auth_off_gives_401_without_credentials() -> None:
     async with served(anonymous_auth=False) as api:
         for path in (PATH, "/livez", "/version", "/nowhere"):
