@@ -222,6 +222,21 @@ async def test_node_gets_no_token_for_a_pod_of_another_node() -> None:
         assert "no relationship found" in await refused(api, "n1", "POST", path, bound("a"))
 
 
+async def test_names_of_the_kubernetes_dialect_hold_for_nodes_too() -> None:
+    async with cluster(dialect="kubernetes") as api:
+        assert (await by(api, "n1", "GET", SECRET)).status == 200
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        for path, spec in ((leases, {}), ("/apis/storage.k8s.io/v1/csinodes", {"drivers": []})):
+            own = {"metadata": {"name": "n1"}, "spec": spec}
+            assert (await by(api, "n1", "POST", path, own)).status == 201
+            assert (await by(api, "n2", "DELETE", f"{path}/n1")).status == 403
+        assert '"kubernetes.io/config.mirror" annotation' in await refused(
+            api, "n1", "POST", PODS, pod("q", "n1")
+        )
+        label = {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b"}}}
+        assert (await by(api, "n1", "PATCH", "/api/v1/nodes/n1", label)).status == 403
+
+
 async def test_plugin_is_off_unless_it_is_enabled() -> None:
     async with cluster(enable_admission_plugins="") as api:
         label = {"metadata": {"labels": {"a": "b"}}}

@@ -16,7 +16,8 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.selection import plugins_off
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
-from actors.names import CLUSTER, KUBERNETES, Names
+from actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from tests.gateway.api import served
 
 
 def request_for(*organizations: str) -> str:
@@ -58,3 +59,17 @@ def test_plugin_is_on_by_default_in_the_kubernetes_dialect_alone() -> None:
     assert name not in plugins_off("cluster", frozenset({name}), none)
     assert name not in plugins_off("kubernetes", none, none)
     assert name in plugins_off("kubernetes", none, frozenset({name}))
+
+
+@pytest.mark.parametrize(("dialect", "status"), [("cluster", 201), ("kubernetes", 403)])
+async def test_default_of_the_dialect_decides_over_http(dialect: str, status: int) -> None:
+    names = NAMES[dialect]
+    spec = {
+        "signerName": names.client_signer,
+        "request": request_for("system:masters"),
+        "usages": ["client auth"],
+    }
+    async with served(dialect=dialect) as api:
+        path = api.path("certificatesigningrequests")
+        response = await api.ask("POST", path, {"metadata": {"name": "a"}, "spec": spec})
+        assert response.status == status
