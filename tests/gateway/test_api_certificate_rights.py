@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.extensions import Extensions
@@ -66,6 +67,34 @@ async def test_one_cannot_approve_ones_own_request_without_the_right() -> None:
         assert (await api.ask("PUT", f"{PATH}/r/approval", put, token=ALICE)).expect(403)[
             "message"
         ] == message
+        assert (await api.ask("GET", f"{PATH}/r")).expect(200)["status"] == {}
+
+
+@pytest.mark.parametrize("dry_run", [{}, {"dryRun": "All"}])
+@pytest.mark.parametrize(
+    "kind", ["merge-patch+json", "strategic-merge-patch+json", "json-patch+json", "apply-patch+yaml"]
+)
+async def test_no_kind_of_patch_approves_without_the_right(kind: str, dry_run: dict[str, str]) -> None:
+    async with served(extensions=Extensions(authorizers=[Grants(*MAY_WRITE)])) as api:
+        await create(api)
+        status = {"conditions": [condition("Approved")]}
+        body: Any = {
+            "apiVersion": "certificates.cluster.io/v1",
+            "kind": "CertificateSigningRequest",
+            "status": status,
+        }
+        if kind.startswith("json"):
+            body = [{"op": "add", "path": "/status/conditions", "value": status["conditions"]}]
+        query = {"fieldManager": "m", "force": "true", **dry_run} if kind.startswith("apply") else dry_run
+        refused = await api.ask(
+            "PATCH",
+            f"{PATH}/r/approval",
+            orjson.dumps(body),
+            token=ALICE,
+            headers={"content-type": f"application/{kind}"},
+            **query,
+        )
+        assert refused.expect(403)["message"] == forbidden("approve")
         assert (await api.ask("GET", f"{PATH}/r")).expect(200)["status"] == {}
 
 

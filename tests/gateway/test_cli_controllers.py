@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from actors.controllers.built_in import controllers
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.controllers import CONTROLLERS, WITH_BOOTSTRAP_TOKENS
+from tests.actors.controllers.control_plane import open_control_plane
+from tests.actors.controllers.signing_requests import controller_context
 
 ALL = frozenset(CONTROLLERS)
 
@@ -19,6 +24,16 @@ def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
     assert enabled() == enabled("--controllers=*") == ALL - {"bootstrapsigner", "tokencleaner"}
     assert enabled("--enable-bootstrap-token-auth") == ALL
     assert WITH_BOOTSTRAP_TOKENS == ("bootstrapsigner", "tokencleaner")
+
+
+async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        more = {"issuer": object(), "publishes_certificate": True}
+        every = controller_context(cluster, **more)
+        assert len(controllers(every)) == len(CONTROLLERS) + 1  # one belongs to the server itself
+        for name in CONTROLLERS:
+            one = controller_context(cluster, enabled=frozenset({name}), **more)
+            assert len(controllers(one)) == 2, name
 
 
 @pytest.mark.parametrize(

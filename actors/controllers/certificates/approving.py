@@ -44,16 +44,17 @@ class CertificateApproving(RequestController):
 
     async def handle(self, request: Object) -> None:
         spec, status = request["spec"], request["status"]
-        if spec["signerName"] != self._names.node_client_signer or set(spec["usages"]) != CLIENT_USAGES:
+        usages = spec.get("usages") or []
+        if spec["signerName"] != self._names.node_client_signer or set(usages) != CLIENT_USAGES:
             return
         if status.get("certificate") or condition_types(request) & {"Approved", "Denied"}:
             return
         await imported("cryptography.x509")
         try:
-            facts = await trio.to_thread.run_sync(facts_of, spec["request"])
+            facts = await trio.to_thread.run_sync(facts_of, spec["request"], limiter=self._threads)
         except UnfitRequest:
             return
-        if node_client_refusal(facts, spec["usages"]):
+        if node_client_refusal(facts, usages):
             return
         for right in _rights(facts, spec):
             if await self._allowed(spec, right):

@@ -34,7 +34,7 @@ class CertificateCleaning(RequestController):
         certificate = request["status"].get("certificate")
         if due > now and certificate:
             await imported("cryptography.x509")
-            expiry = await trio.to_thread.run_sync(expiry_of, certificate)
+            expiry = await trio.to_thread.run_sync(expiry_of, certificate, limiter=self._threads)
             due = due if expiry is None else min(due, expiry)
         if due > now:
             self.queue.add_after(metadata["name"], due - now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import trio
 
@@ -16,6 +16,11 @@ from actors.errors import Conflict, NotFound
 from actors.messages import Object
 from actors.store.document import decode, is_being_deleted
 from journal.records import Event
+
+# A request may wait for a right for a day, and there may be many of them.
+LONGEST_PAUSE: Final = 600.0
+# Threads that read requests or sign, so that a flood of requests leaves the processor to others.
+_MAX_THREADS: Final = 2
 
 
 class RequestController:
@@ -31,7 +36,8 @@ class RequestController:
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, self.account
         )
-        self.queue: WorkQueue[str] = WorkQueue()
+        self.queue: WorkQueue[str] = WorkQueue(longest_pause=LONGEST_PAUSE)
+        self._threads = trio.CapacityLimiter(_MAX_THREADS)
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -1,7 +1,7 @@
 """The signing controller: issues the certificates of approved requests to the built-in signers.
 
 An approved request that its signer does not sign gets no certificate and no condition, only a line in the log, once.
-Signing runs in a thread, two at a time, so that a flood of requests leaves the processor to others.
+Signing runs in a thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 import trio
 
@@ -28,8 +27,6 @@ from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
-_MAX_THREADS: Final = 2
-
 
 class CertificateSigning(RequestController):
     name = "certificate signing controller"
@@ -40,7 +37,6 @@ class CertificateSigning(RequestController):
         self._authorities = context.authorities
         self._duration = context.signing_duration
         self._rules = rules(context.names)
-        self._threads = trio.CapacityLimiter(_MAX_THREADS)
         self._reported: dict[str, str] = {}  # uids of requests with a line in the log, by name
 
     def observe(self, events: Sequence[Event]) -> None:

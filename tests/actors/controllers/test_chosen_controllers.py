@@ -15,6 +15,7 @@ from tests.actors.controllers.signing_requests import controller_context
     ("name", "controller"),
     [
         ("bootstrapsigner", "bootstrap signer"),
+        ("clusterrole-aggregation", "cluster role aggregation controller"),
         ("csrapproving", "certificate approving controller"),
         ("csrcleaner", "certificate cleaning controller"),
         ("csrsigning", "certificate signing controller"),
