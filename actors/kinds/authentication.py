@@ -20,38 +20,34 @@ from actors.names import Names
 MIN_EXPIRATION, MAX_EXPIRATION, DEFAULT_EXPIRATION = 600, 2**32, 3600  # seconds
 
 EXTRA: Final = MapOf(STRINGS)
-USER_INFO = Struct(
-    "authentication.v1.UserInfo",
-    Field("username", STRING, 1),
-    Field("uid", STRING, 2),
-    Field("groups", STRINGS, 3),
-    Field("extra", EXTRA, 4),
-)
-TOKEN_REVIEW = Struct(
-    "authentication.v1.TokenReview",
-    METADATA,
-    Field(
-        "spec",
-        Struct(
-            "authentication.v1.TokenReviewSpec",
-            Field("token", STRING, 1),
-            Field("audiences", STRINGS, 2),
-        ),
-        2,
-        required=True,
-    ),
-    Field(
-        "status",
-        Struct(
-            "authentication.v1.TokenReviewStatus",
-            Field("authenticated", BOOL, 1),
-            Field("user", USER_INFO, 2),
-            Field("audiences", STRINGS, 4),
-            Field("error", STRING, 3),
-        ),
-        3,
-    ),
-)
+
+
+def token_review(version: str) -> Struct:
+    """The fields of a TokenReview, which are the same in v1 and v1beta1."""
+    prefix = f"authentication.{version}"
+    user = Struct(
+        f"{prefix}.UserInfo",
+        Field("username", STRING, 1),
+        Field("uid", STRING, 2),
+        Field("groups", STRINGS, 3),
+        Field("extra", EXTRA, 4),
+    )
+    spec = Struct(f"{prefix}.TokenReviewSpec", Field("token", STRING, 1), Field("audiences", STRINGS, 2))
+    status = Struct(
+        f"{prefix}.TokenReviewStatus",
+        Field("authenticated", BOOL, 1),
+        Field("user", user, 2),
+        Field("audiences", STRINGS, 4),
+        Field("error", STRING, 3),
+    )
+    return Struct(
+        f"{prefix}.TokenReview",
+        METADATA,
+        Field("spec", spec, 2, required=True),
+        Field("status", status, 3),
+    )
+
+
 BOUND_OBJECT = Struct(
     "authentication.v1.BoundObjectReference",
     Field("kind", STRING, 1),
@@ -86,18 +82,22 @@ TOKEN_REQUEST = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    review = Definition(
+    return _review(names, "v1"), _review(names, "v1beta1", on_by_default=False)
+
+
+def _review(names: Names, version: str, *, on_by_default: bool = True) -> Definition:
+    return Definition(
         group=names.group("authentication"),
-        version="v1",
+        version=version,
         kind="TokenReview",
         plural="tokenreviews",
         namespaced=False,
         check_name=name_is_subdomain,
-        fields=TOKEN_REVIEW,
+        fields=token_review(version),
         verbs=("create",),
+        on_by_default=on_by_default,
         storage=Storage(ephemeral=True),
     )
-    return (review,)
 
 
 def token_request(names: Names) -> Definition:

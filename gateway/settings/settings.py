@@ -263,7 +263,9 @@ class Settings:
     @property
     def nobody_signs_in_plain(self) -> bool:
         """Whether the plain port is open and no caller can authenticate there: it takes no client certificates."""
-        return bool(self.insecure_port) and self.token_auth_file is None and not self.oidc.oidc_issuer_url
+        webhook = self.token_webhook.authentication_token_webhook_config_file
+        signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
+        return bool(self.insecure_port) and not signs_in
 
     @property
     def enablement(self) -> Enablement:

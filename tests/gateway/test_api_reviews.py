@@ -122,3 +122,19 @@ async def test_review_cannot_be_a_table(path: str, spec: dict[str, Any], form: s
         either = {"accept": f"{accept}, application/json"}
         made = (await api.ask("POST", path, {"spec": spec}, headers=either)).expect(201)
         assert made["kind"].endswith("Review")
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+async def test_older_version_of_token_reviews_is_served_on_request(dialect: str) -> None:
+    group = {"cluster": "authentication.cluster.io", "kubernetes": "authentication.k8s.io"}[dialect]
+    path = f"/apis/{group}/v1beta1/tokenreviews"
+    async with served(dialect=dialect, runtime_config=f"{group}/v1beta1=true") as api:
+        made = (await api.ask("POST", path, {"spec": {"token": ALICE}})).expect(201)
+        assert (made["apiVersion"], made["kind"]) == (f"{group}/v1beta1", "TokenReview")
+        assert made["status"]["user"]["username"] == "alice"
+        listed = (await api.ask("GET", f"/apis/{group}")).expect(200)
+        assert [one["version"] for one in listed["versions"]] == ["v1", "v1beta1"]
+        other = {"apiVersion": f"{group}/v1", "kind": "TokenReview", "spec": {"token": ALICE}}
+        (await api.ask("POST", path, other)).expect(400)
+    async with served(dialect=dialect) as api:
+        (await api.ask("POST", path, {"spec": {"token": ALICE}})).expect(404)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.cli.flags.parser import parse_flags
 from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import SettingsError
 from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
@@ -138,3 +139,29 @@ async def test_rules_review_says_that_the_webhook_lists_none(tmp_path: Path) -> 
             "incomplete": True,
             "evaluationError": "webhook authorizer does not support user rule resolution",
         }
+
+
+def test_flags_and_their_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "hook.yaml"
+    file.write_text("")
+    flags = ["--authorization-mode=Node,Webhook", f"--authorization-webhook-config-file={file}"]
+    assert parse_flags(flags)[0].authorization == AuthorizationSettings(
+        authorization_webhook_config_file=file,
+        authorization_webhook_cache_authorized_ttl=300.0,
+        authorization_webhook_cache_unauthorized_ttl=30.0,
+        authorization_webhook_version="v1beta1",
+    )
+    more = [
+        "--authorization-mode=RBAC",
+        "--authorization-webhook-cache-authorized-ttl=1m",
+        "--authorization-webhook-cache-unauthorized-ttl=0s",
+        "--authorization-webhook-version=v1",
+    ]
+    settings = parse_flags([*flags, *more])[0]
+    assert settings.authorization_modes == ("Node", "Webhook", "RBAC")
+    assert settings.authorization == AuthorizationSettings(
+        authorization_webhook_config_file=file,
+        authorization_webhook_cache_authorized_ttl=60.0,
+        authorization_webhook_cache_unauthorized_ttl=0.0,
+        authorization_webhook_version="v1",
+    )

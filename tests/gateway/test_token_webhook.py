@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.token_webhook import TokenWebhookSettings
 from tests.actors.access.remote.https_peer import Peer, Received, https_peer
@@ -145,3 +146,25 @@ async def test_wrong_file_stops_the_start(tmp_path: Path) -> None:
             pass
     assert "--authentication-token-webhook-config-file" in repr(raised.value)
     assert "there is no context" in repr(raised.value)
+
+
+def test_flags_and_their_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "hook.yaml"
+    file.write_text("")
+    named = f"--authentication-token-webhook-config-file={file}"
+    assert parse_flags([named])[0].token_webhook == TokenWebhookSettings(
+        authentication_token_webhook_config_file=file,
+        authentication_token_webhook_cache_ttl=120.0,
+        authentication_token_webhook_version="v1beta1",
+    )
+    assert not parse_flags([named, "--insecure-port=8080"])[1], "tokens work on the plain port"
+    flags = [
+        named,
+        "--authentication-token-webhook-cache-ttl=10s",
+        "--authentication-token-webhook-version=v1",
+    ]
+    assert parse_flags(flags)[0].token_webhook == TokenWebhookSettings(
+        authentication_token_webhook_config_file=file,
+        authentication_token_webhook_cache_ttl=10.0,
+        authentication_token_webhook_version="v1",
+    )

@@ -10,6 +10,7 @@ fails at once, also a call that took 30 s: another try would rarely be faster. C
 
 from __future__ import annotations
 
+import logging
 import random
 import ssl
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from actors.background_import import imported
 
 if TYPE_CHECKING:
     import httpx
+
+# httpx logs every call with its whole URL, which may have a credential in its query.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ async def test_posts_json_to_the_exact_url_with_the_client_certificate(tmp_path:
         assert (received.target, received.client) == ("/deep/path?k=v", "client")
         assert received.headers["content-type"] == "application/json"
         assert "authorization" not in received.headers
+
+
+async def test_url_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, "/x?key=hidden")) as webhook:
+        await webhook.post({})
+    assert "hidden" not in caplog.text
 
 
 async def test_connections_are_reused(tmp_path: Path) -> None:
