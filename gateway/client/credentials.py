@@ -42,7 +42,7 @@ class CredentialSource(Protocol):
     def credential(self) -> Credential: ...
 
     def rejected(self, credential: Credential) -> None:
-        """The server answered 401 to a request with this credential."""
+        """The server responded with 401 to a request with this credential."""
 
 
 def bearer(token: str) -> str:

@@ -1,4 +1,4 @@
-"""What a command asks the server about its API: the dialect, and which group a resource belongs to."""
+"""What a command reads from discovery: the dialect of the server, and which group a resource belongs to."""
 
 from __future__ import annotations
 

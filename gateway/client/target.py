@@ -1,4 +1,4 @@
-"""Everything that requests to one server need: its address, whom to trust, who asks, and where that was configured."""
+"""Everything that requests to one server need: address, trusted CA, credentials, and where they were configured."""
 
 from __future__ import annotations
 

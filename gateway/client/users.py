@@ -31,7 +31,7 @@ from gateway.client.oidc.tokens import OidcTokens
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """What a plugin learns of the cluster if it asks for it."""
+    """The cluster as a plugin with provideClusterInfo gets it."""
 
     cluster: Cluster
     server: str

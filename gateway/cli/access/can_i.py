@@ -36,9 +36,7 @@ def add_flags(parser: Parser) -> None:
     )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="of one object")
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="in every namespace")
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print nothing: the exit code is the answer"
-    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; use the exit code")
     parser.add_argument("--list", action="store_true", help="everything that you may do in the namespace")
     add_connection(parser)
 

@@ -1,7 +1,7 @@
 """The commands about access: runs one and reports its errors.
 
 `gateway.cli.main` calls `run`. A command is a module with `add_flags(parser)` and `run(options)`, imported when needed.
-Exit codes: 0, 1 for an error, 2 for wrong arguments, 130 after Ctrl-C. `can-i` answers no with 1, so its errors are 2.
+Exit codes: 0, 1 for an error, 2 for wrong arguments, 130 after Ctrl-C. `can-i` returns 1 for no, so its errors are 2.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Issued:
 
 
 def exec_info(config: ExecConfig, cluster: Mapping[str, Any], *, interactive: bool) -> str:
-    """The input of the plugin. `cluster` is passed only if the configuration asks for it."""
+    """The input of the plugin. `cluster` is passed only with provideClusterInfo."""
     spec: dict[str, Any] = {"interactive": interactive}
     if config.provide_cluster_info:
         spec["cluster"] = dict(cluster)

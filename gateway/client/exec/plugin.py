@@ -1,6 +1,6 @@
 """Runs the credential plugin of a user and keeps what it returns.
 
-A credential is kept until it expires, until the server answers 401 to it, or until the process ends. One lock covers
+A credential is kept until it expires, until the server rejects it with 401, or until the process ends. One lock covers
 the run and the cache: threads that need a credential at the same time share one run. A 401 drops a credential only if
 it is still the one in the cache, so late responses to requests with an older one start no further run.
 """
@@ -23,7 +23,7 @@ from gateway.client.exec.messages import Issued, exec_info, parse_output
 
 
 class ExecPlugin:
-    """A CredentialSource. `cluster` is what the plugin learns of the cluster if it asks for it."""
+    """A CredentialSource. `cluster` is passed to the plugin with provideClusterInfo."""
 
     def __init__(
         self,
