@@ -71,8 +71,8 @@ class Paths:
             return self._report_health(context, first, rest)
         if first in ("api", "apis"):
             return await self._discover(context, path)
-        if path in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
-            return await self._describe_issuer(context, path)
+        if path.rstrip("/") in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
+            return await self._describe_issuer(context, path.rstrip("/"))
         if first == "openapi":
             _allow(context, "GET", "HEAD")
             return await self._openapi(context)

@@ -6,10 +6,14 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
+from actors.access.accounts.keys import KeyFiles, load_keys
 from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
@@ -174,6 +178,22 @@ async def test_very_long_token_is_refused_and_the_server_goes_on() -> None:
         beyond = await api.ask("GET", "/api/v1/nodes", token=signed({**claims, "p": "x" * 80_000}, new_key()))
         assert beyond.status in (401, 431)
         assert await status_with(api, token) == 403
+
+
+async def test_tokens_and_keys_are_in_no_log_and_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with with_token() as (api, token, claims):
+        stranger = signed(claims, new_key())
+        response = await api.ask("GET", "/api/v1/nodes", token=stranger)
+        assert response.status == 401
+        assert stranger not in response.text
+        refused = await api.ask("GET", "/api/v1/nodes", token=token)
+        keys = load_keys(KeyFiles(api.settings.pki / "sa.key"))
+        pem = (api.settings.pki / "sa.key").read_text().splitlines()[1]
+        metrics = (await api.ask("GET", "/metrics")).text
+        for text in (caplog.text, refused.text, metrics, repr(keys), str(keys)):
+            for secret in (token, stranger, token.split(".")[2], pem):
+                assert secret not in text
 
 
 async def test_garbage_is_refused() -> None:

@@ -11,6 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from actors.access.accounts.keys import AccountKeyError
+from actors.access.accounts.options import AccountOptions
+from actors.names import NAMES
+from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.gateway.account_tokens import (
@@ -24,7 +27,7 @@ from tests.gateway.account_tokens import (
     signed,
     status_with,
 )
-from tests.gateway.api import Api, served
+from tests.gateway.api import ALICE, Api, served
 from tests.gateway.https import certificates, served_securely
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
@@ -71,7 +74,11 @@ async def test_others_can_verify_tokens_with_the_published_keys() -> None:
         paths = (await api.ask("GET", "/")).document["paths"]
         assert {CONFIGURATION, KEYS} <= set(paths)
         assert (await api.ask("POST", KEYS, b"{}")).status == 405
+        assert (await api.ask("GET", f"{KEYS}/")).status == 200
         assert (await api.ask("GET", KEYS, token=None)).status == 403
+        assert (await api.ask("GET", KEYS, token=ALICE)).status == 403
+        assert (await api.ask("GET", KEYS, token=token)).status == 200  # by a default role
+        assert (await api.ask("GET", CONFIGURATION, token=token)).status == 200
 
 
 async def test_issuer_that_is_no_https_url_is_not_described() -> None:
@@ -135,11 +142,47 @@ async def test_unusable_key_file_stops_the_start(tmp_path: Path, content: bytes,
     path = tmp_path / "key.pem"
     path.write_bytes(content)
     given = ServiceAccountSettings(service_account_key_file=(str(path),))
-    with pytest.RaisesGroup(
-        pytest.RaisesExc(AccountKeyError, match=message), flatten_subgroups=True, allow_unwrapped=True
-    ):
+    refused = pytest.RaisesExc(AccountKeyError, match=f"^--service-account-key-file: .*{message}")
+    with pytest.RaisesGroup(refused, flatten_subgroups=True, allow_unwrapped=True):
         async with served(service_accounts=given):
             pass
+
+
+def test_flags_become_settings(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.pem", tmp_path / "b.pem"
+    for path in (first, second):
+        path.write_bytes(public_pem(new_key()))
+    settings, _ = parse_flags(
+        [
+            f"--data-dir={tmp_path / 'data'}",
+            f"--service-account-key-file={first}",
+            f"--service-account-key-file={second}",
+            f"--service-account-signing-key-file={first}",
+            "--service-account-issuer=https://one.example",
+            "--service-account-issuer=two",
+            "--api-audiences=a,b",
+            "--api-audiences=c",
+            "--service-account-lookup=false",
+            "--service-account-extend-token-expiration=false",
+            "--service-account-max-token-expiration=24h",
+            "--service-account-jwks-uri=https://one.example/keys",
+        ]
+    )
+    assert settings.service_accounts.key_files == (first, second)
+    assert settings.service_accounts.service_account_signing_key_file == first
+    assert settings.service_accounts.options(NAMES["cluster"]) == AccountOptions(
+        ("https://one.example", "two"),
+        ("a", "b", "c"),
+        lookup=False,
+        max_seconds=86400,
+        extend=False,
+        keys_url="https://one.example/keys",
+    )
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+def test_default_audience_is_the_issuer(dialect: str) -> None:
+    assert ServiceAccountSettings().options(NAMES[dialect]) == AccountOptions((ISSUER,), (ISSUER,))
 
 
 @pytest.mark.parametrize(

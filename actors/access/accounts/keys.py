@@ -106,16 +106,32 @@ class AccountKeys:
 
 def load_keys(files: KeyFiles) -> Keys:
     """Read all files; creates the server's own key."""
-    signing = _signing_key(_read(files.signing), files.signing) if files.signing else _own_key(files.own)
+    signing = _own_key(files.own) if files.signing is None else _given_signing_key(files.signing)
     verifying = {signing.public.id: signing.public}
     for path in files.accepted:
-        found = list(_public_keys(_read(path), path))
-        if not found:
-            raise AccountKeyError(f"{path} contains no RSA or ECDSA key in PEM form; give a file that does")
-        verifying.update({one.id: one for one in found})
+        verifying.update({one.id: one for one in _given_keys(path)})
     if not files.accepted and files.fallback is not None:
         verifying.update({one.id: one for one in _fallback_keys(files.fallback)})
     return Keys(signing, tuple(verifying.values()), verifying)
+
+
+def _given_signing_key(path: Path) -> SigningKey:
+    try:
+        return _signing_key(_read(path), path)
+    except AccountKeyError as error:
+        raise AccountKeyError(f"--service-account-signing-key-file: {error}") from error
+
+
+def _given_keys(path: Path) -> Sequence[VerifyingKey]:
+    try:
+        found = list(_public_keys(_read(path), path))
+    except AccountKeyError as error:
+        raise AccountKeyError(f"--service-account-key-file: {error}") from error
+    if not found:
+        raise AccountKeyError(
+            f"--service-account-key-file: {path} contains no RSA or ECDSA key in PEM form; give a file that does"
+        )
+    return found
 
 
 def _read(path: Path) -> bytes:
