@@ -57,12 +57,12 @@ class OidcTokens:
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
     ) -> Authenticated | Awaitable[Authenticated | None] | None:
-        granted = tuple(one for one in audiences if one in self._api_audiences)
+        granted = tuple(one for one in audiences if one in self._api_audiences) if audiences else ()
         if audiences and not granted:
             return None
         if self._keys_version != self._provider.version:
             self._forget()
-        digest = hashlib.sha256(token).digest()
+        digest = hashlib.blake2b(token, digest_size=32).digest()  # half the time of SHA-256
         known = self._verified.get(digest)
         if known is not None and known.expires > self._now():
             return known.result if not granted else Authenticated(known.result.user, audiences=granted)
