@@ -54,7 +54,9 @@ ATTACKS_2: dict[str, tuple[tuple[bytes, bytes], ...]] = {
     "NUL in the value": ((b"x-remote-user", b"ro\x00ot"),),
     "pseudo-header": ((b":x-remote-user", b"root"),),
 }
-# With the header of the proxy, these are another header, white space that is not part of the value, or no header.
+# Those whose order or sender can matter.
+WELL_FORMED = {"as it is", "mixed case", "underscores", "white space around the value"}
+# Next to the header of the proxy, these are another header, or no header at all.
 HARMLESS_1 = {"underscores", "one underscore", "as a trailer"}
 HARMLESS_2 = {"underscores"}
 
@@ -109,7 +111,8 @@ async def send_2(api: Api, certificate: Path | None, fields: tuple[tuple[bytes, 
 async def test_strangers_become_nobody_else(protocol: str) -> None:
     async with served_behind_proxy(requestheader_allowed_names=("front",)) as (api, seen):
         for name, certificate in strangers().items():
-            for what in ATTACKS_1 if protocol == "HTTP/1.1" else ATTACKS_2:
+            attacks = ATTACKS_1 if protocol == "HTTP/1.1" else ATTACKS_2
+            for what in attacks if name != "" else WELL_FORMED & attacks.keys():
                 if protocol == "HTTP/1.1":
                     status = await send_1(api, certificate, ATTACKS_1[what])
                 else:
@@ -126,7 +129,7 @@ async def test_header_next_to_that_of_the_proxy_changes_nothing(protocol: str) -
     proxy = issuer("proxies").leaf("front")
     async with served_behind_proxy(requestheader_allowed_names=("front",)) as (api, seen):
         for what in ATTACKS_1 if protocol == "HTTP/1.1" else ATTACKS_2:
-            for first in (True, False):
+            for first in (True, False) if what in WELL_FORMED else (True,):
                 if protocol == "HTTP/1.1":
                     own, other = b"X-Remote-User: alice\r\n", ATTACKS_1[what]
                     fields = own + other if first or what == "as a trailer" else other + own
