@@ -13,7 +13,7 @@ import trio
 
 from actors.access.authorization.rbac.aggregation import aggregated_rules, selects
 from actors.controllers.client import Client
-from actors.controllers.pages import Position, next_page
+from actors.controllers.pages import PAGE_SIZE, Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
 from actors.kinds.registry import Registry
@@ -92,18 +92,23 @@ class ClusterRoleAggregationController:
         role = self._aggregated.get(key)
         if role is None:
             return
-        selected = sorted(name for name, labels in self._labels.items() if selects(role, labels))
-        found = self._read([key, *selected])
+        selected = [name for name, labels in self._labels.items() if selects(role, labels)]
+        found = await self._read([key, *sorted(selected)])
         if not found or found[0]["metadata"]["name"] != key or not found[0].get("aggregationRule"):
             return
         rules = aggregated_rules(found[0], found[1:])
         if rules != (found[0].get("rules") or []):
             await self._apply(key, rules)
 
-    def _read(self, names: Sequence[str]) -> list[Object]:
-        with self._journal.read() as view:
-            rows = [view.get(self._type_id, "", name) for name in names]
-        return [decode(row.body) for row in rows if row is not None]
+    async def _read(self, names: Sequence[str]) -> list[Object]:
+        """The roles that still exist; a change of one while they are read leads to another reconciliation."""
+        found: list[Object] = []
+        for first in range(0, len(names), PAGE_SIZE):
+            with self._journal.read() as view:
+                rows = [view.get(self._type_id, "", name) for name in names[first : first + PAGE_SIZE]]
+            found += [decode(row.body) for row in rows if row is not None]
+            await trio.lowlevel.checkpoint()
+        return found
 
     async def _apply(self, name: str, rules: list[Object]) -> None:
         """Without rules the field is left out, as in v1.25: it goes if this controller wrote it."""

@@ -182,6 +182,17 @@ async def test_rules_with_long_lists_are_refused_with_a_short_message() -> None:
         assert len(message) < 65_536
 
 
+async def test_roles_that_a_thread_decides_are_checked_too() -> None:
+    async with granted(rule("get", "pods")) as api:
+        path = api.path("roles")
+        held_rights = role("large", *[rule("get", "pods", names=f"n{number}") for number in range(1500)])
+        (await api.ask("POST", path, held_rights, token=ALICE)).expect(201)
+        await refused(api, "POST", path, role("q", *held_rights["rules"], SECRETS))
+        added = {"rules": [*held_rights["rules"], SECRETS]}
+        message = await refused(api, "PATCH", f"{path}/large", added, headers=MERGE)
+        assert message == held("roles", "large", MISSING)
+
+
 async def test_a_right_holds_from_the_first_request_after_the_reply() -> None:
     async with served() as api:
         path = api.path("configmaps")

@@ -9,7 +9,7 @@ The size of a compiled role grows with the sum of the lists in its rules, never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.access.rules import ANY
@@ -20,7 +20,10 @@ from actors.messages import Object
 SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
+_COMPILED = ("verbs", "apiGroups", "resourceNames")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CompiledRule:
     """Verbs on groups; the resources are the keys under which a role finds the rule."""
 
@@ -46,18 +49,14 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRole:
-    rules: tuple[Object, ...]  # as stored
-    by_resource: dict[str, tuple[CompiledRule, ...]]  # "pods", "pods/log", "*/scale" or "*"
+    rules: Sequence[Object]  # as stored
+    by_resource: Mapping[str, Sequence[CompiledRule]]  # "pods", "pods/log", "*/scale" or "*"
     paths: tuple[PathPattern, ...]
 
     def rules_of(self, resources: Sequence[str]) -> Iterable[CompiledRule]:
         """The rules with one of these resources, whatever verbs and groups they have."""
         by_resource = self.by_resource
-        found: tuple[CompiledRule, ...] = ()
-        for resource in resources:
-            if resource in by_resource:
-                found += by_resource[resource]
-        return found
+        return [rule for resource in resources if resource in by_resource for rule in by_resource[resource]]
 
 
 def covering(resource: str, subresource: str) -> tuple[str, ...]:
@@ -70,17 +69,21 @@ def covering(resource: str, subresource: str) -> tuple[str, ...]:
 def compiled_role(rules: Sequence[Object]) -> CompiledRole:
     by_resource: dict[str, list[CompiledRule]] = {}
     paths = []
+    known: dict[tuple[tuple[str, ...], ...], CompiledRule] = {}  # long lists of rules repeat verbs and groups
     for rule in rules:
-        verbs = frozenset(rule.get("verbs") or ())
         if rule.get("nonResourceURLs"):
-            paths.append(_path_pattern(verbs, rule["nonResourceURLs"]))
-        compiled = CompiledRule(
-            verbs, frozenset(rule.get("apiGroups") or ()), frozenset(rule.get("resourceNames") or ())
-        )
-        for resource in dict.fromkeys(rule.get("resources") or ()):
-            by_resource.setdefault(resource, []).append(compiled)
-    found = {resource: tuple(rules_of) for resource, rules_of in by_resource.items()}
-    return CompiledRole(tuple(rules), found, tuple(paths))
+            paths.append(_path_pattern(frozenset(rule.get("verbs") or ()), rule["nonResourceURLs"]))
+        lists = tuple([tuple(rule.get(field) or ()) for field in _COMPILED])
+        compiled = known.get(lists)
+        if compiled is None:
+            compiled = known[lists] = CompiledRule(*map(frozenset, lists))
+        for resource in rule.get("resources") or ():
+            rules_of = by_resource.get(resource)
+            if rules_of is None:
+                by_resource[resource] = [compiled]
+            elif rules_of[-1] is not compiled:
+                rules_of.append(compiled)
+    return CompiledRole(rules, by_resource, tuple(paths))
 
 
 def merged_roles(roles: Iterable[CompiledRole]) -> CompiledRole:
@@ -91,7 +94,7 @@ def merged_roles(roles: Iterable[CompiledRole]) -> CompiledRole:
         for resource, rules in role.by_resource.items():
             by_resource.setdefault(resource, []).extend(rules)
         paths.extend(role.paths)
-    return CompiledRole((), {key: tuple(rules) for key, rules in by_resource.items()}, tuple(paths))
+    return CompiledRole((), by_resource, tuple(paths))
 
 
 def _path_pattern(verbs: frozenset[str], urls: Sequence[str]) -> PathPattern:
