@@ -30,8 +30,10 @@ from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
-# About 20 MB. The oldest is forgotten, and verified again when it comes back.
+# About 30 MB of usual tokens. The oldest is forgotten, and verified again when it comes back.
 MAX_CACHED_TOKENS = 10_000
+# Longer ones are verified with every request: who may request tokens could fill the memory with long audiences.
+MAX_CACHED_BYTES = 4096
 _SECOND = 1_000_000
 
 
@@ -117,16 +119,17 @@ class AccountTokens:
             _micros(subject.expires, FOR_EVER),
             _micros(subject.warn_after, FOR_EVER),
         )
-        if len(self._verified) >= self._max_cached:
-            self._forget(next(iter(self._verified)))
-        self._verified[token] = verified
-        for one in objects:
-            self._named_by.setdefault(one, set()).add(token)
+        if len(token) <= MAX_CACHED_BYTES:
+            if len(self._verified) >= self._max_cached:
+                self._forget(next(iter(self._verified)))
+            self._verified[token] = verified
+            for one in objects:
+                self._named_by.setdefault(one, set()).add(token)
         return verified
 
     def _forget(self, token: bytes) -> None:
-        verified = self._verified.pop(token)
-        for one in verified.objects:
+        verified = self._verified.pop(token, None)
+        for one in () if verified is None else verified.objects:
             tokens = self._named_by[one]
             tokens.discard(token)
             if not tokens:

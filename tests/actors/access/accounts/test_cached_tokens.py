@@ -34,14 +34,14 @@ class Issuing:
         )
         self._issuer = TokenIssuer(CLUSTER, self.keys, options)
 
-    async def token(self, name: str, seconds: int = 600) -> bytes:
+    async def token(self, name: str, audience: str = "another") -> bytes:
         stored = self.cluster.get("serviceaccounts", name) or await self.cluster.create(
             "serviceaccounts", name
         )
         account = Reference("serviceaccounts", "default", name, stored["metadata"]["uid"])
         now = self.cluster.clock.now() // 1_000_000
-        audiences = self._issuer.options.audiences
-        return (await self._issuer.bound_token(account, None, audiences, now, seconds)).encode()
+        audiences = (*self._issuer.options.audiences, audience)
+        return (await self._issuer.bound_token(account, None, audiences, now, 600)).encode()
 
     def accepts(self, token: bytes) -> bool:
         """Without waiting: the keys are loaded."""
@@ -111,6 +111,17 @@ async def test_cache_is_bounded(tmp_path: Path, autojump_clock: MockClock, count
         await accounts.cluster.delete("serviceaccounts", "b")
         await accounts.cluster.delete("serviceaccounts", "c")
         assert not accounts.accepts(second) and not accounts.accepts(third)
+
+
+async def test_long_tokens_are_verified_with_every_request(
+    tmp_path: Path, autojump_clock: MockClock, counted: dict[str, int]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot", audience="x" * 4000)
+        assert [accounts.accepts(token) for _ in range(3)] == [True] * 3
+        assert counted["verified"] == 3
+        await accounts.cluster.delete("serviceaccounts", "robot")
+        assert not accounts.accepts(token)
 
 
 async def test_refused_tokens_are_not_cached(
