@@ -11,7 +11,6 @@ from gateway.settings.settings import Address, Addresses, Settings, host_and_por
 
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SIGN_IN = "callers still sign in"
-_ROLES = "roles and bindings are stored but not consulted yet: resources are for system:masters only"
 
 
 def banner(settings: Settings, addresses: Addresses) -> str:
@@ -35,8 +34,6 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
-    if "RBAC" in settings.authorization_modes:
-        yield "", _ROLES
 
 
 def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:

@@ -57,26 +57,21 @@ class Webhook:
         self._client: httpx.AsyncClient | None = None
         self._calls = trio.Semaphore(MAX_CALLS)
         self._token, self._token_expires = "", float("-inf")
-        self.failures = 0  # calls that failed after all tries
 
     async def post(self, document: Any) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
         body = orjson.dumps(document)
         delay = FIRST_DELAY
-        try:
-            for _ in range(TRIES - 1):
-                try:
-                    return await self._try(body)
-                except _Retriable as failed:
-                    await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
-                    delay *= DELAY_FACTOR
+        for _ in range(TRIES - 1):
             try:
                 return await self._try(body)
             except _Retriable as failed:
-                raise failed.error from None
-        except WebhookError:
-            self.failures += 1
-            raise
+                await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
+                delay *= DELAY_FACTOR
+        try:
+            return await self._try(body)
+        except _Retriable as failed:
+            raise failed.error from None
 
     async def review(self, api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         """The status with which the webhook completes a review. The response must have the version of the request."""

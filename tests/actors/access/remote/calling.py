@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
+import trio.testing
 
 from actors.access.remote.target import read_target
 from actors.access.remote.webhook import Webhook
@@ -16,6 +17,11 @@ from actors.background_import import imported
 @asynccontextmanager
 async def calling(file: Path) -> AsyncIterator[Webhook]:
     await imported("httpx")  # a virtual clock does not wait for a thread that imports
+    clock = trio.lowlevel.current_clock()
+    if isinstance(clock, trio.testing.MockClock):
+        clock.autojump_threshold = (
+            0.05  # seconds in which the kernel delivers what is under way between sockets
+        )
     async with trio.open_nursery() as nursery:
         webhook = Webhook(read_target(file))
         nursery.start_soon(webhook.run)
