@@ -16,7 +16,7 @@ from actors.controllers.pages import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
 from actors.messages import DeleteOptions
-from actors.store.document import decode
+from actors.store.document import decode, is_being_deleted
 from journal.records import Event
 
 
@@ -56,7 +56,7 @@ class TokenCleaner:
     async def reconcile(self, key: str) -> None:
         with self._journal.read() as view:
             row = view.get(self._secrets, self._namespace, key)
-        if row is None:
+        if row is None or is_being_deleted(row.body):
             return
         secret = decode(row.body)
         expires = expiration(secret)

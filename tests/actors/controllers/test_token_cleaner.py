@@ -65,3 +65,13 @@ async def test_secrets_that_expired_while_the_server_was_down_are_deleted(
     async with open_control_plane(tmp_path) as cluster:
         await cluster.wait_until_idle(1)
         assert not exists(cluster)
+
+
+async def test_secret_that_a_finalizer_keeps_is_deleted_only_once(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_token(cluster, expiration="2020-01-01T00:00:00Z", finalizers=["example.com/keep"])
+        await cluster.wait_until_idle(3600)
+        assert cluster.get("secrets", NAME, "cluster-system")["metadata"]["deletionTimestamp"]
+        assert len(cluster.events("secrets", NAME)) == 2  # created, being deleted

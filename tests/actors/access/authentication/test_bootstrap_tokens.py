@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,21 @@ def test_type_of_the_secret_follows_the_dialect() -> None:
     assert token_of(found, KUBERNETES) is not None
     assert token_of(found, CLUSTER) is None
     assert SECRET not in repr(token_of(found, KUBERNETES))
+
+
+@pytest.mark.parametrize("sent", ["0123456789abcdef", "1123456789abcdef", "0123456789abcde0"])
+async def test_secrets_are_compared_in_constant_time(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(stored: bytes, given: bytes) -> bool:
+        compared.append((stored, given))
+        return compare_digest(stored, given)
+
+    compare_digest = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await create_token(cluster)
+        assert (user(cluster, f"{ID}.{sent}".encode()) is not None) is (sent == SECRET)
+    assert compared == [(SECRET.encode(), sent.encode())]
