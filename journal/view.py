@@ -50,9 +50,14 @@ class View(ReadTransaction):
         return state.page(found, limit, match, stop, size)
 
     def rows(
-        self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        after: tuple[str, str] | None = None,
+        wanted: int | None = None,
     ) -> Iterator[tuple[str, str, Row]]:
-        return state.rows(self._entries(type_id, namespace, after, None))
+        """All rows after a position, read in chunks; a caller that wants a few of them says how many."""
+        return state.rows(self._entries(type_id, namespace, after, wanted))
 
     def at(self, offset: int) -> View | PastView:
         """The state at an offset: Compacted below the floor, FutureVersion ahead of the head."""
