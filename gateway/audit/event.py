@@ -8,7 +8,6 @@ there are few.
 from __future__ import annotations
 
 import time
-from functools import lru_cache
 from json.encoder import encode_basestring as quote
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from gateway.audit.policy import (
     LEVEL_NAMES,
     PANIC,
     REQUEST_RECEIVED,
+    STAGES,
     Level,
 )
 from gateway.audit.record import AuditRecord
@@ -30,7 +30,8 @@ Event = tuple[AuditRecord, str, int, int]  # record, stage, microseconds since 1
 
 _MAX_AGENT = 1024
 _STATUS_FIELDS = ("status", "message", "reason", "details")
-_CACHED_USERS = 1024
+_CACHED = 1024  # texts of a kind that repeat
+_LONGEST_CACHED = 1024  # characters
 
 
 class EventFormat:
@@ -39,50 +40,106 @@ class EventFormat:
     def __init__(self, names: Names) -> None:
         group = names.group("audit")
         self.api_version = f"{group}/v1"
-        self._start = f'{{"kind":"Event","apiVersion":"{group}/v1","level":"'
+        self._starts = {
+            (level, stage): (
+                f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":',
+                f',"stage":"{stage}","requestURI":',
+            )
+            for level in Level
+            for stage in STAGES
+        }
         self._truncated = f"{group}/truncated"
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
-        self._users: dict[int, tuple[User, str]] = {}
+        self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
+        self._decisions: dict[tuple[bool, str], str] = {}
+        self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._second = -1
         self._second_text = ""
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
         record, stage, at, status = event
-        attributes, treatment, exchange = record.attributes_, record.treatment, record.exchange
-        level = treatment.level
-        received = stage is REQUEST_RECEIVED
-        query = record.query
-        uri = f"{record.path}?{query}" if query else record.path
-        impersonated = exchange.impersonated
+        attributes, level = record.attributes_, record.treatment.level
+        start, stage_text = self._starts[level, stage]
+        uri = f"{record.path}?{record.query}" if record.query else record.path
         head = (
-            f'{self._start}{LEVEL_NAMES[level]}","auditID":{quote(record.audit_id.decode(errors="replace"))},'
-            f'"stage":"{stage}","requestURI":{quote(uri)},"verb":{quote(attributes.verb)},'
-            f'"user":{self._user(attributes.user)}'
+            f"{start}{quote(record.audit_id.decode('utf-8', 'replace'))}{stage_text}{quote(uri)}"
+            f',"verb":{quote(attributes.verb)},"user":{self._client(record, stage)}'
         )
-        if impersonated is not None and not received:
-            head += f',"impersonatedUser":{self._user(impersonated)}'
-        addresses = source_addresses(record.forwarded_for, record.real_ip, record.address)
-        head += f',"sourceIPs":{_list(addresses)}'
-        if record.agent:
-            head += f',"userAgent":{_agent(record.agent)}'
         if attributes.is_resource:
-            head += f',"objectRef":{_object_ref(record, received=received)}'
-        parts = [head.encode(errors="replace")]
-        truncated = False
-        if not received:
-            parts.append(_response_status(record, stage, status))
-            if level > Level.METADATA:
-                truncated = self._add_bodies(parts, record, bodies=bodies)
-        tail = (
-            f',"requestReceivedTimestamp":"{self.timestamp(record.received_at)}"'
-            f',"stageTimestamp":"{self.timestamp(at)}"'
-        )
-        if not received:
-            tail += self._annotations(record, truncated=truncated)
-        parts.append((tail + "}").encode(errors="replace"))
+            head += self._object_ref(record, stage)
+        if stage is REQUEST_RECEIVED:
+            return f"{head}{self._times(record.received_at, at)}}}".encode("utf-8", "replace")
+        if status == 200 and record.response_body is None and level is Level.METADATA:
+            # The most frequent case, in one piece.
+            return (
+                f'{head},"responseStatus":{{"metadata":{{}},"code":200}}'
+                f"{self._times(record.received_at, at)}{self._annotations(record, truncated=False)}}}"
+            ).encode("utf-8", "replace")
+        parts = [head.encode("utf-8", "replace"), _response_status(record, stage, status)]
+        truncated = level > Level.METADATA and self._add_bodies(parts, record, bodies=bodies)
+        tail = self._times(record.received_at, at) + self._annotations(record, truncated=truncated)
+        parts.append((tail + "}").encode("utf-8", "replace"))
         return b"".join(parts)
+
+    def _client(self, record: AuditRecord, stage: str) -> str:
+        """User, impersonated user, addresses and user agent; kept for clients that impersonate nobody."""
+        user = record.attributes_.user
+        impersonated = record.exchange.impersonated
+        if impersonated is not None and stage is not REQUEST_RECEIVED:
+            return f'{_user(user)},"impersonatedUser":{_user(impersonated)}{_origin(record)}'
+        if record.forwarded_for is not None or record.real_ip is not None:
+            return _user(user) + _origin(record)
+        key = (id(user), record.agent, record.address)
+        known = self._clients.get(key)
+        if known is not None and known[0] is user:
+            return known[1]
+        text = _user(user) + _origin(record)
+        if len(self._clients) >= _CACHED:
+            self._clients.clear()
+        if len(record.agent) <= _MAX_AGENT:
+            self._clients[key] = (user, text)
+        return text
+
+    def _object_ref(self, record: AuditRecord, stage: str) -> str:
+        """The object: by the path, and once the body is decoded by its metadata where the path says nothing."""
+        _, verb, group, version, resource, subresource, namespace, name, _, _ = record.attributes_
+        known = self._resources.get((group, version, resource))
+        if known is None:
+            known = self._resource(group, version, resource)
+        uid = resource_version = ""
+        written = record.exchange.written
+        if stage is not REQUEST_RECEIVED:
+            if written is not None:
+                namespace, name = namespace or written.namespace, name or written.name
+                uid, resource_version = written.uid, written.resource_version
+            if not name and verb == "create" and record.response_body is not None:
+                name = name_in(record.response_body)
+        text = known[0]
+        if namespace:
+            text += f',"namespace":{quote(namespace)}'
+        if name:
+            text += f',"name":{quote(name)}'
+        if uid:
+            text += f',"uid":{quote(uid)}'
+        text += known[1]
+        if resource_version:
+            text += f',"resourceVersion":{quote(resource_version)}'
+        if subresource:
+            text += f',"subresource":{quote(subresource)}'
+        return text + "}"
+
+    def _resource(self, group: str, version: str, resource: str) -> tuple[str, str]:
+        """What stands in front of and behind the name of an object."""
+        version_text = f',"apiVersion":{quote(version)}'
+        end = f',"apiGroup":{quote(group)}{version_text}' if group else version_text
+        made = (f',"objectRef":{{"resource":{quote(resource)}', end)
+        if len(self._resources) >= _CACHED:  # clients can invent resources
+            self._resources.clear()
+        if len(made[0]) + len(end) <= _LONGEST_CACHED:
+            self._resources[group, version, resource] = made
+        return made
 
     def _add_bodies(self, parts: list[bytes], record: AuditRecord, *, bodies: bool) -> bool:
         """Add the objects that the level asks for; whether one is left out because it is too large."""
@@ -101,17 +158,21 @@ class EventFormat:
                 parts += (field, text)
         return truncated
 
-    def _user(self, user: User) -> str:
-        known = self._users.get(id(user))
-        if known is not None and known[0] is user:
-            return known[1]
-        text = _user_text(user)
-        if len(self._users) >= _CACHED_USERS:
-            self._users.clear()
-        self._users[id(user)] = (user, text)
+    def _annotations(self, record: AuditRecord, *, truncated: bool) -> str:
+        decision, others = record.decision_, record.exchange.annotations
+        if truncated or others or decision is None:
+            return self._all_annotations(record, truncated=truncated)
+        key = (decision.allowed, decision.reason)
+        text = self._decisions.get(key)
+        if text is None:
+            text = self._all_annotations(record, truncated=False)
+            if len(self._decisions) >= _CACHED:
+                self._decisions.clear()
+            if len(text) <= _LONGEST_CACHED:
+                self._decisions[key] = text
         return text
 
-    def _annotations(self, record: AuditRecord, *, truncated: bool) -> str:
+    def _all_annotations(self, record: AuditRecord, *, truncated: bool) -> str:
         found: dict[str, str] = {}
         decision = record.decision_
         if decision is not None:
@@ -127,19 +188,22 @@ class EventFormat:
             ',"annotations":{' + ",".join(f"{quote(key)}:{quote(found[key])}" for key in sorted(found)) + "}"
         )
 
-    def timestamp(self, microseconds: int) -> str:
-        second, rest = divmod(microseconds, 1_000_000)
+    def _times(self, received: int, at: int) -> str:
+        return f',"requestReceivedTimestamp":"{self._timestamp(received)}","stageTimestamp":"{self._timestamp(at)}"'
+
+    def _timestamp(self, microseconds: int) -> str:
+        second = microseconds // 1_000_000
         if second != self._second:
             self._second = second
             self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._second_text}.{rest:06d}Z"
+        return f"{self._second_text}.{microseconds - second * 1_000_000:06d}Z"
 
 
 def _list(texts: tuple[str, ...]) -> str:
     return "[" + ",".join(map(quote, texts)) + "]"
 
 
-def _user_text(user: User) -> str:
+def _user(user: User) -> str:
     fields = []
     if user.name:
         fields.append(f'"username":{quote(user.name)}')
@@ -153,50 +217,17 @@ def _user_text(user: User) -> str:
     return "{" + ",".join(fields) + "}"
 
 
+def _origin(record: AuditRecord) -> str:
+    addresses = source_addresses(record.forwarded_for, record.real_ip, record.address)
+    text = f',"sourceIPs":{_list(addresses)}'
+    return f'{text},"userAgent":{quote(agent_text(record.agent))}' if record.agent else text
+
+
 def agent_text(agent: bytes) -> str:
     """The user agent, shortened as Kubernetes shortens it."""
     if len(agent) > _MAX_AGENT:
         agent = agent[:_MAX_AGENT] + b"...TRUNCATED"
     return agent.decode(errors="replace")
-
-
-def _quoted_agent(agent: bytes) -> str:
-    return quote(agent_text(agent))
-
-
-_cached_agent = lru_cache(maxsize=256)(_quoted_agent)
-
-
-def _agent(agent: bytes) -> str:
-    return _cached_agent(agent) if len(agent) <= _MAX_AGENT else _quoted_agent(agent)
-
-
-def _object_ref(record: AuditRecord, *, received: bool) -> str:
-    """The object: by the path, and once the body is decoded by its metadata where the path says nothing."""
-    _, _, group, version, resource, subresource, namespace, name, _, _ = record.attributes_
-    uid = resource_version = ""
-    written = record.exchange.written
-    if not received:
-        if written is not None:
-            namespace, name = namespace or written.namespace, name or written.name
-            uid, resource_version = written.uid, written.resource_version
-        if not name and record.response_body is not None and record.attributes_.verb == "create":
-            name = name_in(record.response_body)
-    text = f'{{"resource":{quote(resource)}'
-    if namespace:
-        text += f',"namespace":{quote(namespace)}'
-    if name:
-        text += f',"name":{quote(name)}'
-    if uid:
-        text += f',"uid":{quote(uid)}'
-    if group:
-        text += f',"apiGroup":{quote(group)}'
-    text += f',"apiVersion":{quote(version)}'
-    if resource_version:
-        text += f',"resourceVersion":{quote(resource_version)}'
-    if subresource:
-        text += f',"subresource":{quote(subresource)}'
-    return text + "}"
 
 
 _CLOSED_EARLY: Final = (

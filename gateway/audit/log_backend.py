@@ -82,12 +82,17 @@ class LogBackend:
 
     def put(self, event: Event) -> None:
         """Queue an event; never waits."""
-        queue = self._queue
-        if len(queue) >= self._buffer_size or self._bytes_in - self._bytes_out > MAX_QUEUED_BYTES:
+        queued = len(self._queue)
+        if queued >= self._buffer_size or self._bytes_in - self._bytes_out > MAX_QUEUED_BYTES:
             self._dropped.add(1, "its buffer is full, because events arrive faster than they can be written")
             return
-        self._append(event, None)
-        if len(queue) == self._max_size:
+        weight = event[0].weight  # now: the record may grow
+        self._bytes_in += weight
+        self._queue.append((event, weight, None))
+        # After the append: the thread clears the signal before it looks into the queue.
+        if not self._waiting.is_set():
+            self._waiting.set()
+        if queued + 1 == self._max_size:
             self._hurry.set()
 
     async def store(self, event: Event) -> bool:
@@ -106,17 +111,13 @@ class LogBackend:
             except trio.RunFinishedError:
                 pass
 
-        self._append(event, written)
+        weight = event[0].weight
+        self._bytes_in += weight
+        self._queue.append((event, weight, written))
+        self._waiting.set()
         self._hurry.set()
         await done.wait()
         return stored
-
-    def _append(self, event: Event, written: Written | None) -> None:
-        weight = event[0].weight  # now: the record may grow
-        self._bytes_in += weight
-        self._queue.append((event, weight, written))
-        if not self._waiting.is_set():
-            self._waiting.set()
 
     async def _close(self) -> None:
         """Write what is queued, and end the thread."""

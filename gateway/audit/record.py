@@ -47,53 +47,32 @@ class Recorder(Protocol):
 
 
 class AuditRecord:
-    __slots__ = (
-        "_complete",
-        "_log",
-        "_request",
-        "_started",
-        "address",
-        "agent",
-        "attributes_",
-        "audit_id",
-        "decision_",
-        "exchange",
-        "forwarded_for",
-        "message",
-        "method",
-        "path",
-        "query",
-        "real_ip",
-        "received_at",
-        "request_body",
-        "response_body",
-        "treatment",
-        "truncated",
-    )
+    """Without __slots__: class attributes are the defaults, so that creating one costs little."""
+
+    attributes_ = _UNKNOWN
+    decision_: Decision | None = None
+    treatment = _NOTHING
+    message = ""  # of the responseStatus, where the response has none
+    request_body: bytes | None = None
+    response_body: bytes | None = None
+    truncated = False  # a body that the level asks for is left out: it is too large
+    _started = False
+    _complete = False
 
     def __init__(self, log: Recorder, request: Request) -> None:
         headers = request.headers
+        assert request.exchange is not None
         self._log = log
         self._request: Request | None = request
-        self._started = self._complete = False
+        self.exchange = request.exchange
         self.received_at = log.now()
         self.audit_id = headers.get(b"audit-id") or next_audit_id()
-        assert request.exchange is not None
-        self.exchange = request.exchange
-        self.method = request.method
         self.path = request.path
         self.query = request.query
         self.address = request.peer.address
         self.agent = headers.get(b"user-agent", b"")
         self.forwarded_for = headers.get(b"x-forwarded-for")
         self.real_ip = headers.get(b"x-real-ip")
-        self.attributes_ = _UNKNOWN
-        self.decision_: Decision | None = None
-        self.treatment = _NOTHING
-        self.message = ""  # of the responseStatus, where the response has none
-        self.request_body: bytes | None = None
-        self.response_body: bytes | None = None
-        self.truncated = False  # a body that the level asks for is left out: it is too large
 
     # Stages.
 
@@ -110,7 +89,7 @@ class AuditRecord:
             self.exchange.keeps_request = True
             self.exchange.keeps_response = level is Level.REQUEST_RESPONSE
         if REQUEST_RECEIVED not in treatment.omit_stages:
-            self._emit(REQUEST_RECEIVED, self.received_at, 0)
+            self._log.emit(self, REQUEST_RECEIVED, self.received_at, 0)
 
     def decision(self, decision: Decision) -> None:
         self.decision_ = decision
@@ -120,7 +99,7 @@ class AuditRecord:
             return
         self._started = True
         if RESPONSE_STARTED not in self.treatment.omit_stages:
-            self._emit(RESPONSE_STARTED, self._log.now(), status)
+            self._log.emit(self, RESPONSE_STARTED, self._log.now(), status)
 
     def panic(self, error: BaseException | None) -> None:
         if self._complete:
@@ -130,10 +109,11 @@ class AuditRecord:
         self.message = f"APIServer panic'd: {type(error).__name__ if error is not None else 'internal error'}"
         self._take_request()
         if PANIC not in self.treatment.omit_stages:
-            self._emit(PANIC, self._log.now(), 500)
+            self._log.emit(self, PANIC, self._log.now(), 500)
 
     def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
-        self.exchange.responding = None
+        if self.exchange.responding is not None:
+            self.exchange.responding = None  # it refers to this record
         if self._complete:
             return
         if self.attributes_ is _UNKNOWN:
@@ -146,7 +126,7 @@ class AuditRecord:
         self._take_request()
         self._take_response(status)
         if RESPONSE_COMPLETE not in self.treatment.omit_stages:
-            self._emit(RESPONSE_COMPLETE, self._log.now(), status)
+            self._log.emit(self, RESPONSE_COMPLETE, self._log.now(), status)
 
     def responding(self, response: ObservedResponse) -> None:
         """A blocking mode: report what is otherwise reported after the response before it is sent."""
@@ -174,23 +154,25 @@ class AuditRecord:
         if status == 401:
             self.message = attempted_methods(request)
         self._take_response(status)
-        self._emit(RESPONSE_STARTED, self._log.now(), status)
+        self._log.emit(self, RESPONSE_STARTED, self._log.now(), status)
 
     # Bodies, as far as the level asks for them.
 
     def _take_request(self) -> None:
-        request, self._request = self._request, None
-        exchange = self.exchange
+        request, exchange = self._request, self.exchange
         if request is not None:
+            self._request = None
             self.request_body = self._short_enough(exchange.request_json or request.body or None)
-        exchange.request_json = None
+            exchange.request_json = None
 
     def _take_response(self, status: int) -> None:
         exchange = self.exchange
-        response, exchange.response = exchange.response, None
-        converted, exchange.response_json = exchange.response_json, None
+        response, converted = exchange.response, exchange.response_json
         if response is None:
             return
+        exchange.response = None
+        if converted is not None:
+            exchange.response_json = None
         if self.treatment.level is Level.REQUEST_RESPONSE:
             if response.parts is not None:
                 self.truncated = True
@@ -215,20 +197,15 @@ class AuditRecord:
             return not attributes.name and (written is None or not written.name)
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
 
-    def _emit(self, stage: str, at: int, status: int) -> None:
-        self._log.emit(self, stage, at, status)
-
     @property
     def weight(self) -> int:
         """About how many bytes the record holds."""
-        return (
-            _OVERHEAD
-            + len(self.path)
-            + len(self.query)
-            + len(self.agent)
-            + len(self.request_body or b"")
-            + len(self.response_body or b"")
-        )
+        weight = _OVERHEAD + len(self.path) + len(self.query) + len(self.agent) + len(self.audit_id)
+        if self.request_body is not None:
+            weight += len(self.request_body)
+        if self.response_body is not None:
+            weight += len(self.response_body)
+        return weight
 
 
 def _plain_body(response: ObservedResponse) -> bytes | None:

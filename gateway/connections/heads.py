@@ -61,6 +61,17 @@ class Heads:
         body = response.body
         if has_body and not response.headers and not connection:
             return template % (_next_count(), len(body)), body if method != "HEAD" else b""
+        if (
+            has_body
+            and not connection
+            and len(response.headers) == 1
+            and response.headers[0][0] == b"audit-id"
+        ):
+            # With an observer, this is every ordinary response.
+            identifier = response.headers[0][1]
+            if b"\n" not in identifier and b"\r" not in identifier:
+                head = b"%baudit-id: %b\r\ncontent-length: %d\r\n\r\n" % (lines, identifier, len(body))
+                return head, body if method != "HEAD" else b""
         lines, connection = _with_fields(lines, connection, response.headers)
         if not has_body:
             return b"%b%b\r\n" % (lines, connection), b""

@@ -83,47 +83,28 @@ class Counter(Protocol):
 
 
 class Exchange:
-    __slots__ = (
-        "_panicked",
-        "_record",
-        "_size",
-        "_status",
-        "_stream",
-        "annotations",
-        "audit_id",
-        "impersonated",
-        "keeps_request",
-        "keeps_response",
-        "request_json",
-        "responding",
-        "response",
-        "response_json",
-        "stored",
-        "written",
-    )
+    """Without __slots__: class attributes are the defaults, so that creating one costs next to nothing."""
 
-    def __init__(self) -> None:
-        self._record: RequestRecord | None = None
-        self.audit_id = b""
-        self._status = 0
-        self._size = 0
-        self._stream: Counter | None = None
-        self._panicked = False
-        # For an audit log: what its events show beyond user, attributes and decision.
-        self.impersonated: User | None = (
-            None  # as whom the request is served, if not as the authenticated user
-        )
-        self.annotations: dict[str, str] | None = None
-        self.written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
-        self.response: ObservedResponse | None = None  # without a stream
-        # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
-        self.keeps_request = self.keeps_response = False
-        self.request_json: bytes | None = None
-        self.response_json: bytes | None = None
-        # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
-        self.stored: Callable[[], Awaitable[None]] | None = None
-        # Set if an audit log wants the response before it is sent.
-        self.responding: Callable[[ObservedResponse], None] | None = None
+    audit_id = b""
+    _record: RequestRecord | None = None
+    _status = 0
+    _size = 0
+    _stream: Counter | None = None
+    _panicked = False
+    # For an audit log: what its events show beyond user, attributes and decision.
+    impersonated: User | None = None  # as whom the request is served, if not as the authenticated user
+    annotations: dict[str, str] | None = None
+    written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
+    response: ObservedResponse | None = None  # without a stream
+    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+    keeps_request = False
+    keeps_response = False
+    request_json: bytes | None = None
+    response_json: bytes | None = None
+    # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
+    stored: Callable[[], Awaitable[None]] | None = None
+    # Set if an audit log wants the response before it is sent.
+    responding: Callable[[ObservedResponse], None] | None = None
 
     def begin(self, record: RequestRecord) -> None:
         self._record = record
