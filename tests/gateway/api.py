@@ -251,7 +251,14 @@ def _document_of(response: ApiResponse) -> Document:
 
 
 # Settings that have no influence on the initial objects.
-_INDEPENDENT = {"anonymous_auth", "authorization", "authorization_mode", "token_auth_file", "token_webhook"}
+_INDEPENDENT = {
+    "anonymous_auth",
+    "audit",
+    "authorization",
+    "authorization_mode",
+    "token_auth_file",
+    "token_webhook",
+}
 _initial_folder = tempfile.TemporaryDirectory(prefix="rewound-initial-")
 _initial_data = Path(_initial_folder.name, "data")
 

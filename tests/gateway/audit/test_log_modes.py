@@ -93,7 +93,7 @@ async def test_deleted_folder_is_created_again() -> None:
 async def test_legacy_format() -> None:
     async with audited(METADATA, {"audit_log_format": "legacy", "audit_log_mode": "blocking"}) as audit:
         response = await audit.api.ask("GET", f"{PATH}/a")
-        received, complete = [line for line in audit.lines() if "configmaps" in line]
+        received, complete = [line for line in audit.lines() if f"{PATH}/a" in line]
     moment, _, fields = complete.partition(" AUDIT: ")
     assert fields == (
         f'id="{response.headers["audit-id"]}" stage="ResponseComplete" ip="127.0.0.1" method="get" user="admin" '
