@@ -11,6 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
+
+import trio
 
 from actors.allocation.ranges import ServiceRanges
 from actors.bootstrap.objects import (
@@ -24,7 +27,7 @@ from actors.bootstrap.objects import (
 )
 from actors.bootstrap.reconciliation import reconcile
 from actors.controllers.client import Client
-from actors.controllers.concurrent import run_concurrently
+from actors.controllers.concurrent import BATCH, run_concurrently
 from actors.errors import AlreadyExists
 from actors.kinds.catalog import Catalog
 from actors.messages import DeleteOptions, Object
@@ -77,8 +80,12 @@ class Bootstrap:
         )
 
     async def _create_or_update(self, objects: Iterable[InitialObject]) -> None:
-        for error in await run_concurrently(self._write, self._changes(objects)):
-            _log.warning("an object that every cluster has could not be stored: %s", error)
+        """In parts: others run while the objects of a part are committed."""
+        remaining = iter(objects)
+        while part := list(islice(remaining, BATCH)):
+            for error in await run_concurrently(self._write, self._changes(part)):
+                _log.warning("an object that every cluster has could not be stored: %s", error)
+            await trio.lowlevel.checkpoint()
 
     async def _write(self, change: _Change) -> None:
         definition = self._catalog.storage(change.type_name)

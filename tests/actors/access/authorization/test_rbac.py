@@ -163,6 +163,12 @@ def test_a_changed_binding_has_its_new_subjects_only() -> None:
     assert allowed(authorizer, pods(who=User("bob", groups=("ops",))))
 
 
+def test_names_of_objects_take_no_place_in_what_is_kept() -> None:
+    authorizer = granted(rule("get", "pods", names="n1 n2"))
+    found = [authorizer.authorize(pods(name=f"n{number}")).allowed for number in range(4)]
+    assert found == [False, True, True, False] and len(authorizer._kept) == 1
+
+
 def test_what_is_kept_is_bounded() -> None:
     authorizer = granted(rule("get", "pods"))
     for number in range(MAX_KEPT + 10):
