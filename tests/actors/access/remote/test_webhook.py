@@ -13,7 +13,7 @@ import trio.testing
 
 from actors.access.remote.kubeconfig_file import KubeconfigError
 from actors.access.remote.target import read_target
-from actors.access.remote.webhook import MAX_RESPONSE, TRIES, WebhookError
+from actors.access.remote.webhook import MAX_CALLS, MAX_RESPONSE, TRIES, WebhookError
 from tests.actors.access.remote.calling import calling
 from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
 
@@ -258,3 +258,22 @@ async def test_wrong_file_is_refused_when_it_is_read(
     with pytest.raises(KubeconfigError) as raised:
         read_target(file)
     assert error in str(raised.value) and str(file) in str(raised.value)
+
+
+async def test_cancelled_calls_leave_no_connection_behind(tmp_path: Path) -> None:
+    async def respond(received: Received) -> Any:
+        if received.document.get("wait"):
+            await trio.sleep_forever()
+        return {}
+
+    async with https_peer(respond) as peer, calling(peer.kubeconfig(tmp_path)) as webhook:
+        await webhook.post({})
+        for _ in range(MAX_CALLS // 10):
+            async with trio.open_nursery() as nursery:
+                count = len(peer.received) + 11
+                for _ in range(11):
+                    nursery.start_soon(webhook.post, {"wait": True})
+                while len(peer.received) < count:
+                    await trio.testing.wait_all_tasks_blocked(0.001)
+                nursery.cancel_scope.cancel()
+        assert await webhook.post({}) == {}, "more calls than connections were cancelled"
