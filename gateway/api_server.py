@@ -201,6 +201,7 @@ class ApiServer:
     def watch_loop(self) -> Iterator[None]:
         """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
         with quick_instruments():
+            self._watchdog.begin()
             trio.lowlevel.add_instrument(self._watchdog)
             try:
                 yield

@@ -55,6 +55,10 @@ class LoopWatchdog(trio.abc.Instrument):
         self._slowest: tuple[float, Request] | None = None  # of the requests completed in this pass
         self._unexplained: _Hold | None = None  # was logged without a request
 
+    def begin(self) -> None:
+        """Measure from now on: what the loop did before is the start of the server."""
+        self._began = self._now()
+
     def after_io_wait(self, timeout: float) -> None:
         self._began = self._now()
 

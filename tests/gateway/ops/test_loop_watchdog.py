@@ -50,6 +50,15 @@ async def test_counts_steps_above_the_limits(clock: HandClock, watchdog: LoopWat
     assert (found.over_step, found.over_logged) == (2, 1)
 
 
+async def test_the_time_before_it_begins_does_not_count(clock: HandClock, watchdog: LoopWatchdog) -> None:
+    clock.now += 10.0
+    watchdog.begin()
+    trio.lowlevel.add_instrument(watchdog)
+    await step(clock, STEP / 2)
+    trio.lowlevel.remove_instrument(watchdog)
+    assert watchdog.statistics().longest == 0
+
+
 async def test_the_recent_maximum_passes(clock: HandClock, watchdog: LoopWatchdog) -> None:
     trio.lowlevel.add_instrument(watchdog)
     await step(clock, 0.04)
