@@ -39,6 +39,7 @@ class TokenWebhook:
         self._webhook = webhook
         self._api_version = api_version
         self._audiences = audiences
+        self._own_part = _measured(audiences)
         self._seconds = seconds
         self._secret = secrets.token_bytes(32)
         self._cache: ExpiringCache[bytes, Authenticated | Refused] = ExpiringCache(MAX_CACHED)
@@ -57,9 +58,8 @@ class TokenWebhook:
         return self._ask(key, text, wanted)
 
     def _key(self, token: bytes, audiences: tuple[str, ...]) -> bytes:
-        parts = (token, *(one.encode() for one in audiences))
-        measured = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-        return hmac.digest(self._secret, measured, "sha256")
+        named = self._own_part if audiences is self._audiences else _measured(audiences)
+        return hmac.digest(self._secret, len(token).to_bytes(8, "big") + token + named, "sha256")
 
     async def _ask(self, key: bytes, token: str, audiences: tuple[str, ...]) -> Authenticated | Refused:
         try:
@@ -93,7 +93,13 @@ class TokenWebhook:
         valid_for = tuple(one for one in wanted if one in held)
         if wanted and not valid_for:
             return Refused()
-        return Authenticated(user, audiences=valid_for)
+        # With the group of all authenticated users already, so that a cached result is returned as it is.
+        return Authenticated(user.with_authenticated_group(), audiences=valid_for)
+
+
+def _measured(texts: tuple[str, ...]) -> bytes:
+    """The texts with their lengths, so that no two lists have the same bytes."""
+    return b"".join(len(one).to_bytes(8, "big") + one for one in (text.encode() for text in texts))
 
 
 def _user(info: Mapping[str, Any]) -> User | None:

@@ -20,6 +20,7 @@ from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_p
 
 VERSION = "authentication.cluster.io/v1beta1"
 OWN = ("https://api",)
+EVERYONE = ("system:authenticated",)
 JANE = {"username": "jane", "uid": "42", "groups": ["devs"], "extra": {"scope": ["a", "b"]}}
 
 
@@ -42,7 +43,7 @@ async def result(method: TokenWebhook, token: bytes = b"t", *audiences: str) -> 
 
 async def test_user_of_the_response_is_taken_over(tmp_path: Path) -> None:
     async with webhook(tmp_path, lambda _: review(authenticated=True, user=JANE)) as (peer, method):
-        user = User("jane", "42", ("devs",), (("scope", ("a", "b")),))
+        user = User("jane", "42", ("devs", "system:authenticated"), (("scope", ("a", "b")),))
         assert await result(method) == Authenticated(user, audiences=OWN)
         assert peer.received[0].document == {
             "apiVersion": VERSION,
@@ -55,7 +56,7 @@ async def test_user_of_the_response_is_taken_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ({"authenticated": True, "user": {"username": "j"}, "error": "ignored"}, User("j")),
+        ({"authenticated": True, "user": {"username": "j"}, "error": "ignored"}, User("j", "", EVERYONE)),
         ({"authenticated": True, "user": {"uid": "1"}}, Refused("the token webhook named no user")),
         ({"authenticated": True}, Refused("the token webhook named no user")),
         ({"authenticated": False, "error": "expired", "user": JANE}, Refused("expired")),
