@@ -1,4 +1,4 @@
-"""A write that waits for an asynchronous admission plugin delays no other write."""
+"""Plugins of an embedding program: a write that waits for one delays no other write, and evictions pass them too."""
 
 from __future__ import annotations
 
@@ -50,3 +50,39 @@ async def test_write_waits_for_its_plugin_and_others_continue() -> None:
                 await trio.sleep(0.01)
         with pytest.raises(Refused, match="admission plugin Waiting denied the request"):
             await api.create("configmaps", config_map("refused"))
+
+
+PODS = Resource("", "pods")
+
+
+class EvictionReview(AsyncPlugin):
+    """Refuses the eviction of `kept`, and gives the others a precondition."""
+
+    name = "EvictionReview"
+    mutates = (rule(CREATE, of=(PODS,), subresources=("eviction",)),)
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        assert request.object is not None
+        assert (request.operation, request.subresource, request.namespace) == (CREATE, "eviction", "default")
+        if request.name == "kept":
+            raise Forbidden(PODS, request.name, "not now")
+        options = {"preconditions": {"uid": "other"}} if request.name == "changed" else {}
+        return Admitted({**request.object, "deleteOptions": options}, ("evicted with care",))
+
+
+async def test_eviction_passes_admission_before_the_pod_is_deleted() -> None:
+    extensions = Extensions(admission_plugins=[EvictionReview()])
+    async with served(extensions=extensions) as api:
+        for name in ("kept", "changed", "free"):
+            spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
+            await api.create("pods", {"metadata": {"name": name}, "spec": spec})
+        responses = {}
+        for name in ("kept", "changed", "free"):
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+            responses[name] = await api.ask("POST", f"{api.path('pods', name=name)}/eviction", body)
+        assert responses["kept"].expect(403)["message"] == 'pods "kept" is forbidden: not now'
+        assert responses["changed"].status == 409
+        assert responses["free"].status == 201
+        assert "evicted with care" in responses["free"].warnings[0]
+        left = [one["metadata"]["name"] for one in (await api.list("pods"))["items"]]
+        assert left == ["changed", "kept"]
