@@ -20,6 +20,7 @@ from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.names import Names
 from actors.resource.directory import Directory
+from actors.selectors.facts import unpack_labels
 from actors.store.document import decode
 from actors.write_context import WriteContexts
 from journal.log import Journal
@@ -28,6 +29,8 @@ from journal.records import Event
 MANAGER = "clusterrole-aggregation-controller"
 
 Labels = dict[str, str]
+
+_AGGREGATION = b'"aggregationRule":'
 
 
 class ClusterRoleAggregationController:
@@ -55,18 +58,20 @@ class ClusterRoleAggregationController:
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id == self._type_id:
-                self._observe(event.name, None if event.removed else decode(event.body))
+                if event.removed:
+                    self._observe(event.name, None, b"")
+                else:
+                    self._observe(event.name, unpack_labels(event.facts), event.body)
 
-    def _observe(self, name: str, role: Object | None) -> None:
-        """Remember a role, and add those that selected it before or select it now."""
+    def _observe(self, name: str, after: Labels | None, body: bytes) -> None:
+        """Remember a role, and add those that selected it before or select it now. Parses aggregated roles only."""
         before = self._labels.pop(name, None)
         self._aggregated.pop(name, None)
-        after = None
-        if role is not None:
-            after = self._labels[name] = role["metadata"].get("labels") or {}
-            if role.get("aggregationRule"):
-                self._aggregated[name] = {"aggregationRule": role["aggregationRule"]}
-                self.queue.add(name)
+        if after is not None:
+            self._labels[name] = after
+        if _AGGREGATION in body and (rule := decode(body).get("aggregationRule")):
+            self._aggregated[name] = {"aggregationRule": rule}
+            self.queue.add(name)
         for other, aggregated in self._aggregated.items():
             if any(labels is not None and selects(aggregated, labels) for labels in (before, after)):
                 self.queue.add(other)
@@ -85,7 +90,7 @@ class ClusterRoleAggregationController:
         with self._journal.read() as view:
             for _, name, row in next_page(view, self._type_id, "", after):
                 last = ("", name)
-                self._observe(name, decode(row.body))
+                self._observe(name, unpack_labels(row.facts), row.body)
         return last
 
     async def reconcile(self, key: str) -> None:

@@ -82,7 +82,9 @@ class RoleEscalation(AsyncPlugin):
         plural = ROLE_PLURALS[kind]
         if await self._may(caller, "bind", plural, request.namespace, name):
             return
-        role = self._rbac.policy.roles.get(("" if kind == "ClusterRole" else request.namespace, name))
+        policy, key = self._rbac.policy, ("" if kind == "ClusterRole" else request.namespace, name)
+        await policy.compile_large_role(key)
+        role = policy.roles.get(key)
         if role is None:
             raise NotFound(Resource(self._group, plural), name)
         await self._check_covered(request, role.rules, caller)
@@ -122,6 +124,7 @@ class RoleEscalation(AsyncPlugin):
 
     async def _owned(self, caller: User, namespace: str) -> CompiledRole:
         policy = self._rbac.policy
+        await policy.compile_large(caller, namespace)
         keys = {binding.role_key for binding in policy.bindings_of(caller, namespace)}
         roles = [role for key in keys if (role := policy.roles.get(key)) is not None]
         if sum(len(role.by_resource) for role in roles) <= _AT_ONCE:

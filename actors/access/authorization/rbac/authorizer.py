@@ -7,7 +7,7 @@ is kept; rules with resourceNames are kept with their names. `*` as a user or gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,7 +48,7 @@ class Rbac:
         self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
         policy.changed = self._forget
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         user = attributes.user
         if attributes.is_resource:
             key: tuple[object, ...] = (user.name, user.groups, attributes[1:7])
@@ -56,12 +56,21 @@ class Rbac:
             key = (user.name, user.groups, attributes.verb, attributes.path)
         found = self._kept.get(key)
         if found is None:
+            if self.policy.waits_for_large(user, attributes.namespace):
+                return self._decide_later(attributes, key)
             found = self._decide(attributes)
             self._keep(key, attributes, found)
         if type(found) is Decision:
             return found
         assert isinstance(found, DecisionsByName)
         return found.decision(attributes.name)
+
+    async def _decide_later(self, attributes: Attributes, key: tuple[object, ...]) -> Decision:
+        while self.policy.waits_for_large(attributes.user, attributes.namespace):
+            await self.policy.compile_large(attributes.user, attributes.namespace)
+        found = self._decide(attributes)
+        self._keep(key, attributes, found)
+        return found if isinstance(found, Decision) else found.decision(attributes.name)
 
     def rules(self, user: User, namespace: str) -> Rules:
         found, missing = self._rules_of(user, namespace)
@@ -73,6 +82,7 @@ class Rbac:
 
     def _rules_of(self, user: User, namespace: str) -> tuple[list[Object], list[str]]:
         """The rules, and which roles are missing."""
+        self.policy.compile_large_now(user, namespace)
         rules: list[Object] = []
         missing: list[str] = []
         for binding in sorted(self.policy.bindings_of(user, namespace), key=_order):

@@ -2,6 +2,7 @@
 
 `stored_policy` loads them once at start, before the server listens, and keeps them from the feed: a committed change
 replaces the one compiled role or binding that it concerns, whatever their number, before its client gets the response.
+A large one is compiled in a thread when a request first needs it; until then, decisions that need it wait.
 Authorizers read the policy without waiting, and never in the middle of a change: both happen in the event loop, without
 a checkpoint.
 """
@@ -9,12 +10,17 @@ a checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import trio
 
 from actors.access.authorization.rbac.roles import (
     CompiledBinding,
     CompiledRole,
+    LargeBinding,
     compiled_binding,
     compiled_role,
+    large_binding,
 )
 from actors.identity import User
 from actors.messages import Object
@@ -26,6 +32,9 @@ from journal.records import Event
 
 Key = tuple[str, str]  # namespace, "" for cluster-wide objects, and name
 Bindings = dict[Key, CompiledBinding]
+T = TypeVar("T")
+
+LARGE: Final = 64 * 1024  # bytes; compiling more would hold the event loop for milliseconds
 
 
 class RbacPolicy:
@@ -36,6 +45,10 @@ class RbacPolicy:
         # By the namespace of the bindings ("": cluster-wide) and the name of the user or group.
         self._of_users: dict[Key, Bindings] = {}
         self._of_groups: dict[Key, Bindings] = {}
+        self._large_bindings: dict[str, dict[Key, LargeBinding]] = {}  # by namespace
+        # Large ones that no request has needed yet.
+        self._uncompiled_roles: dict[Key, bytes] = {}
+        self._uncompiled_bindings: dict[str, dict[Key, bytes]] = {}
         self.changed: Callable[[], None] = _ignore  # called after every change, or series of changes
 
     def bindings_of(self, user: User, namespace: str) -> list[CompiledBinding]:
@@ -47,13 +60,68 @@ class RbacPolicy:
                 of_group = self._of_groups.get((where, group))
                 if of_group:
                     found.update(of_group)
+            for key, large in self._large_bindings.get(where, {}).items():
+                if large.has(user):
+                    found[key] = large.binding
         return list(found.values())
 
+    def waits_for_large(self, user: User, namespace: str) -> bool:
+        """Whether a decision about the user needs large objects that are not compiled yet: see `compile_large`."""
+        if not self._uncompiled_roles and not self._uncompiled_bindings:
+            return False
+        if any(self._uncompiled_bindings.get(where) for where in ("", namespace)):
+            return True
+        return any(one.role_key in self._uncompiled_roles for one in self.bindings_of(user, namespace))
+
+    async def compile_large(self, user: User, namespace: str) -> None:
+        """In a thread, so that nobody else waits. What changes meanwhile stays uncompiled."""
+        for key, body in self._uncompiled_in(namespace):
+            self._put_compiled_binding(key, body, await trio.to_thread.run_sync(_large_binding, key, body))
+        for binding in self.bindings_of(user, namespace):
+            await self.compile_large_role(binding.role_key)
+
+    async def compile_large_role(self, key: Key) -> None:
+        body = self._uncompiled_roles.get(key)
+        if body is not None:
+            self._put_compiled_role(key, body, await trio.to_thread.run_sync(_role, body))
+
+    def compile_large_now(self, user: User, namespace: str) -> None:
+        """The same, for the few who cannot wait."""
+        for key, body in self._uncompiled_in(namespace):
+            self._put_compiled_binding(key, body, _large_binding(key, body))
+        for binding in self.bindings_of(user, namespace):
+            body = self._uncompiled_roles.get(binding.role_key, b"")
+            if body:
+                self._put_compiled_role(binding.role_key, body, _role(body))
+
+    def _uncompiled_in(self, namespace: str) -> list[tuple[Key, bytes]]:
+        return [one for where in ("", namespace) for one in self._uncompiled_bindings.get(where, {}).items()]
+
+    def _put_compiled_binding(self, key: Key, body: bytes, large: LargeBinding) -> None:
+        if self._uncompiled_bindings.get(key[0], {}).get(key) is body:
+            self.remove_binding(key)
+            self._large_bindings.setdefault(key[0], {})[key] = large
+
+    def _put_compiled_role(self, key: Key, body: bytes, compiled: CompiledRole) -> None:
+        if self._uncompiled_roles.get(key) is body:
+            self.remove_role(key)
+            self.roles[key] = compiled
+
     def put_role(self, key: Key, stored: Object) -> None:
+        self.remove_role(key)
         self.roles[key] = compiled_role(stored.get("rules") or ())
+
+    def put_large_role(self, key: Key, body: bytes) -> None:
+        self.remove_role(key)
+        self._uncompiled_roles[key] = body
+
+    def put_large_binding(self, key: Key, body: bytes) -> None:
+        self.remove_binding(key)
+        self._uncompiled_bindings.setdefault(key[0], {})[key] = body
 
     def remove_role(self, key: Key) -> None:
         self.roles.pop(key, None)
+        self._uncompiled_roles.pop(key, None)
 
     def put_binding(self, key: Key, stored: Object) -> None:
         self.remove_binding(key)
@@ -63,6 +131,8 @@ class RbacPolicy:
                 index.setdefault((binding.namespace, name), {})[key] = binding
 
     def remove_binding(self, key: Key) -> None:
+        _remove(self._large_bindings, key)
+        _remove(self._uncompiled_bindings, key)
         binding = self._bindings.pop(key, None)
         if binding is None:
             return
@@ -81,6 +151,20 @@ class RbacPolicy:
 
 def _ignore() -> None:
     return
+
+
+def _remove(by_namespace: dict[str, dict[Key, T]], key: Key) -> None:
+    others = by_namespace.get(key[0])
+    if others is not None and others.pop(key, None) is not None and not others:
+        del by_namespace[key[0]]
+
+
+def _role(body: bytes) -> CompiledRole:
+    return compiled_role(decode(body).get("rules") or ())
+
+
+def _large_binding(key: Key, body: bytes) -> LargeBinding:
+    return large_binding(*key, decode(body))
 
 
 def stored_policy(names: Names, journal: Journal, feed: Feed) -> RbacPolicy:
@@ -118,11 +202,15 @@ class _Follower:
             if event.type_id in self.role_types:
                 if event.removed:
                     policy.remove_role(key)
+                elif len(event.body) > LARGE:
+                    policy.put_large_role(key, event.body)
                 else:
                     policy.put_role(key, decode(event.body))
             elif event.type_id in self.binding_types:
                 if event.removed:
                     policy.remove_binding(key)
+                elif len(event.body) > LARGE:
+                    policy.put_large_binding(key, event.body)
                 else:
                     policy.put_binding(key, decode(event.body))
         policy.changed()

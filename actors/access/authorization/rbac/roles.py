@@ -150,6 +150,23 @@ class CompiledBinding:
         return f"{subject['kind']} {quoted(name)}"
 
 
+@dataclass(frozen=True, slots=True)
+class LargeBinding:
+    """A binding with so many subjects that no index has them: it is asked whether a user is one of them."""
+
+    binding: CompiledBinding
+    users: frozenset[str]
+    groups: frozenset[str]
+
+    def has(self, user: User) -> bool:
+        return user.name in self.users or not self.groups.isdisjoint(user.groups)
+
+
+def large_binding(namespace: str, name: str, stored: Object) -> LargeBinding:
+    binding = compiled_binding(namespace, name, stored)
+    return LargeBinding(binding, frozenset(binding.users()), frozenset(binding.groups()))
+
+
 def compiled_binding(namespace: str, name: str, stored: Object) -> CompiledBinding:
     kind, role = stored["roleRef"]["kind"], stored["roleRef"]["name"]
     key = ("" if kind == "ClusterRole" else namespace, role)
