@@ -2,113 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
-from actors.access.authorization.node import NodeAuthorizer
-from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorize import Decision
 from actors.identity import User
 from actors.large_work import LARGE_BYTES
-from actors.names import CLUSTER
-from tests.actors.object_store import Document, Store, open_store
+from tests.actors.access.authorization.node_store import (
+    Nodes,
+    container,
+    node,
+    nodes,
+    persistent_volume,
+    pod,
+    volume,
+)
+from tests.actors.object_store import Document, open_store
 
 STORAGE = "storage.cluster.io"
 NOT_RELATED = "no relationship found between node 'n1' and this object"
-
-
-def node(name: str) -> User:
-    return User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
-
-
-class Nodes:
-    """A store with the Node authorizer."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.graph = NodeGraph(CLUSTER, store.journal, store.feed)
-        self.authorizer = NodeAuthorizer(CLUSTER, self.graph)
-
-    def decide(self, resource: str, name: str = "a", **more: Any) -> Decision:
-        attributes = self.attributes(resource, name, **more)
-        decision = self.authorizer.authorize(attributes)
-        assert isinstance(decision, Decision), "what is known needs no coroutine"
-        return decision
-
-    def attributes(
-        self,
-        resource: str,
-        name: str = "a",
-        *,
-        verb: str = "get",
-        of: str = "n1",
-        group: str = "",
-        namespace: str = "default",
-        user: User | None = None,
-    ) -> Attributes:
-        resource, _, subresource = resource.partition("/")
-        return Attributes(user or node(of), verb, group, "v1", resource, subresource, namespace, name)
-
-    def allows(self, resource: str, name: str = "a", **more: Any) -> bool:
-        return self.decide(resource, name, **more).allowed
-
-    async def pod(self, name: str = "p", on: str = "n1", **spec: Any) -> Document:
-        return await self.store.create("pods", pod(name, on, **spec))
-
-    async def remove_volume(self, name: str) -> None:
-        """Without the finalizer that protects volumes in use, which a controller would remove."""
-        stored = await self.store.get("persistentvolumes", name)
-        stored["metadata"].pop("finalizers")
-        await self.store.replace("persistentvolumes", stored)
-        await self.store.delete("persistentvolumes", name)
-
-
-@asynccontextmanager
-async def nodes() -> AsyncIterator[Nodes]:
-    async with open_store() as store, trio.open_nursery() as nursery:
-        found = Nodes(store)
-        nursery.start_soon(found.graph.run)
-        await found.graph.wait()
-        yield found
-        nursery.cancel_scope.cancel()
-
-
-def pod(name: str = "p", on: str = "n1", **spec: Any) -> Document:
-    body: Document = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 0,
-        "containers": [{"name": "c", "image": "i"}],
-        **spec,
-    }
-    if on:
-        body["nodeName"] = on
-    return {"metadata": {"name": name}, "spec": body}
-
-
-def container(**more: Any) -> Document:
-    return {"name": "c", "image": "i", **more}
-
-
-def volume(source: str, **content: Any) -> Document:
-    return {"volumes": [{"name": "v", source: content}]}
-
-
-def persistent_volume(name: str, claim: str | None, **source: Any) -> Document:
-    spec: Document = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        **(source or {"hostPath": {"path": "/x"}}),
-    }
-    if claim is not None:
-        spec["claimRef"] = {"namespace": "default", "name": claim}
-    return {"metadata": {"name": name}, "spec": spec}
 
 
 SECRETS: list[Document] = [
@@ -353,35 +267,35 @@ async def test_node_writes_its_own_lease_and_csi_node() -> None:
             assert found.allows("csinodes", "n1", verb=verb, group=STORAGE, namespace="")
 
 
-@pytest.mark.parametrize(
-    ("group", "resource", "verbs"),
-    [
-        ("", "pods", "get list watch create delete"),
-        ("", "pods/status", "update patch"),
-        ("", "pods/eviction", "create"),
-        ("", "pods/log", ""),
-        ("", "pods/exec", ""),
-        ("", "nodes", "get list watch create update patch"),
-        ("", "nodes/status", "update patch"),
-        ("", "nodes/proxy", ""),
-        ("", "services", "get list watch"),
-        ("", "endpoints", "get"),
-        ("", "events", "create update patch"),
-        ("", "namespaces", ""),
-        ("authentication.cluster.io", "tokenreviews", "create"),
-        ("authorization.cluster.io", "subjectaccessreviews", "create"),
-        ("authorization.cluster.io", "localsubjectaccessreviews", "create"),
-        ("certificates.cluster.io", "certificatesigningrequests", "get list watch create"),
-        (STORAGE, "csidrivers", "get list watch"),
-        ("node.cluster.io", "runtimeclasses", "get list watch"),
-        ("apps", "deployments", ""),
-    ],
-)
-async def test_every_node_may_do_this(group: str, resource: str, verbs: str) -> None:
+COMMON_RIGHTS = [
+    ("", "pods", "get list watch create delete"),
+    ("", "pods/status", "update patch"),
+    ("", "pods/eviction", "create"),
+    ("", "pods/log", ""),
+    ("", "pods/exec", ""),
+    ("", "nodes", "get list watch create update patch"),
+    ("", "nodes/status", "update patch"),
+    ("", "nodes/proxy", ""),
+    ("", "services", "get list watch"),
+    ("", "endpoints", "get"),
+    ("", "events", "create update patch"),
+    ("", "namespaces", ""),
+    ("authentication.cluster.io", "tokenreviews", "create"),
+    ("authorization.cluster.io", "subjectaccessreviews", "create"),
+    ("authorization.cluster.io", "localsubjectaccessreviews", "create"),
+    ("certificates.cluster.io", "certificatesigningrequests", "get list watch create"),
+    (STORAGE, "csidrivers", "get list watch"),
+    ("node.cluster.io", "runtimeclasses", "get list watch"),
+    ("apps", "deployments", ""),
+]
+
+
+async def test_rights_that_every_node_has() -> None:
     all_verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
     async with nodes() as found:
-        allowed = [verb for verb in all_verbs if found.allows(resource, group=group, verb=verb)]
-        assert sorted(allowed) == sorted(verbs.split())
+        for group, resource, verbs in COMMON_RIGHTS:
+            allowed = [verb for verb in all_verbs if found.allows(resource, group=group, verb=verb)]
+            assert sorted(allowed) == sorted(verbs.split()), resource
 
 
 @pytest.mark.parametrize(

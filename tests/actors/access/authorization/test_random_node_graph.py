@@ -9,7 +9,7 @@ import trio
 
 from actors.access.authorization.node_graph import CLAIM, NodeGraph
 from actors.names import CLUSTER
-from tests.actors.access.authorization.test_node_authorizer import Nodes, nodes, persistent_volume, pod
+from tests.actors.access.authorization.node_store import Nodes, nodes, persistent_volume, pod
 from tests.actors.object_store import Document, Store
 
 NODES, NAMES = ("n1", "n2"), ("a", "b", "c")
