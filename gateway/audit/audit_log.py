@@ -18,8 +18,8 @@ import trio
 
 from actors.access.attributes import Attributes
 from actors.clock import Clock
+from gateway.audit.backends.losses import Losses
 from gateway.audit.event import Event
-from gateway.audit.losses import Losses
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy, Treatment
 from gateway.audit.record import AuditRecord
 from gateway.requests.observer import AuditNotStored

@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from actors.access.remote.target import read_target
+from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
 from actors.names import Names
 from gateway.audit.audit_log import Attached, AuditLog
+from gateway.audit.backends.lines import Lines, Truncation
+from gateway.audit.backends.log_backend import LogBackend, Output
+from gateway.audit.backends.rotated_file import RotatedFile, StandardOutput
+from gateway.audit.backends.throttle import Throttle
+from gateway.audit.backends.webhook_backend import WebhookBackend
 from gateway.audit.event import EventFormat
-from gateway.audit.lines import Lines, Truncation
-from gateway.audit.log_backend import LogBackend, Output
 from gateway.audit.policy_file import read_policy
-from gateway.audit.rotated_file import RotatedFile, StandardOutput
-from gateway.audit.throttle import Throttle
-from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings
+from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings, BackendSettings
 from gateway.settings.checks import SettingsError, check_parsed
 
 logger = logging.getLogger(__name__)
@@ -25,25 +28,23 @@ _DEFAULT_MEBIBYTES = 100
 
 def build_audit(settings: AuditSettings, names: Names, clock: Clock) -> AuditLog | None:
     """The audit log; None if nothing is to be recorded. SettingsError."""
-    _check_version("log", settings.audit_log_version, names)
-    if not settings.audit_log_path:
-        if settings.audit_policy_file is not None:
-            check_parsed("--audit-policy-file", lambda: read_policy(_policy_path(settings), names))
-            logger.warning("audit: no backend is configured, so that no events are recorded")
+    for name in ("log", "webhook"):
+        _check_version(name, settings.backend(name).version, names)
+    path = settings.audit_policy_file
+    policy = None if path is None else check_parsed("--audit-policy-file", lambda: read_policy(path, names))
+    if not settings.audit_log_path and settings.audit_webhook_config_file is None:
+        if policy is not None:
+            logger.warning("audit: neither a log nor a webhook is configured, so that no events are recorded")
         return None
-    if settings.audit_policy_file is None:
+    if policy is None:
         logger.warning("audit: no --audit-policy-file is given, so that no events are recorded")
         return None
-    policy = check_parsed("--audit-policy-file", lambda: read_policy(_policy_path(settings), names))
     backends = []
     if settings.audit_log_path:
         backends.append(_log_backend(settings, names))
+    if settings.audit_webhook_config_file is not None:
+        backends.append(_webhook_backend(settings, settings.audit_webhook_config_file, names))
     return AuditLog(policy, backends, clock)
-
-
-def _policy_path(settings: AuditSettings) -> Path:
-    assert settings.audit_policy_file is not None
-    return settings.audit_policy_file
 
 
 def _check_version(backend: str, version: str, names: Names) -> None:
@@ -55,24 +56,46 @@ def _check_version(backend: str, version: str, names: Names) -> None:
 
 
 def _log_backend(settings: AuditSettings, names: Names) -> Attached:
-    truncation = None
-    if settings.audit_log_truncate_enabled:
-        truncation = Truncation(
-            settings.audit_log_truncate_max_event_size, settings.audit_log_truncate_max_batch_size
-        )
-    throttle = None
-    if settings.audit_log_batch_throttle_enable:
-        throttle = Throttle(settings.audit_log_batch_throttle_qps, settings.audit_log_batch_throttle_burst)
-    blocking = settings.audit_log_mode != "batch"
+    given = settings.backend("log")
     backend = LogBackend(
         _output(settings),
-        Lines(EventFormat(names), truncation, legacy=settings.audit_log_format == "legacy"),
-        buffer_size=settings.audit_log_batch_buffer_size,
-        max_size=settings.audit_log_batch_max_size,
-        max_wait=settings.audit_log_batch_max_wait,
-        throttle=None if blocking else throttle,
+        _lines(given, names, legacy=settings.audit_log_format == "legacy"),
+        buffer_size=given.batch_buffer_size,
+        max_size=given.batch_max_size,
+        max_wait=given.batch_max_wait,
+        throttle=_throttle(given),
     )
-    return Attached(backend, blocking, strict=settings.audit_log_mode == "blocking-strict")
+    return Attached(backend, given.mode != "batch", given.mode == "blocking-strict")
+
+
+def _webhook_backend(settings: AuditSettings, path: Path, names: Names) -> Attached:
+    given = settings.backend("webhook")
+    target = check_parsed("--audit-webhook-config-file", lambda: read_target(path))
+    backend = WebhookBackend(
+        Webhook(target),
+        _lines(given, names),
+        f"{names.group('audit')}/v1",
+        buffer_size=given.batch_buffer_size,
+        max_size=given.batch_max_size,
+        max_wait=given.batch_max_wait,
+        initial_backoff=settings.audit_webhook_initial_backoff,
+        throttle=_throttle(given),
+    )
+    return Attached(backend, given.mode != "batch", given.mode == "blocking-strict")
+
+
+def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lines:
+    truncation = None
+    if given.truncate_enabled:
+        truncation = Truncation(given.truncate_max_event_size, given.truncate_max_batch_size)
+    return Lines(EventFormat(names), truncation, legacy=legacy)
+
+
+def _throttle(given: BackendSettings) -> Throttle | None:
+    """Only for batches: blocking modes wait for the backend anyway."""
+    if given.mode != "batch" or not given.batch_throttle_enable:
+        return None
+    return Throttle(given.batch_throttle_qps, given.batch_throttle_burst)
 
 
 def _output(settings: AuditSettings) -> Output:

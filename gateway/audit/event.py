@@ -39,7 +39,6 @@ class EventFormat:
 
     def __init__(self, names: Names) -> None:
         group = names.group("audit")
-        self.api_version = f"{group}/v1"
         self._starts = {
             (level, stage): (
                 f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gateway.settings.checks import SettingsError, check_choice, check_file
@@ -10,6 +10,21 @@ from gateway.settings.checks import SettingsError, check_choice, check_file
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")
 STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    version: str
+    mode: str
+    batch_buffer_size: int
+    batch_max_size: int
+    batch_max_wait: float
+    batch_throttle_enable: bool
+    batch_throttle_qps: float
+    batch_throttle_burst: int
+    truncate_enabled: bool
+    truncate_max_batch_size: int
+    truncate_max_event_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +46,19 @@ class AuditSettings:
     audit_log_truncate_enabled: bool = False
     audit_log_truncate_max_batch_size: int = 10 << 20
     audit_log_truncate_max_event_size: int = 100 << 10
+    audit_webhook_config_file: Path | None = None  # in kubeconfig format; None: no webhook
+    audit_webhook_initial_backoff: float = 10.0
+    audit_webhook_version: str = ""
+    audit_webhook_mode: str = "batch"
+    audit_webhook_batch_buffer_size: int = 10000
+    audit_webhook_batch_max_size: int = 400
+    audit_webhook_batch_max_wait: float = 30.0
+    audit_webhook_batch_throttle_enable: bool = True
+    audit_webhook_batch_throttle_qps: float = 10.0
+    audit_webhook_batch_throttle_burst: int = 15
+    audit_webhook_truncate_enabled: bool = False
+    audit_webhook_truncate_max_batch_size: int = 10 << 20
+    audit_webhook_truncate_max_event_size: int = 100 << 10
 
     def __post_init__(self) -> None:
         check_file("--audit-policy-file", self.audit_policy_file)
@@ -45,23 +73,32 @@ class AuditSettings:
         ):
             raise SettingsError("--audit-log-path", f"{self.audit_log_path} is a folder; name a file, or - ")
         self._check_backend("log")
+        check_file("--audit-webhook-config-file", self.audit_webhook_config_file)
+        if self.audit_webhook_initial_backoff <= 0:
+            raise SettingsError("--audit-webhook-initial-backoff", "must be longer than nothing")
+        self._check_backend("webhook")
 
-    def _check_backend(self, backend: str) -> None:
-        start, flag = f"audit_{backend}_", f"--audit-{backend}-"
-        check_choice(f"{flag}mode", getattr(self, f"{start}mode"), MODES)
-        for name in (
+    def backend(self, name: str) -> BackendSettings:
+        """The settings that `log` and `webhook` both have."""
+        start = f"audit_{name}_"
+        return BackendSettings(*[getattr(self, start + one.name) for one in fields(BackendSettings)])
+
+    def _check_backend(self, name: str) -> None:
+        flag, backend = f"--audit-{name}-", self.backend(name)
+        check_choice(f"{flag}mode", backend.mode, MODES)
+        for one in (
             "batch_buffer_size",
             "batch_max_size",
             "batch_throttle_burst",
             "batch_throttle_qps",
             "truncate_max_event_size",
         ):
-            if getattr(self, start + name) <= 0:
-                raise SettingsError(flag + name.replace("_", "-"), "must be greater than 0")
-        if getattr(self, f"{start}batch_max_wait") < 0:
+            if getattr(backend, one) <= 0:
+                raise SettingsError(flag + one.replace("_", "-"), "must be greater than 0")
+        if backend.batch_max_wait < 0:
             raise SettingsError(f"{flag}batch-max-wait", "must not be negative")
-        event, batch = (getattr(self, f"{start}truncate_max_{what}_size") for what in ("event", "batch"))
-        if event > batch:
+        if backend.truncate_max_event_size > backend.truncate_max_batch_size:
             raise SettingsError(
-                f"{flag}truncate-max-event-size", f"must not exceed {flag}truncate-max-batch-size ({batch})"
+                f"{flag}truncate-max-event-size",
+                f"must not exceed {flag}truncate-max-batch-size ({backend.truncate_max_batch_size})",
             )

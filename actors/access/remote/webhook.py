@@ -60,8 +60,11 @@ class Webhook:
 
     async def post(self, document: Any) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
-        body = orjson.dumps(document)
-        delay = FIRST_DELAY
+        return self._object(await self.send(orjson.dumps(document)))
+
+    async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
+        """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
+        delay = first_delay
         for _ in range(TRIES - 1):
             try:
                 return await self._try(body)
@@ -100,13 +103,15 @@ class Webhook:
     def _error(self, why: str) -> WebhookError:
         return WebhookError(f"{self._target.shown}: {why}")
 
-    async def _try(self, body: bytes) -> dict[str, Any]:
+    async def _try(self, body: bytes) -> bytes:
         try:
             with trio.fail_after(TRY_SECONDS):
                 async with self._calls:
-                    raw = await self._call(body)
+                    return await self._call(body)
         except trio.TooSlowError:
             raise self._error(f"did not respond within {TRY_SECONDS:g} s") from None
+
+    def _object(self, raw: bytes) -> dict[str, Any]:
         try:
             value = orjson.loads(raw)
         except orjson.JSONDecodeError:

@@ -22,6 +22,21 @@ def add_flags(group: Any) -> None:
     add(group, "--audit-log-maxsize", number, "MIB", "rotate the file before it is larger")
     add(group, "--audit-log-format", str, "json|legacy", "one JSON document or one line of text per event")
     _add_backend(group, "log")
+    add(
+        group,
+        "--audit-webhook-config-file",
+        Path,
+        "FILE",
+        "send events to the server in this file, which has kubeconfig format",
+    )
+    add(
+        group,
+        "--audit-webhook-initial-backoff",
+        duration,
+        "TIME",
+        "pause after the first failed call; later pauses are longer (default 10s)",
+    )
+    _add_backend(group, "webhook")
 
 
 def _add_backend(group: Any, backend: str) -> None:

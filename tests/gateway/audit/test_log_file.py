@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.rotated_file import NotWritten, RotatedFile
+from gateway.audit.backends.rotated_file import NotWritten, RotatedFile
 
 MOMENT = 1_763_200_000.0  # 2025-11-15T09:46:40Z
 

@@ -14,9 +14,9 @@ from actors.access.attributes import Attributes
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
+from gateway.audit.backends.lines import Lines
+from gateway.audit.backends.log_backend import LogBackend
 from gateway.audit.event import EventFormat
-from gateway.audit.lines import Lines
-from gateway.audit.log_backend import LogBackend
 from gateway.audit.policy_file import parse_policy
 from gateway.audit.record import AuditRecord
 from gateway.requests.observer import observe

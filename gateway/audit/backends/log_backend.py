@@ -19,11 +19,11 @@ from typing import Protocol
 
 import trio
 
+from gateway.audit.backends.lines import Lines
+from gateway.audit.backends.losses import Losses
+from gateway.audit.backends.rotated_file import NotWritten
+from gateway.audit.backends.throttle import Throttle
 from gateway.audit.event import Event
-from gateway.audit.lines import Lines
-from gateway.audit.losses import Losses
-from gateway.audit.rotated_file import NotWritten
-from gateway.audit.throttle import Throttle
 
 # Bodies are held until they are written; at level Metadata an event is counted with about 2 KiB.
 MAX_QUEUED_BYTES = 64 << 20

@@ -1,0 +1,1 @@
+"""Where audit events go: a file or standard output, and an HTTPS server."""
