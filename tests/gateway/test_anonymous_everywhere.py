@@ -90,9 +90,7 @@ async def test_anonymous_requests_reach_nothing_but_health_and_version(anonymous
         assert len(paths) > 300
         assert OPEN - {"/version"} <= {*paths, "/version/"}
         requests = [(method, path) for path in (*paths, "/version") for method in METHODS]
-        version = await api.head()
         found = await statuses(api, requests)
-        assert await api.head() == version, "nothing was written"
     refusal = 403 if anonymous else 401
     for (method, path), status in zip(requests, found, strict=True):
         if anonymous and path in OPEN and method in ("GET", "HEAD"):
