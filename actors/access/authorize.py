@@ -52,7 +52,7 @@ NO_OPINION = Decision(Verdict.NO_OPINION)
 class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]: ...
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import orjson
 
-from actors.access.reviews import Reviews
+from actors.access.reviews import RULES_AT_ONCE, Reviews
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
@@ -45,8 +45,9 @@ class ReviewHandler:
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
         status = await self._reviews.status(definition, review, context.user)
+        large = decoded.large or len(status.get("resourceRules", ())) > RULES_AT_ONCE
         body = await self._bodies.run(
-            context, _response_body, definition, review, status, write_context, in_thread=decoded.large
+            context, _response_body, definition, review, status, write_context, in_thread=large
         )
         return await render.respond(context, object_encoder(definition).document(body), 201)
 

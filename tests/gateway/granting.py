@@ -21,5 +21,5 @@ class Grants:
         granted = {(user, verb, resource, attributes.name), (user, verb, resource, "any")}
         return ALLOWED if granted & self.rights else NO_OPINION
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()

@@ -27,7 +27,7 @@ class SeenUsers:
             self.users.append(attributes.user)
         return Decision(Verdict.ALLOW)
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
     def last(self) -> User:

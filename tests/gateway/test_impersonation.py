@@ -36,7 +36,7 @@ class Deputy:
             self.users.append(attributes.user)
         return ALLOWED if attributes.user.name == "bob" else NO_OPINION
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 

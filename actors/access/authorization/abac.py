@@ -84,7 +84,7 @@ class Abac:
                 return ALLOWED
         return _NO_MATCH
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         found = [
             policy
             for _, policy in sorted(self._policies_of(user), key=_line)

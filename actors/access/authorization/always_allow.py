@@ -12,5 +12,5 @@ class AlwaysAllow:
     def authorize(self, attributes: Attributes) -> Decision:
         return ALLOWED
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return EVERYTHING

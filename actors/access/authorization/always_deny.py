@@ -15,5 +15,5 @@ class AlwaysDeny:
     def authorize(self, attributes: Attributes) -> Decision:
         return _FORBIDDEN
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return NO_RULES

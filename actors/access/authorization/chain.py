@@ -42,8 +42,8 @@ class AuthorizerChain:
             decision = result if isinstance(result, Decision) else await result
         return decision if decision.verdict is not Verdict.NO_OPINION else _no_opinion([*unsure, decision])
 
-    def rules(self, user: User, namespace: str) -> Rules:
-        found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
+    async def rules(self, user: User, namespace: str) -> Rules:
+        found = [await authorizer.rules(user, namespace) for authorizer in self._authorizers]
         return Rules(
             tuple(rule for rules in found for rule in rules.resources),
             tuple(rule for rules in found for rule in rules.paths),

@@ -65,7 +65,7 @@ class NodeAuthorizer:
         verbs = self._common.get((*resource, attributes.subresource), ())
         return ALLOWED if attributes.verb in verbs else NO_OPINION
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         """What a node may do depends on its pods, and is no list of rules."""
         return _NOT_LISTED if node_of(user) is not None else NO_RULES
 
@@ -138,9 +138,9 @@ class NodesApart:
             return self._of_nodes.authorize(attributes)
         return self._of_others.authorize(attributes)
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         chosen = self._of_nodes if user.name.startswith(NODE_PREFIX) else self._of_others
-        return chosen.rules(user, namespace)
+        return await chosen.rules(user, namespace)
 
 
 def _why_not_read(attributes: Attributes) -> Decision | None:

@@ -12,6 +12,6 @@ class SystemMasters:
     def authorize(self, attributes: Attributes) -> Decision:
         return ALLOWED if MASTERS in attributes.user.groups else NO_OPINION
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         """None: a SelfSubjectRulesReview lists what the modes allow, as in Kubernetes."""
         return NO_RULES

@@ -48,7 +48,7 @@ class WebhookAuthorizer:
         known = self._cache.get(key)
         return known if known is not None else self._ask(key)
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return _NO_RULES
 
     async def _ask(self, key: Attributes) -> Decision:
@@ -64,7 +64,7 @@ class WebhookAuthorizer:
             logger.warning("authorization webhook: %s", error)
             raise
         decision = _decision(status)
-        if sum(len(text) for text in key[1:-1]) < MAX_CACHED_LENGTH:
+        if _length(key) < MAX_CACHED_LENGTH:
             seconds = self._allowed_seconds if status.get("allowed") is True else self._other_seconds
             self._cache.put(key, decision, seconds)
         return decision
@@ -78,6 +78,15 @@ class WebhookAuthorizer:
             "uid": user.uid,
         }
         return {**_request(attributes), **_filled(subject)}
+
+
+def _length(attributes: Attributes) -> int:
+    """Characters that the client chose: access reviews and impersonation choose the user too."""
+    user = attributes.user
+    extra = sum(len(name) + sum(map(len, values)) for name, values in user.extra)
+    return (
+        sum(map(len, attributes[1:-1])) + len(user.name) + len(user.uid) + sum(map(len, user.groups)) + extra
+    )
 
 
 def _request(attributes: Attributes) -> dict[str, Any]:

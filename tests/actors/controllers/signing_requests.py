@@ -47,7 +47,7 @@ class Rights:
         await wait()
         return decision
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 

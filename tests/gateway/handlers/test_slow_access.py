@@ -49,7 +49,7 @@ class Webhook:
         await self.released.wait()
         return self.decision
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 

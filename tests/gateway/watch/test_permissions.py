@@ -22,7 +22,7 @@ class OnlyMine:
         asked = (attributes.user.name, attributes.verb, attributes.name)
         return ALLOWED if asked == ("alice", "watch", "mine") else NO_OPINION
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 

@@ -8,8 +8,10 @@ is kept; rules with resourceNames are kept with their names. `*` as a user or gr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+import trio
 
 from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.policy import RbacPolicy
@@ -21,23 +23,37 @@ from actors.identity import User
 from actors.kinds.values.go_format import cut
 from actors.messages import Object
 
-# A kept decision takes less than a kilobyte. What is longer than requests usually are is decided anew each time.
+# A kept decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
+# usually are is decided anew each time.
 MAX_KEPT: Final = 8192
+RULES_PER_KEPT: Final = 8
 MAX_KEPT_GROUPS: Final = 64
 MAX_KEPT_LENGTH: Final = 512
+RULES_AT_ONCE: Final = 200  # that are listed on the event loop: more take a millisecond
 MAX_MISSING: Final = 16  # roles that a reason names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DecisionsByName:
-    """The decisions of rules with resourceNames, and the one for all other names."""
+    """The bindings that allow a request for some names, and the decision for all other names.
 
-    named: tuple[tuple[frozenset[str], Decision], ...]
+    The reason is made when a name needs it: thousands of rules may have names, of a binding with thousands of subjects.
+    """
+
+    named: tuple[tuple[frozenset[str], CompiledBinding], ...]
     others: Decision
+    user: User
+    made: dict[tuple[str, str], Decision] = field(
+        default_factory=dict
+    )  # by namespace and name of the binding
 
     def decision(self, name: str) -> Decision:
-        for names, decision in self.named:
+        for names, binding in self.named:
             if name in names:
+                key = binding.namespace, binding.name
+                decision = self.made.get(key)
+                if decision is None:
+                    decision = self.made[key] = _allowed_by(binding, self.user)
                 return decision
         return self.others
 
@@ -46,6 +62,7 @@ class Rbac:
     def __init__(self, policy: RbacPolicy) -> None:
         self.policy = policy
         self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
+        self._weight = 0  # of what is kept
         policy.changed = self._forget
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
@@ -72,29 +89,31 @@ class Rbac:
         self._keep(key, attributes, found)
         return found if isinstance(found, Decision) else found.decision(attributes.name)
 
-    def rules(self, user: User, namespace: str) -> Rules:
-        found, missing = self._rules_of(user, namespace)
-        return Rules(
-            tuple(_resource_rule(rule) for rule in found if rule.get("apiGroups")),
-            tuple(_path_rule(rule) for rule in found if rule.get("nonResourceURLs")),
-            tuple(missing),
-        )
+    async def rules(self, user: User, namespace: str) -> Rules:
+        while self.policy.waits_for_large(user, namespace):
+            await self.policy.compile_large(user, namespace)
+        role_of = self.policy.roles.get
+        bound = [(one, role_of(one.role_key)) for one in self.policy.bindings_of(user, namespace)]
+        if sum(1 if role is None else len(role.rules) for _, role in bound) <= RULES_AT_ONCE:
+            return self._listed(bound)
+        return await trio.to_thread.run_sync(self._listed, bound)  # compiled roles and bindings never change
 
-    def _rules_of(self, user: User, namespace: str) -> tuple[list[Object], list[str]]:
-        """The rules, and which roles are missing."""
-        self.policy.compile_large_now(user, namespace)
+    def _listed(self, bound: Sequence[tuple[CompiledBinding, CompiledRole | None]]) -> Rules:
         rules: list[Object] = []
         missing: list[str] = []
-        for binding in sorted(self.policy.bindings_of(user, namespace), key=_order):
-            role = self.policy.roles.get(binding.role_key)
+        for binding, role in sorted(bound, key=_order):
             if role is None:
                 missing.append(self._not_found(binding))
             else:
                 rules.extend(role.rules)
-        return rules, missing
+        return Rules(
+            tuple(_resource_rule(rule) for rule in rules if rule.get("apiGroups")),
+            tuple(_path_rule(rule) for rule in rules if rule.get("nonResourceURLs")),
+            tuple(missing),
+        )
 
     def _decide(self, attributes: Attributes) -> Decision | DecisionsByName:
-        named: list[tuple[frozenset[str], Decision]] = []
+        named: list[tuple[frozenset[str], CompiledBinding]] = []
         missing: list[str] = []
         user = attributes.user
         matching = _matching_resource(attributes) if attributes.is_resource else _matching_path(attributes)
@@ -105,16 +124,15 @@ class Rbac:
                 missing.append(self._not_found(binding))
                 continue
             for names in matching(role):
-                decision = Decision(Verdict.ALLOW, f"RBAC: allowed by {binding.reason(user)}")
                 if not names:
-                    return decision
-                named.append((names, decision))
+                    return _allowed_by(binding, user)
+                named.append((names, binding))
         others = (
             Decision(Verdict.NO_OPINION, f"RBAC: {join_errors(missing[:MAX_MISSING])}")
             if missing
             else NO_OPINION
         )
-        return DecisionsByName(tuple(named), others) if named else others
+        return DecisionsByName(tuple(named), others, user) if named else others
 
     def _keep(
         self, key: tuple[object, ...], attributes: Attributes, found: Decision | DecisionsByName
@@ -124,17 +142,27 @@ class Rbac:
             length += len(attributes.path)
         if length > MAX_KEPT_LENGTH or len(attributes.user.groups) > MAX_KEPT_GROUPS:
             return
-        if len(self._kept) >= MAX_KEPT:
-            self._kept = {}
+        weight = 1
+        if isinstance(found, DecisionsByName):
+            weight += len(found.named) // RULES_PER_KEPT
+        if weight > MAX_KEPT:
+            return
+        self._weight += weight
+        if self._weight > MAX_KEPT:
+            self._kept, self._weight = {}, weight
         self._kept[key] = found
 
     def _forget(self) -> None:
         if self._kept:
-            self._kept = {}
+            self._kept, self._weight = {}, 0
 
     def _not_found(self, binding: CompiledBinding) -> str:
         resource = Resource(self.policy.group, binding.role_kind.lower())
         return f'{resource} "{cut(binding.role_name)}" not found'
+
+
+def _allowed_by(binding: CompiledBinding, user: User) -> Decision:
+    return Decision(Verdict.ALLOW, f"RBAC: allowed by {binding.reason(user)}")
 
 
 # The resourceNames of every rule of a role that allows a request; an empty set stands for all names.
@@ -165,8 +193,8 @@ def _matching_path(attributes: Attributes) -> Matching:
     return matching
 
 
-def _order(binding: CompiledBinding) -> tuple[bool, str]:
-    return bool(binding.namespace), binding.name
+def _order(bound: tuple[CompiledBinding, CompiledRole | None]) -> tuple[bool, str]:
+    return bool(bound[0].namespace), bound[0].name
 
 
 def _resource_rule(rule: Object) -> ResourceRule:

@@ -85,15 +85,6 @@ class RbacPolicy:
         if body is not None:
             self._put_compiled_role(key, body, await trio.to_thread.run_sync(_role, body))
 
-    def compile_large_now(self, user: User, namespace: str) -> None:
-        """The same, for the few who cannot wait."""
-        for key, body in self._uncompiled_in(namespace):
-            self._put_compiled_binding(key, body, _large_binding(key, body))
-        for binding in self.bindings_of(user, namespace):
-            body = self._uncompiled_roles.get(binding.role_key, b"")
-            if body:
-                self._put_compiled_role(binding.role_key, body, _role(body))
-
     def _uncompiled_in(self, namespace: str) -> list[tuple[Key, bytes]]:
         return [one for where in ("", namespace) for one in self._uncompiled_bindings.get(where, {}).items()]
 

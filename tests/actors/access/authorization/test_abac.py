@@ -106,7 +106,7 @@ def test_names_of_the_other_dialect_are_read(tmp_path: Path) -> None:
     assert abac(tmp_path, line).authorize(pods(ALICE)).allowed
 
 
-def test_rules_of_a_user_in_a_namespace(tmp_path: Path) -> None:
+async def test_rules_of_a_user_in_a_namespace(tmp_path: Path) -> None:
     authorizer = abac(
         tmp_path,
         policy(group="devs", namespace="x", resource="pods", readonly=True),
@@ -114,7 +114,7 @@ def test_rules_of_a_user_in_a_namespace(tmp_path: Path) -> None:
         policy(user="alice", namespace="y", resource="secrets"),
         policy(user="bob", namespace="x", resource="secrets"),
     )
-    assert authorizer.rules(ALICE, "x") == Rules(
+    assert await authorizer.rules(ALICE, "x") == Rules(
         (
             ResourceRule(("get", "list", "watch"), ("",), ("pods",)),
             ResourceRule(("*",), ("*",), ("*",)),

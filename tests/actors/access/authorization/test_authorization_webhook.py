@@ -113,8 +113,16 @@ async def test_decisions_are_used_again_for_their_time(
         assert len(peer.received) == 5
 
 
-async def test_large_specs_are_not_kept(tmp_path: Path) -> None:
-    large = LOGS._replace(name="n" * MAX_CACHED_LENGTH)
+@pytest.mark.parametrize(
+    "large",
+    [
+        LOGS._replace(name="n" * MAX_CACHED_LENGTH),
+        LOGS._replace(user=User("jane", groups=("g" * MAX_CACHED_LENGTH,))),
+        LOGS._replace(user=User("jane", extra=(("scope", ("e" * MAX_CACHED_LENGTH,)),))),
+    ],
+    ids=["name", "groups", "extra"],
+)
+async def test_large_specs_are_not_kept(tmp_path: Path, large: Attributes) -> None:
     async with webhook(tmp_path, lambda _: review(allowed=True)) as (peer, authorizer):
         await decide(authorizer, large)
         await decide(authorizer, large)
@@ -133,6 +141,6 @@ async def test_failure_is_no_opinion_with_an_error_and_not_kept(tmp_path: Path) 
 
 async def test_rules_are_unknown(tmp_path: Path) -> None:
     async with webhook(tmp_path, lambda _: review()) as (peer, authorizer):
-        rules = authorizer.rules(JANE, "x")
+        rules = await authorizer.rules(JANE, "x")
         assert rules.errors == ("webhook authorizer does not support user rule resolution",)
         assert rules.resources == rules.paths == () and peer.received == []

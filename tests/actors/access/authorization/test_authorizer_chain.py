@@ -31,7 +31,7 @@ class Fixed:
         self.calls += 1
         return self.decision
 
-    def rules(self, user: User, namespace: str) -> Rules:
+    async def rules(self, user: User, namespace: str) -> Rules:
         return self._rules
 
 
@@ -98,6 +98,6 @@ def test_known_decisions_need_no_coroutine() -> None:
     assert AuthorizerChain([Fixed(ALLOWED), Slow(DENIED)]).authorize(ASKED) is ALLOWED
 
 
-def test_rules_of_all_authorizers_are_joined() -> None:
+async def test_rules_of_all_authorizers_are_joined() -> None:
     chain = AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION, PATHS)])
-    assert chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)
+    assert await chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)

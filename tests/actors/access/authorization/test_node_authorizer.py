@@ -323,10 +323,10 @@ async def test_node_does_not_wait_for_other_modes_and_others_not_for_node() -> N
             decision = chain.authorize(found.attributes("secrets", of=of))
             assert isinstance(decision, Decision)
             assert decision.allowed == expected
-        rules = chain.rules(node("n1"), "default")
+        rules = await chain.rules(node("n1"), "default")
         assert rules.incomplete
         assert "node authorizer does not support user rule resolution" in rules.errors
-        assert not chain.rules(User("alice"), "default").errors[1:]
+        assert not (await chain.rules(User("alice"), "default")).errors[1:]
 
 
 # The graph at the start.

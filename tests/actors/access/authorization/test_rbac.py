@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authorization.rbac.authorizer import MAX_KEPT, Rbac
+from actors.access.authorization.rbac.authorizer import MAX_KEPT, RULES_AT_ONCE, RULES_PER_KEPT, Rbac
 from actors.access.authorize import Verdict
-from actors.access.rules import PathRule, ResourceRule
+from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, Names
 from tests.actors.access.authorization.policies import (
@@ -181,14 +183,14 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("names", [CLUSTER, KUBERNETES])
-def test_default_roles_let_everybody_review_his_own_access(names: Names) -> None:
-    found = rbac(names).rules(ALICE, "x")
+async def test_default_roles_let_everybody_review_his_own_access(names: Names) -> None:
+    found = await rbac(names).rules(ALICE, "x")
     reviews = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
     assert found.resources == (ResourceRule(("create",), (names.group("authorization"),), reviews),)
     assert all(one.verbs == ("get",) for one in found.paths)
 
 
-def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first() -> None:
+async def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first() -> None:
     authorizer = granted(rule("get", "pods", names="a"))
     put(authorizer, "rolebindings", binding("a", "missing", user("alice"), namespace="x"))
     put(
@@ -197,7 +199,7 @@ def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first() -> No
         role("c", rule("list", "nodes"), {"verbs": ["get"], "nonResourceURLs": ["/"]}),
     )
     put(authorizer, "clusterrolebindings", binding("z", "c", group("devs")))
-    found = authorizer.rules(ALICE, "x")
+    found = await authorizer.rules(ALICE, "x")
     assert found.resources == (
         ResourceRule(("list",), ("",), ("nodes",)),
         ResourceRule(("get",), ("",), ("pods",), ("a",)),
@@ -206,3 +208,48 @@ def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first() -> No
     assert (
         found.errors == ('role.rbac.authorization.cluster.io "missing" not found',) and not found.incomplete
     )
+
+
+class CountedSubject(dict[str, str]):
+    """A subject of a binding that counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, field: str) -> str:
+        CountedSubject.reads += 1
+        return super().__getitem__(field)
+
+
+def test_thousands_of_named_rules_do_not_read_the_subjects_each() -> None:
+    """Who may write roles could else hold the server with rules times subjects."""
+    rules = [rule("get", "pods", names=f"p{number}") for number in range(500)]
+    authorizer = granted(*rules)
+    subjects = [CountedSubject(kind="User", name=f"u{number}") for number in range(100)]
+    put(authorizer, "rolebindings", binding("b", "r", *subjects, user("alice"), namespace="x"))
+    CountedSubject.reads = 0
+    decisions = [authorizer.authorize(pods(name=f"p{number}")) for number in range(500)]
+    assert all(one.allowed and 'to User "alice"' in one.reason for one in decisions)
+    assert CountedSubject.reads <= 3 * len(subjects)
+
+
+def test_decisions_with_many_named_rules_count_as_several() -> None:
+    rules = [rule("*", "*", names=f"p{number}") for number in range(10 * RULES_PER_KEPT)]
+    authorizer = granted(*rules)
+    for number in range(MAX_KEPT // 5):
+        assert authorizer.authorize(pods(name="p1", version=f"v{number}")).allowed
+    assert len(authorizer._kept) <= MAX_KEPT // 11
+
+
+async def test_many_rules_are_listed_without_holding_the_loop() -> None:
+    """They are put together in a thread, while other tasks run."""
+    authorizer = granted(*[rule("get", f"r{number}") for number in range(RULES_AT_ONCE + 1)])
+    found: list[Rules] = []
+
+    async def list_rules() -> None:
+        found.append(await authorizer.rules(ALICE, "x"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(list_rules)
+        await trio.testing.wait_all_tasks_blocked()
+        put(authorizer, "roles", role("r", namespace="x"))  # what was bound when the review began is listed
+    assert len(found[0].resources) == RULES_AT_ONCE + 1
