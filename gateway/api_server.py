@@ -79,7 +79,7 @@ class ApiServer:
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
-        pipeline = self._pipeline(health)
+        pipeline = self._pipeline(health, clock)
         limits = Limits(
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
@@ -105,7 +105,7 @@ class ApiServer:
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 
-    def _pipeline(self, health: Health) -> Pipeline:
+    def _pipeline(self, health: Health, clock: Clock) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
         dispatch = Dispatch(
@@ -146,6 +146,7 @@ class ApiServer:
             self._watchdog,
             protobuf,
             self._memory,
+            clock,
         )
 
     def _make_request_limits(self) -> RequestLimits:

@@ -162,8 +162,10 @@ class Server:
         peer = Peer(address=transport.peer_address(), secure=secure)
         await transport.handshake()
         peer.certificate = transport.certificate()
-        if self._pools is not None and peer.certificate is not None:
-            _set_roles(peer, self._pools.of(*transport.certificate_chain()))
+        if peer.certificate is not None:
+            peer.certificate_expires = ssl.cert_time_to_seconds(str(peer.certificate["notAfter"])) * 1_000_000
+            if self._pools is not None:
+                _set_roles(peer, self._pools.of(*transport.certificate_chain()))
         transport.idle = True
         ahead = b""
         if transport.protocol != "h2":

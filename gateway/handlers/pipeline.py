@@ -18,6 +18,7 @@ from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.access.impersonation import impersonate
+from actors.clock import Clock
 from actors.errors import BadRequest
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
@@ -75,6 +76,7 @@ class Pipeline:
         watchdog: LoopWatchdog,
         protobuf: ProtobufEncoder,
         memory: MemoryBudget,
+        clock: Clock,
     ) -> None:
         self._names = names
         self._authenticator = authenticator
@@ -86,6 +88,7 @@ class Pipeline:
         self._watchdog = watchdog
         self._protobuf = protobuf
         self._memory = memory
+        self._clock = clock
         self._process = memory.process
         self._bearer_prefix = bearer_prefix(names)
 
@@ -196,6 +199,8 @@ class Pipeline:
         if PROTOCOLS in request.headers:
             authorization = self._websocket_token(request) or authorization
         peer = request.peer
+        if peer.certificate_expires and peer.certificate_expires <= self._clock.now():
+            return self._authenticator.authenticate_expired(authorization)
         if peer.proxy_certificate is not None:
             return self._authenticator.authenticate_proxied(
                 authorization, peer.certificate, peer.proxy_certificate, request

@@ -98,8 +98,21 @@ class Authenticator:
             user = self._request_headers.take_user(proxy_certificate, fields)
             if user is not None:
                 return Authenticated(user.with_authenticated_group())
-        found = self.authenticate(authorization, certificate)
-        if certificate is None and isinstance(found, Authenticated) and found.user is ANONYMOUS_USER:
+        if certificate is None:
+            return self._by_token_alone(authorization)
+        return self.authenticate(authorization, certificate)
+
+    def authenticate_expired(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
+        """As `authenticate`, for a connection whose certificate has expired since its handshake.
+
+        Connections and TLS sessions outlive certificates. A bearer token still counts.
+        """
+        return self._by_token_alone(authorization)
+
+    def _by_token_alone(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
+        """The certificate is a credential that is not accepted: without a token the request is not anonymous."""
+        found = self.by_header(authorization)
+        if isinstance(found, Authenticated) and found.user is ANONYMOUS_USER:
             raise Unauthorized
         return found
 
