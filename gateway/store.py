@@ -117,7 +117,14 @@ def _build_store(
     registry = Registry(catalog, committer.register_types)
     access = build_access(settings, names, journal, feed, clock, extensions)
     own = plugins(
-        names, journal, feed, access.authorizer, access.rbac, settings.service_ranges, settings.features
+        names,
+        journal,
+        feed,
+        access.authorizer,
+        access.rbac,
+        settings.service_ranges,
+        settings.features,
+        settings.admission.configuration(names),
     )
     available = (*own, *extensions.admission_plugins)
     off = settings.plugins_off

@@ -7,6 +7,7 @@ from actors.access.authorize import Authorizer
 from actors.admission.completions.role_escalation import RoleEscalation
 from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
+from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
@@ -35,6 +36,7 @@ def plugins(
     rbac: Rbac,
     ranges: ServiceRanges = DEFAULT_RANGES,
     features: frozenset[str] = frozenset(),
+    configuration: AdmissionConfiguration = NO_CONFIGURATION,
 ) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),

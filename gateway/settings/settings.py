@@ -22,6 +22,7 @@ from actors.allocation.ranges import (
 from actors.kinds.enablement import Enablement, parse_enablement
 from actors.kinds.features import parse_features
 from actors.names import NAMES
+from gateway.settings.admission import AdmissionSettings
 from gateway.settings.audit import AuditSettings
 from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import SettingsError, check_choice, check_file, check_parsed
@@ -93,6 +94,7 @@ class Settings:
     signing: SigningSettings = field(default_factory=SigningSettings)
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
 
     def __post_init__(self) -> None:
         self._check_names()

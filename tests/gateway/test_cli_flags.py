@@ -339,3 +339,8 @@ def test_unknown_kinds_and_features_are_refused(flag: str, why: str) -> None:
 def test_runtime_config_uses_group_names_of_the_dialect() -> None:
     assert settings("--dialect=kubernetes", "--runtime-config=storage.k8s.io/v1beta1=false")
     assert "no group 'storage.k8s.io'" in refusal("--runtime-config=storage.k8s.io/v1beta1=false")
+
+
+def test_admission_configuration_file_must_exist() -> None:
+    text = refusal("--admission-control-config-file=/nowhere.yaml")
+    assert text.startswith("--admission-control-config-file: there is no file /nowhere.yaml")

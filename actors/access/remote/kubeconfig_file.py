@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import yaml
+from actors.access.remote.yaml_file import NotYaml, load_yaml
 
 Pem = bytes | Path  # the contents, or the file that has them
 
@@ -136,28 +135,11 @@ def read_pem(path: Path, field_name: str, pem: Pem) -> bytes:
         raise KubeconfigError(f"{path}: {field_name}: cannot read {pem}: {error.strerror}") from None
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads times and words such as `on` as text, because extensions are passed on as JSON."""
-
-
-_AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _AS_TEXT]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-
-
 def _load(raw: bytes, path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.load(raw, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # The text of the error quotes the file, which may have keys in it: only its place is reported.
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise KubeconfigError(f"{path}: is neither YAML nor JSON{where}") from None
+        document = load_yaml(raw)
+    except NotYaml as error:
+        raise KubeconfigError(f"{path}: {error}") from None
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is not a kubeconfig: it must be a mapping with clusters and contexts")
     return document

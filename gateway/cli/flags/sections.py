@@ -44,6 +44,13 @@ def add_access(group: Any) -> None:
     )
     add_list(group, "--enable-admission-plugins", "NAME,...", "run these too, besides the default ones")
     add_list(group, "--disable-admission-plugins", "NAME,...", "do not run these, although on by default")
+    add(
+        group,
+        "--admission-control-config-file",
+        Path,
+        "FILE",
+        "AdmissionConfiguration (YAML or JSON) with the configuration of single plugins",
+    )
 
 
 def add_kinds(group: Any) -> None:
