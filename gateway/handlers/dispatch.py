@@ -104,7 +104,7 @@ class Dispatch:
         definition = self.find(route)
         check_method(definition, route, context.request.method)
         if definition.deprecation_warning:
-            context.warnings.append(definition.deprecation_warning)
+            context.warn_of_deprecation(definition.deprecation_warning, self._names)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.served_by_node:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from actors.errors import BadRequest
 from actors.identity import User
+from actors.names import Names
 from actors.resource.options import MANAGER_BYTES
 from gateway.requests.parameters import Parameters
 from gateway.requests.request import Request
@@ -35,12 +37,24 @@ class RequestContext:
         agent = self.request.headers.get(b"user-agent", b"")
         return _cached_manager(agent) if len(agent) <= _LONGEST_CACHED else _manager_of(agent)
 
+    def warn_of_deprecation(self, warning: str, names: Names) -> None:
+        """Warn the client, and have the audit log show that it uses what will go."""
+        self.warnings.append(warning)
+        exchange = self.request.exchange
+        if exchange is not None:
+            exchange.annotate(f"{names.group_domain}/deprecated", "true")
+            if removed := _REMOVED_IN.search(warning):
+                exchange.annotate(f"{names.group_domain}/removed-release", removed[1])
+
     def seconds(self, name: str) -> float | None:
         """A time limit in seconds; None if it is 0 or absent."""
         value = self.parameters.integer(name)
         if value is not None and value < 0:
             raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
         return float(value) if value else None
+
+
+_REMOVED_IN = re.compile(r"unavailable in v([0-9.]+)\+")
 
 
 def _manager_of(agent: bytes) -> str:

@@ -281,6 +281,31 @@ async def test_watch_has_a_start_and_an_end() -> None:
         assert audit.events[1]["responseStatus"]["code"] == 200
 
 
+async def test_deprecated_version_is_annotated() -> None:
+    async with audited(COMPLETE) as audit:
+        await audit.api.ask("GET", "/apis/autoscaling/v2beta2/horizontalpodautoscalers")
+        await audit.api.finish()
+        annotations = audit.one()["annotations"]
+    assert (annotations["cluster.io/deprecated"], annotations["cluster.io/removed-release"]) == (
+        "true",
+        "1.26",
+    )
+
+
+async def test_impersonation_shows_both_users() -> None:
+    policy = rules("level: Metadata, users: [admin]")  # rules are about the authenticated user
+    headers = {"impersonate-user": "bob", "impersonate-group": "ops"}
+    async with audited(policy) as audit:
+        response = await audit.api.ask("GET", PATH, headers=headers)
+        await audit.api.finish()
+        received, complete = audit.events
+    assert response.status == 403
+    assert received["user"] == complete["user"] == ADMIN_USER
+    assert "impersonatedUser" not in received
+    assert complete["impersonatedUser"] == {"username": "bob", "groups": ["ops", "system:authenticated"]}
+    assert complete["annotations"]["authorization.cluster.io/decision"] == "forbid"
+
+
 async def test_embedding_program_observes_beside_the_audit_log() -> None:
     observer = Observer()
     async with audited(COMPLETE, extensions=Extensions(observer=observer)) as audit:
