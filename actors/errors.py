@@ -202,6 +202,15 @@ class AuthorizationFailed(RequestError):
         self.message = f"Internal error occurred: {error}"
 
 
+class KeysUnusable(RequestError):
+    """The server can neither sign nor verify service account tokens; its log names the file and what to do."""
+
+    message = (
+        "Internal error occurred: the keys of service account tokens cannot be used; "
+        "the server's log says why and what to do"
+    )
+
+
 class Expired(RequestError):
     """A resourceVersion or continue token older than the watch history. `fresh` is a token to continue with."""
 

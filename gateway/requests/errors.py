@@ -170,7 +170,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return _eviction_refused(error)
         case NodeUnreachable() | NoEndpoints() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
-        case cause.AuthorizationFailed():
+        case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))

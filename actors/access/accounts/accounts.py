@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.access.accounts.authenticate import AccountTokens
 from actors.access.accounts.issuer import TokenIssuer
-from actors.access.accounts.keys import AccountKeys, KeyFiles
+from actors.access.accounts.keys import AccountKeys, KeyFiles, check_own_key
 from actors.access.accounts.options import AccountOptions
 from actors.clock import Clock
 from actors.names import Names
@@ -28,5 +28,7 @@ def build_accounts(
     keys = AccountKeys(files)
     if files.given:
         keys.load()
+    else:
+        check_own_key(files.own)
     tokens = AccountTokens(names, journal, feed, clock, keys, options)
     return Accounts(keys, options, TokenIssuer(names, keys, options), tokens)

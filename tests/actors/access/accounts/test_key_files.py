@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from actors.access.accounts.keys import AccountKeyError, KeyFiles, Keys, load_keys
+from actors.access.accounts.keys import AccountKeyError, KeyFiles, Keys, check_own_key, load_keys
 
 RSA = rsa.generate_private_key(65537, 2048)
 ECDSA = ec.generate_private_key(ec.SECP521R1())
@@ -90,6 +90,35 @@ def test_own_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
 def test_damaged_own_key_is_not_replaced(tmp_path: Path) -> None:
     own = tmp_path / "sa.key"
     own.write_bytes(b"damaged")
-    with pytest.raises(AccountKeyError, match="contains no private key"):
+    with pytest.raises(AccountKeyError, match=r"contains no private key.*restore .* from a backup"):
         load_keys(KeyFiles(own))
     assert own.read_bytes() == b"damaged"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"damaged", b"-----BEGIN PRIVATE KEY-----\n?\n-----END PRIVATE KEY-----\n"]
+)
+def test_visibly_damaged_own_key_is_found_without_the_library(tmp_path: Path, content: bytes) -> None:
+    own = tmp_path / "sa.key"
+    check_own_key(own)
+    own.write_bytes(content)
+    with pytest.raises(AccountKeyError, match=r"restore .* from a backup, or remove it"):
+        check_own_key(own)
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_own_key_that_lost_lines_is_damaged(tmp_path: Path, lines: int) -> None:
+    own = tmp_path / "sa.key"
+    load_keys(KeyFiles(own))
+    check_own_key(own)
+    whole = own.read_bytes().splitlines(keepends=True)
+    own.write_bytes(b"".join(whole[:1] + whole[1 + lines :]))
+    with pytest.raises(AccountKeyError, match=r"restore .* from a backup, or remove it"):
+        check_own_key(own)
+
+
+def test_every_form_of_private_key_is_whole(tmp_path: Path) -> None:
+    own = tmp_path / "sa.key"
+    for form in (TRADITIONAL, serialization.PrivateFormat.PKCS8):
+        own.write_bytes(RSA.private_bytes(PEM, form, PLAIN))
+        check_own_key(own)
