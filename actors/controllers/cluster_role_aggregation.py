@@ -30,6 +30,9 @@ MANAGER = "clusterrole-aggregation-controller"
 
 Labels = dict[str, str]
 
+FEW = 32  # roles whose rules are put together on the event loop
+LABELS_AT_ONCE = 500  # that are compared between two checkpoints: a millisecond
+
 _AGGREGATION = b'"aggregationRule":'
 
 
@@ -97,13 +100,26 @@ class ClusterRoleAggregationController:
         role = self._aggregated.get(key)
         if role is None:
             return
-        selected = [name for name, labels in self._labels.items() if selects(role, labels)]
-        found = await self._read([key, *sorted(selected)])
+        found = await self._read([key, *sorted(await self._selected(role))])
         if not found or found[0]["metadata"]["name"] != key or not found[0].get("aggregationRule"):
             return
-        rules = aggregated_rules(found[0], found[1:])
+        rules = (
+            await trio.to_thread.run_sync(aggregated_rules, found[0], found[1:])
+            if len(found) > FEW
+            else aggregated_rules(found[0], found[1:])
+        )
         if rules != (found[0].get("rules") or []):
             await self._apply(key, rules)
+
+    async def _selected(self, role: Object) -> list[str]:
+        """The names of the roles that the role selects; another change of one leads to another reconciliation."""
+        found = []
+        for number, (name, labels) in enumerate(list(self._labels.items()), 1):
+            if selects(role, labels):
+                found.append(name)
+            if not number % LABELS_AT_ONCE:
+                await trio.lowlevel.checkpoint()
+        return found
 
     async def _read(self, names: Sequence[str]) -> list[Object]:
         """The roles that still exist; a change of one while they are read leads to another reconciliation."""

@@ -81,6 +81,14 @@ async def test_eviction_deletes_the_pod() -> None:
         (await api.ask("POST", path, eviction())).expect(404)
 
 
+async def test_subresource_of_no_name_is_not_served() -> None:
+    """The name in the body is not the one that was authorized."""
+    async with served() as api:
+        await make(api)
+        (await api.ask("POST", f"{PODS}//eviction", eviction())).expect(404)
+        await api.get("pods", "p")
+
+
 async def test_evicted_pod_on_a_node_has_its_grace_period() -> None:
     async with served() as api:
         await make(api, nodeName="n")

@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from actors.controllers.cluster_role_aggregation import FEW
 from tests.actors.access.authorization.policies import rule
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -110,3 +111,16 @@ async def test_a_start_finds_what_changed_without_the_controller(
     async with open_control_plane(tmp_path) as cluster:
         await cluster.wait_until_idle()
         assert rules(cluster, "all") == [PODS]
+
+
+async def test_many_selected_roles(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    """A thread puts their rules together."""
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await cluster.create(ROLES, "all", content={"rules": [], **aggregation(agg="x")})
+        wanted = [rule("get", f"r{number:02}") for number in range(FEW + 8)]
+        for number, one in enumerate(wanted):
+            await source(cluster, f"s{number:02}", one, PODS)
+        cluster.start_controllers()
+        while len(rules(cluster, "all") or ()) <= len(wanted):
+            await trio.sleep(1)
+        assert rules(cluster, "all") == [wanted[0], PODS, *wanted[1:]]

@@ -29,8 +29,13 @@ MAX_KEPT: Final = 8192
 RULES_PER_KEPT: Final = 8
 MAX_KEPT_GROUPS: Final = 64
 MAX_KEPT_LENGTH: Final = 512
-RULES_AT_ONCE: Final = 200  # that are listed on the event loop: more take a millisecond
+RULES_AT_ONCE: Final = 1000  # that the event loop reads for one decision: more take milliseconds
 MAX_MISSING: Final = 16  # roles that a reason names
+
+
+Bound = Sequence[
+    tuple[CompiledBinding, CompiledRole | None]
+]  # bindings with their roles; None is a missing one
 
 
 @dataclass(slots=True)
@@ -63,6 +68,9 @@ class Rbac:
         self.policy = policy
         self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
         self._weight = 0  # of what is kept
+        self._changes = 0  # of the policy
+        # Deciding holds the interpreter lock: users with thousands of rules wait for each other, not the others.
+        self._threads = trio.CapacityLimiter(1)
         policy.changed = self._forget
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
@@ -75,7 +83,10 @@ class Rbac:
         if found is None:
             if self.policy.waits_for_large(user, attributes.namespace):
                 return self._decide_later(attributes, key)
-            found = self._decide(attributes)
+            bound = self._bound(user, attributes.namespace)
+            if _rules_in(bound) > RULES_AT_ONCE:
+                return self._decide_in_thread(attributes, key, bound)
+            found = self._decide(attributes, bound)
             self._keep(key, attributes, found)
         if type(found) is Decision:
             return found
@@ -83,22 +94,34 @@ class Rbac:
         return found.decision(attributes.name)
 
     async def _decide_later(self, attributes: Attributes, key: tuple[object, ...]) -> Decision:
-        while self.policy.waits_for_large(attributes.user, attributes.namespace):
-            await self.policy.compile_large(attributes.user, attributes.namespace)
-        found = self._decide(attributes)
-        self._keep(key, attributes, found)
+        user, namespace = attributes.user, attributes.namespace
+        while self.policy.waits_for_large(user, namespace):
+            await self.policy.compile_large(user, namespace)
+        return await self._decide_in_thread(attributes, key, self._bound(user, namespace))
+
+    async def _decide_in_thread(
+        self, attributes: Attributes, key: tuple[object, ...], bound: Bound
+    ) -> Decision:
+        changes = self._changes
+        found = await trio.to_thread.run_sync(self._decide, attributes, bound, limiter=self._threads)
+        if self._changes == changes:
+            self._keep(key, attributes, found)
         return found if isinstance(found, Decision) else found.decision(attributes.name)
+
+    def _bound(self, user: User, namespace: str) -> Bound:
+        """What is bound to the user now. Compiled roles and bindings never change, so a thread may read them."""
+        role_of = self.policy.roles.get
+        return [(one, role_of(one.role_key)) for one in self.policy.bindings_of(user, namespace)]
 
     async def rules(self, user: User, namespace: str) -> Rules:
         while self.policy.waits_for_large(user, namespace):
             await self.policy.compile_large(user, namespace)
-        role_of = self.policy.roles.get
-        bound = [(one, role_of(one.role_key)) for one in self.policy.bindings_of(user, namespace)]
-        if sum(1 if role is None else len(role.rules) for _, role in bound) <= RULES_AT_ONCE:
+        bound = self._bound(user, namespace)
+        if _rules_in(bound) <= RULES_AT_ONCE:
             return self._listed(bound)
-        return await trio.to_thread.run_sync(self._listed, bound)  # compiled roles and bindings never change
+        return await trio.to_thread.run_sync(self._listed, bound, limiter=self._threads)
 
-    def _listed(self, bound: Sequence[tuple[CompiledBinding, CompiledRole | None]]) -> Rules:
+    def _listed(self, bound: Bound) -> Rules:
         rules: list[Object] = []
         missing: list[str] = []
         for binding, role in sorted(bound, key=_order):
@@ -112,26 +135,21 @@ class Rbac:
             tuple(missing),
         )
 
-    def _decide(self, attributes: Attributes) -> Decision | DecisionsByName:
+    def _decide(self, attributes: Attributes, bound: Bound) -> Decision | DecisionsByName:
         named: list[tuple[frozenset[str], CompiledBinding]] = []
         missing: list[str] = []
         user = attributes.user
         matching = _matching_resource(attributes) if attributes.is_resource else _matching_path(attributes)
-        role_of = self.policy.roles.get
-        for binding in self.policy.bindings_of(user, attributes.namespace):
-            role = role_of(binding.role_key)
+        for binding, role in bound:
             if role is None:
-                missing.append(self._not_found(binding))
+                if len(missing) < MAX_MISSING:
+                    missing.append(self._not_found(binding))
                 continue
             for names in matching(role):
                 if not names:
                     return _allowed_by(binding, user)
                 named.append((names, binding))
-        others = (
-            Decision(Verdict.NO_OPINION, f"RBAC: {join_errors(missing[:MAX_MISSING])}")
-            if missing
-            else NO_OPINION
-        )
+        others = Decision(Verdict.NO_OPINION, f"RBAC: {join_errors(missing)}") if missing else NO_OPINION
         return DecisionsByName(tuple(named), others, user) if named else others
 
     def _keep(
@@ -153,12 +171,17 @@ class Rbac:
         self._kept[key] = found
 
     def _forget(self) -> None:
+        self._changes += 1
         if self._kept:
             self._kept, self._weight = {}, 0
 
     def _not_found(self, binding: CompiledBinding) -> str:
         resource = Resource(self.policy.group, binding.role_kind.lower())
         return f'{resource} "{cut(binding.role_name)}" not found'
+
+
+def _rules_in(bound: Bound) -> int:
+    return sum([1 if role is None else len(role.rules) for _, role in bound])
 
 
 def _allowed_by(binding: CompiledBinding, user: User) -> Decision:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import isawaitable
+
 import pytest
 import trio
 import trio.testing
@@ -253,3 +255,27 @@ async def test_many_rules_are_listed_without_holding_the_loop() -> None:
         await trio.testing.wait_all_tasks_blocked()
         put(authorizer, "roles", role("r", namespace="x"))  # what was bound when the review began is listed
     assert len(found[0].resources) == RULES_AT_ONCE + 1
+
+
+async def test_decision_from_many_rules_is_not_kept_if_they_change_meanwhile() -> None:
+    """A thread makes it from what was bound when the request came."""
+    authorizer = granted(*[rule("get", "pods", names=f"p{number}") for number in range(RULES_AT_ONCE + 1)])
+    decisions: list[bool] = []
+
+    async def decide() -> None:
+        pending = authorizer.authorize(pods(name="p7"))
+        decisions.append((await pending if isawaitable(pending) else pending).allowed)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(decide)
+        await trio.testing.wait_all_tasks_blocked()
+        put(authorizer, "roles", role("r", namespace="x"))
+    await decide()
+    assert decisions == [True, False]
+
+
+async def test_decision_from_many_rules_is_kept() -> None:
+    authorizer = granted(*[rule("get", "pods", names=f"p{number}") for number in range(RULES_AT_ONCE + 1)])
+    pending = authorizer.authorize(pods(name="p7"))
+    assert isawaitable(pending) and (await pending).allowed
+    assert authorizer.authorize(pods(name="p8")).allowed and not authorizer.authorize(pods(name="q")).allowed
