@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import trio
 
+from actors.access.accounts.openid import is_discoverable
 from actors.access.reviews import Reviews
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
@@ -124,7 +125,13 @@ class ApiServer:
             chunking=LIST_CHUNKING in settings.features,
         )
         discovery = Discovery(store.registry, dispatch.verbs)
-        openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
+        openapi = OpenApi(
+            store.registry,
+            store.names,
+            dispatch.verbs,
+            SERVED_VERSION,
+            describes_issuer=is_discoverable(store.access.accounts.options.issuer),
+        )
         paths = Paths(
             health,
             discovery,

@@ -11,6 +11,7 @@ from gateway.settings.settings import Address, Addresses, Settings, host_and_por
 
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SIGN_IN = "callers still sign in"
+_ACCOUNTS_SIGN_IN = "with service account tokens; for others give --token-auth-file"
 
 
 def banner(settings: Settings, addresses: Addresses) -> str:
@@ -28,7 +29,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         for host in _elsewhere(addresses):
             yield "", f"https://{host_and_port(host, addresses.secure[1])} (from other machines)"
     if addresses.insecure is not None:
-        sign_in = "nobody can sign in: give --token-auth-file" if settings.nobody_signs_in_plain else _SIGN_IN
+        sign_in = _ACCOUNTS_SIGN_IN if settings.only_accounts_sign_in_plain else _SIGN_IN
         yield "plain", f"http://{_local(addresses.insecure)} (this machine only; {sign_in})"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":

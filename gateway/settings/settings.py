@@ -263,8 +263,8 @@ class Settings:
         check_parsed("--disable-admission-plugins", lambda: refuse_both(enabled, disabled))
 
     @property
-    def nobody_signs_in_plain(self) -> bool:
-        """Whether the plain port is open and no caller can authenticate there: it takes no client certificates."""
+    def only_accounts_sign_in_plain(self) -> bool:
+        """Whether the plain port is open and takes no tokens but those that requests to this server create."""
         webhook = self.token_webhook.authentication_token_webhook_config_file
         signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
         return bool(self.insecure_port) and not signs_in

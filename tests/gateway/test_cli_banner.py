@@ -67,10 +67,10 @@ def test_plain_http_alone_shows_a_token(tmp_path: Path) -> None:
     assert f'curl -H "Authorization: Bearer {token}" http://127.0.0.1:8080/api/v1/namespaces\n' in text
 
 
-def test_plain_port_where_nobody_can_sign_in_says_so() -> None:
+def test_plain_port_where_only_accounts_sign_in_says_so() -> None:
     settings = Settings(secure_port=0, insecure_port=8080)
     text = banner(settings, PLAIN)
-    assert "(this machine only; nobody can sign in: give --token-auth-file)" in text
+    assert "(this machine only; with service account tokens; for others give --token-auth-file)" in text
     assert "Bearer" not in text and "curl http://127.0.0.1:8080/version\n" in text
 
 

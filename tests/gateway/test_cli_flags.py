@@ -204,7 +204,12 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
 
 def test_plain_port_without_a_token_file_gives_a_warning(file: str) -> None:
     _, (warning,) = parse_flags(["--insecure-port=8080"])
-    assert warning.startswith("--insecure-port: nobody can sign in there without --token-auth-file")
+    said = "--insecure-port: only service account tokens sign in there without --token-auth-file: "
+    assert warning == said + "client certificates work on the secure port only"
+    _, (warning,) = parse_flags(["--insecure-port=8080", "--secure-port=0"])
+    assert warning == said + "and without a secure port nobody can request the first one"
+    _, (warning,) = parse_flags(["--insecure-port=8080", "--enable-bootstrap-token-auth"])
+    assert "service account tokens and bootstrap tokens sign in" in warning
     assert parse_flags(["--insecure-port=8080", f"--token-auth-file={file}"])[1] == []
 
 

@@ -67,5 +67,5 @@ def test_incomplete_or_wrong_flags_are_refused(flags: list[str], flag: str, said
 
 def test_id_tokens_sign_in_on_the_plain_port() -> None:
     plain = ["--secure-port=0", "--insecure-port=8080"]
-    assert [line for line in parse_flags(plain)[1] if "nobody can sign in" in line]
+    assert [line for line in parse_flags(plain)[1] if "only service account tokens sign in" in line]
     assert parse_flags([*plain, *BOTH])[1] == []

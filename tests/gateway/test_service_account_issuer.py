@@ -81,12 +81,26 @@ async def test_others_can_verify_tokens_with_the_published_keys() -> None:
         assert (await api.ask("GET", CONFIGURATION, token=token)).status == 200
 
 
+async def test_openapi_describes_the_documents_of_the_issuer() -> None:
+    described = {
+        CONFIGURATION: ("getServiceAccountIssuerOpenIDConfiguration", "WellKnown", "application/json"),
+        KEYS: ("getServiceAccountIssuerOpenIDKeyset", "openid", "application/jwk-set+json"),
+    }
+    async with served() as api:
+        for path, (name, tag, media) in described.items():
+            document = (await api.ask("GET", f"/openapi/v3{path}")).expect(200)
+            operation = document["paths"][f"{path}/"]["get"]
+            assert (operation["operationId"], operation["tags"]) == (name, [tag])
+            assert operation["responses"]["200"]["content"] == {media: {"schema": {"type": "string"}}}
+
+
 async def test_issuer_that_is_no_https_url_is_not_described() -> None:
     plain = ServiceAccountSettings(service_account_issuer=("my-issuer",))
     async with served(service_accounts=plain) as api:
         assert claims_of(await issued(api, "default"))["iss"] == "my-issuer"
         assert (await api.ask("GET", CONFIGURATION)).status == 404
         assert (await api.ask("GET", KEYS)).status == 404
+        assert (await api.ask("GET", f"/openapi/v3{KEYS}")).status == 404
 
 
 async def test_keys_of_flags_sign_and_verify(tmp_path: Path) -> None:

@@ -116,12 +116,21 @@ def _warnings(settings: Settings) -> list[str]:
         )
     if "api/legacy" in settings.runtime_config:
         warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
-    if settings.nobody_signs_in_plain:
-        warnings.append(
-            "--insecure-port: nobody can sign in there without --token-auth-file: "
-            "client certificates work on the secure port only"
-        )
+    if settings.only_accounts_sign_in_plain:
+        warnings.append(_plain_port_warning(settings))
     return warnings
+
+
+def _plain_port_warning(settings: Settings) -> str:
+    others = " and bootstrap tokens" if settings.controllers.enable_bootstrap_token_auth else ""
+    why = (
+        "client certificates work on the secure port only"
+        if settings.secure_port
+        else "and without a secure port nobody can request the first one"
+    )
+    return (
+        f"--insecure-port: only service account tokens{others} sign in there without --token-auth-file: {why}"
+    )
 
 
 def make_parser() -> _Parser:

@@ -1,4 +1,4 @@
-"""Paths of discovery documents and of /version."""
+"""Paths of discovery documents, of /version, and of the documents about the issuer of service account tokens."""
 
 from __future__ import annotations
 
@@ -38,12 +38,31 @@ class DiscoveryPaths:
             "/version/", "getCodeVersion", "version", "Version of the server.", meta_types.VERSION_INFO
         )
 
-    def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
-        operation = Operation(
-            tag=tag,
-            id=id_,
-            text=text,
-            produces=self.naming.media,
-            responses=((200, "the document", struct),),
+    def issuer_configuration(self) -> Path:
+        return _get(
+            "/.well-known/openid-configuration/",
+            "getServiceAccountIssuerOpenIDConfiguration",
+            "WellKnown",
+            "OpenID configuration of the issuer of service account tokens.",
+            None,
+            ("application/json",),
         )
-        return Path(path, (), (operation,))
+
+    def issuer_keys(self) -> Path:
+        return _get(
+            "/openid/v1/jwks/",
+            "getServiceAccountIssuerOpenIDKeyset",
+            "openid",
+            "Public keys with which service account tokens are verified.",
+            None,
+            ("application/jwk-set+json",),
+        )
+
+    def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
+        return _get(path, id_, tag, text, struct, self.naming.media)
+
+
+def _get(path: str, id_: str, tag: str, text: str, struct: Struct | None, media: tuple[str, ...]) -> Path:
+    responses = ((200, "the document", struct),)
+    operation = Operation(tag=tag, id=id_, text=text, produces=media, responses=responses)
+    return Path(path, (), (operation,))

@@ -60,11 +60,21 @@ class SectionCache(Generic[T]):
 
 
 class OpenApi:
-    def __init__(self, registry: Registry, names: Names, verbs: frozenset[str], version: str) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        names: Names,
+        verbs: frozenset[str],
+        version: str,
+        *,
+        describes_issuer: bool = True,
+    ) -> None:
+        """`describes_issuer`: whether the server serves the documents about the issuer of account tokens."""
         self._registry = registry
         self._names = names
         self._verbs = verbs
         self._version = version
+        self._describes_issuer = describes_issuer
         self._lock = trio.Lock()
         self._cached_sections: tuple[Catalog, dict[str, Section]] | None = None
         self._parts: dict[str, SectionCache[Part]] = {JSON: SectionCache(), PROTOBUF: SectionCache()}
@@ -150,7 +160,8 @@ class OpenApi:
 
         catalog = self._registry.current
         if self._cached_sections is None or self._cached_sections[0] is not catalog:
-            found = sections(catalog, self._verbs, Naming(self._names))
+            naming = Naming(self._names)
+            found = sections(catalog, self._verbs, naming, describes_issuer=self._describes_issuer)
             self._cached_sections = catalog, {one.name: one for one in found}
         return self._cached_sections
 

@@ -28,7 +28,9 @@ class Section:
             yield from Operations(definition, self.verbs, self.naming).paths()
 
 
-def sections(catalog: Catalog, verbs: frozenset[str], naming: Naming) -> Iterator[Section]:
+def sections(
+    catalog: Catalog, verbs: frozenset[str], naming: Naming, *, describes_issuer: bool = True
+) -> Iterator[Section]:
     paths = DiscoveryPaths(naming)
 
     def section(name: str, path: Path, definitions: tuple[Definition, ...] = ()) -> Section:
@@ -37,6 +39,9 @@ def sections(catalog: Catalog, verbs: frozenset[str], naming: Naming) -> Iterato
     yield section("api", paths.versions())
     yield section("apis", paths.groups())
     yield section("version", paths.version())
+    if describes_issuer:
+        yield section(".well-known/openid-configuration", paths.issuer_configuration())
+        yield section("openid/v1/jwks", paths.issuer_keys())
     for group, versions in catalog.groups().items():
         if group:
             yield section(f"apis/{group}", paths.group(group))

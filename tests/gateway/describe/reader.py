@@ -66,7 +66,9 @@ class Reader:
     def __init__(self, document: Schema) -> None:
         self.document = document
         self.definitions: dict[str, Schema] = (
-            document["definitions"] if "definitions" in document else document["components"]["schemas"]
+            document["definitions"]
+            if "definitions" in document
+            else document["components"].get("schemas", {})
         )
 
     def resolve(self, schema: Schema) -> tuple[str, Schema]:

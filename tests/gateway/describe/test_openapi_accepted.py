@@ -42,7 +42,7 @@ def test_version_3_is_valid(names: tuple[str, ...]) -> None:
     documents = version_3("kubernetes")
     for name in names or documents:
         document = documents[name]
-        schemas = document["components"]["schemas"]
+        schemas = document["components"].get("schemas", {})
         # A type that was validated in another document is not validated again.
         new = {title: {"type": "object"} if read.get(title) == one else one for title, one in schemas.items()}
         read |= schemas

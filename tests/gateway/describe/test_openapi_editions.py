@@ -27,7 +27,7 @@ def test_definitions_are_the_same_in_both_versions() -> None:
     newer = {
         title: in_version_2(schema)
         for document in version_3("cluster").values()
-        for title, schema in document["components"]["schemas"].items()
+        for title, schema in document["components"].get("schemas", {}).items()
     }
     assert newer.keys() == older.keys()
     for title in newer:
