@@ -13,6 +13,7 @@ from actors.admission.plugin import Plugin
 from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
 from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.admission.plugins.node_restriction import NodeRestriction
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -40,6 +41,7 @@ def plugins(
 ) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),
+        LimitRanger(names, LimitRanges(names, journal, feed)),
         ServiceAccount(names, journal),
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),

@@ -156,17 +156,20 @@ def test_bootstrap_tokens_are_enabled_by_a_switch(flag: str) -> None:
 
 
 def test_plugins_that_are_not_available_yet_are_accepted_with_a_warning() -> None:
-    flags = ["--enable-admission-plugins=LimitRanger,Priority", "--enable-admission-plugins=PodSecurity"]
+    flags = [
+        "--enable-admission-plugins=ImagePolicyWebhook,Priority",
+        "--enable-admission-plugins=PodSecurityPolicy",
+    ]
     given, warnings = parse_flags(flags)
-    assert given.enable_admission_plugins == "LimitRanger,Priority,PodSecurity"
+    assert given.enable_admission_plugins == "ImagePolicyWebhook,Priority,PodSecurityPolicy"
     assert warnings == [
-        "--enable-admission-plugins: not available yet, and will not run: LimitRanger, PodSecurity"
+        "--enable-admission-plugins: not available yet, and will not run: ImagePolicyWebhook, PodSecurityPolicy"
     ]
 
 
 def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() -> None:
-    given, warnings = parse_flags(["--disable-admission-plugins=ResourceQuota,ServiceAccount"])
-    assert given.disabled_plugins == {"ResourceQuota", "ServiceAccount"}
+    given, warnings = parse_flags(["--disable-admission-plugins=PodSecurityPolicy,ServiceAccount"])
+    assert given.disabled_plugins == {"PodSecurityPolicy", "ServiceAccount"}
     assert warnings == []
 
 
@@ -176,7 +179,7 @@ def test_unknown_plugins_are_refused_with_the_known_ones(flag: str) -> None:
     assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are Certificate")
     assert "ServiceAccount" in text.partition("not available yet: ")[0]
     assert "NodeRestriction" in text.partition("not available yet: ")[0]
-    assert "LimitRanger" in text.partition("not available yet: ")[2]
+    assert "PodSecurityPolicy" in text.partition("not available yet: ")[2]
 
 
 def test_plugins_that_are_off_by_default_run_when_they_are_enabled() -> None:

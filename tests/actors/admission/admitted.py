@@ -23,10 +23,11 @@ def admitted(
     *,
     subresource: str = "",
     context: WriteContext = CONTEXT,
+    namespace: str = "ns",
 ) -> Any:
     before = copy.deepcopy((new, old))
     request = AdmissionRequest(
-        operation, definition, "ns", "a", subresource, new, old, context.user, False, context
+        operation, definition, namespace, "a", subresource, new, old, context.user, False, context
     )
     Admission([plugin]).chain(definition, operation, subresource).admit(request)
     assert (new, old) == before
