@@ -15,6 +15,8 @@ import pytest
 from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.follow import follow
+from gateway.cli.journal.query.kinds import Kinds
+from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import Selection
 from journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put
@@ -41,7 +43,13 @@ def followed(journal: Journal, cursor: int, *meanwhile: Callable[[], object]) ->
     def show(entries: Sequence[Entry]) -> None:
         shown.extend(entry.event.offset for entry in entries)
 
-    follow(journal, EventReader(journal, Selection()), cursor, show, wait)
+    follow(
+        journal,
+        EventReader(journal, Selection(), Masking(Kinds(journal), show_secrets=False)),
+        cursor,
+        show,
+        wait,
+    )
     return shown
 
 

@@ -7,8 +7,9 @@ two near versions of a large journal are compared quickly. With B before A the d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,11 +25,13 @@ from gateway.cli.journal.query.flags import (
     add_kinds,
     add_managed_fields,
     add_output,
+    add_show_secrets,
     moment,
 )
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.journal.query.moments import Moment
+from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import exact, local, rfc3339
 from gateway.cli.journal.query.versions import resolve
@@ -39,6 +42,8 @@ from journal.records import Event
 from journal.view import View
 
 SLICE = 200  # objects compared in one view
+
+Compare = Callable[[bytes, bytes], list[Change]]  # of two stored contents
 
 _WORDS = {"+": "created", "-": "deleted", "~": "changed"}
 
@@ -65,6 +70,7 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument("b", type=moment, nargs="?", default=Moment(), metavar="B", help="(default now)")
     add_kinds(parser)
     add_managed_fields(parser)
+    add_show_secrets(parser)
     add_output(parser, "json")
 
 
@@ -74,7 +80,7 @@ def run(options: Options, output: Output) -> int:
         with folder.journal.read() as view:
             a, b = resolve(view, options.a), resolve(view, options.b)
             times = [_time(view, version) for version in (a, b)]
-        differences = _differences(folder, selection, (a, b), managed_fields=options.show_managed_fields)
+        differences = _differences(folder, selection, (a, b), options)
         if options.output == "json":
             _print_document(output, (a, b), times, differences)
         else:
@@ -90,18 +96,21 @@ def _time(view: View, version: int) -> int:
 
 
 def _differences(
-    folder: Folder, selection: Selection, ends: tuple[int, int], *, managed_fields: bool
+    folder: Folder, selection: Selection, ends: tuple[int, int], options: Options
 ) -> Iterator[Difference]:
     low, high = sorted(ends)
+    masking = Masking(folder.kinds, show_secrets=options.show_secrets)
     for kind in selection.kinds or folder.kinds.all():
         with folder.journal.read() as view:
             _check_floor(view, low)
-            changed = history.changed_objects(view, folder.kinds.type_id(kind), low, high)
+            number = folder.kinds.type_id(kind)
+            changed = history.changed_objects(view, number, low, high)
+        compare = partial(compared, managed_fields=options.show_managed_fields, mask=masking.applies(number))
         objects = iter(sorted(item for item in changed.items() if _matches(selection, item[0])))
         while some := list(islice(objects, SLICE)):
             with folder.journal.read() as view:
                 _check_floor(view, low)
-                found = [_one(view, kind, one, ends, managed_fields=managed_fields) for one in some]
+                found = [_one(view, kind, one, ends, compare) for one in some]
             yield from (one for one in found if one is not None)
 
 
@@ -116,7 +125,7 @@ def _matches(selection: Selection, key: bytes) -> bool:
 
 
 def _one(
-    view: View, kind: Kind, item: tuple[bytes, ObjectChange], ends: tuple[int, int], *, managed_fields: bool
+    view: View, kind: Kind, item: tuple[bytes, ObjectChange], ends: tuple[int, int], compare: Compare
 ) -> Difference | None:
     key, (before, after, last) = item
     if ends[0] > ends[1]:
@@ -126,7 +135,7 @@ def _one(
     changes: list[Change] = []
     if before and after:
         one, other = view.event_of(key, before), view.event_of(key, after)
-        changes = compared(one.body, other.body, managed_fields=managed_fields)
+        changes = compare(one.body, other.body)
     return Difference(kind, *keys.names_of(key), before, after, view.event_of(key, last), changes)
 
 

@@ -13,9 +13,17 @@ from gateway.cli.journal.printing.output import Output, escaped
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure, UsageError
-from gateway.cli.journal.query.flags import Options, Parser, add_limits, add_managed_fields, add_output
+from gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_limits,
+    add_managed_fields,
+    add_output,
+    add_show_secrets,
+)
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import Selection
 from gateway.cli.journal.query.times import local
 
@@ -25,6 +33,7 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument("object", metavar="NAMESPACE/NAME", help="NAME alone for cluster-scoped kinds")
     add_limits(parser)
     add_managed_fields(parser)
+    add_show_secrets(parser)
     add_output(parser, "json")
 
 
@@ -60,7 +69,8 @@ def _names(kind: Kind, text: str) -> tuple[str, str]:
 
 
 def _entries(folder: Folder, selection: Selection, options: Options) -> Iterator[Entry]:
-    reader = EventReader(folder.journal, selection)
+    masking = Masking(folder.kinds, show_secrets=options.show_secrets)
+    reader = EventReader(folder.journal, selection, masking)
     head = folder.journal.head
     first = reader.newest(options.limit, 0, head) if options.limit else 0
     for entries in (reader.backward if options.reverse else reader.forward)(first, head):

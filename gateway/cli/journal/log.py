@@ -16,9 +16,18 @@ from gateway.cli.journal.printing.lines import LogLines
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import UsageError
-from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_limits, add_output, moment
+from gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_kinds,
+    add_limits,
+    add_output,
+    add_show_secrets,
+    moment,
+)
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.follow import follow
+from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import parse_selection
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
@@ -34,6 +43,7 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument("--until", type=moment, metavar="MOMENT", help="this event and earlier ones")
     add_limits(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="follow new events")
+    add_show_secrets(parser)
     add_output(parser, "json")
 
 
@@ -47,7 +57,8 @@ def run(options: Options, output: Output) -> int:
 
 def _log(folder: Folder, options: Options, output: Output) -> None:
     selection = replace(parse_selection(folder.kinds, options), user=options.user, verb=options.verb)
-    reader = EventReader(folder.journal, selection)
+    masking = Masking(folder.kinds, show_secrets=options.show_secrets)
+    reader = EventReader(folder.journal, selection, masking)
     with folder.journal.read() as view:
         first = options.since.first(view) if options.since else 0
         head = view.head

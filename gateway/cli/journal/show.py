@@ -13,9 +13,17 @@ from gateway.cli.journal.printing.output import Output, escaped
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.event_reader import Entry, entry_for
 from gateway.cli.journal.query.failure import Failure
-from gateway.cli.journal.query.flags import Options, Parser, add_managed_fields, add_output, offset
+from gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_managed_fields,
+    add_output,
+    add_show_secrets,
+    offset,
+)
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.times import exact
 from journal import history
 from journal.view import View
@@ -24,12 +32,14 @@ from journal.view import View
 def add_flags(parser: Parser) -> None:
     parser.add_argument("offset", type=offset, metavar="OFFSET", help="as `rewound journal log` shows it")
     add_managed_fields(parser)
+    add_show_secrets(parser)
     add_output(parser, "json", "yaml")
 
 
 def run(options: Options, output: Output) -> int:
     with open_folder(options.data_dir) as folder:
-        entry = _found(folder, options.offset)
+        masking = Masking(folder.kinds, show_secrets=options.show_secrets)
+        entry = _found(folder, options.offset, masking)
         kind = folder.kinds.of_type_id(entry.event.type_id)
     if options.output == "text":
         _print(output, entry, kind, managed_fields=options.show_managed_fields)
@@ -39,12 +49,12 @@ def run(options: Options, output: Output) -> int:
     return 0
 
 
-def _found(folder: Folder, wanted: int) -> Entry:
+def _found(folder: Folder, wanted: int, masking: Masking) -> Entry:
     with folder.journal.read() as view:
         event = view.event(wanted)
         if event is None:
             raise Failure(_missing(view, wanted))
-        return entry_for(view, event)
+        return entry_for(view, event, masking)
 
 
 def _missing(view: View, wanted: int) -> str:
@@ -77,7 +87,7 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
     if entry.follows:
         _print_difference(output, entry, managed_fields=managed_fields)
     output.line(output.paint("object", "bold"))
-    for line in _yaml(object_bytes(kind, event.body)).splitlines():
+    for line in _yaml(object_bytes(kind, entry.body)).splitlines():
         output.line(f"  {escaped(line)}")
 
 

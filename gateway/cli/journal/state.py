@@ -17,10 +17,18 @@ from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.document import object_bytes
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.wording import size
-from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_output, moment
+from gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_kinds,
+    add_output,
+    add_show_secrets,
+    moment,
+)
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.journal.query.moments import Moment
+from gateway.cli.journal.query.secrets import Masking, masked
 from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import local
 from gateway.cli.journal.query.versions import resolve
@@ -34,6 +42,7 @@ class Stored:
     kind: Kind
     body: bytes
     time: int = 0  # of the event that wrote it; 0 when not requested or not kept
+    masked: bool = False  # a Secret whose values are not printed
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -43,6 +52,10 @@ class Stored:
     @property
     def names(self) -> tuple[str, str]:
         return self.metadata.get("namespace", ""), self.metadata["name"]
+
+    @property
+    def printed(self) -> bytes:
+        return object_bytes(self.kind, masked(self.body) if self.masked else self.body)
 
     def with_time(self, view: View) -> Stored:
         event = view.event(int(self.metadata["resourceVersion"]))
@@ -54,6 +67,7 @@ def add_flags(parser: Parser) -> None:
         "--at", type=moment, default=Moment(), metavar="MOMENT", help="an offset or a time (default now)"
     )
     add_kinds(parser)
+    add_show_secrets(parser)
     add_output(parser, "json", "yaml")
 
 
@@ -64,22 +78,25 @@ def run(options: Options, output: Output) -> int:
             version = resolve(view, options.at)
             view.at(version)
         printing = {"text": _print_list, "json": _print_json, "yaml": _print_yaml}[options.output]
-        printing(output, version, _objects(folder, selection, version, with_time=options.output == "text"))
+        masking = Masking(folder.kinds, show_secrets=options.show_secrets)
+        with_time = options.output == "text"
+        printing(output, version, _objects(folder, selection, version, masking, with_time=with_time))
     return 0
 
 
 def _objects(
-    folder: Folder, selection: Selection, version: int, *, with_time: bool
+    folder: Folder, selection: Selection, version: int, masking: Masking, *, with_time: bool
 ) -> Iterator[list[Stored]]:
     """In slices, each from its own view, all at the same version."""
     for kind in selection.kinds or folder.kinds.all():
         number, where = folder.kinds.type_id(kind), selection.one_namespace
+        mask = masking.applies(number)
         after: tuple[str, str] | None = None
         more = True
         while more:
             with folder.journal.read() as view:
                 page = view.at(version).page(number, where, after=after, limit=SLICE)
-                found = [Stored(kind, body) for body in page.bodies]
+                found = [Stored(kind, body, masked=mask) for body in page.bodies]
                 if selection.selects_names:
                     found = [one for one in found if selection.matches_names(*one.names)]
                 if with_time:
@@ -115,7 +132,7 @@ def _print_json(output: Output, version: int, slices: Iterator[list[Stored]]) ->
     write(f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[')
     for objects in slices:
         for stored in objects:
-            write(comma + object_bytes(stored.kind, stored.body).decode())
+            write(comma + stored.printed.decode())
             comma = ","
     write("]}\n")
 
@@ -128,7 +145,7 @@ def _print_yaml(output: Output, version: int, slices: Iterator[list[Stored]]) ->
     for objects in slices:
         for stored in objects:
             # A list of one prints as its item would inside the document.
-            write(title + from_json(b"[%b]" % object_bytes(stored.kind, stored.body)).decode())
+            write(title + from_json(b"[%b]" % stored.printed).decode())
             title = ""
     write("items: []\n" if title else "")
     write(f'kind: List\nmetadata:\n  resourceVersion: "{version}"\n')

@@ -40,5 +40,5 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "removed": event.removed,
         "size": len(event.body),
         "changes": [change.document() for change in changes],
-        "object": orjson.Fragment(object_bytes(kind, event.body)),
+        "object": orjson.Fragment(object_bytes(kind, entry.body)),
     }

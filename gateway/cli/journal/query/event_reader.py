@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from gateway.cli.journal.query.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
+from gateway.cli.journal.query.secrets import Masking, masked, masked_pair
 from gateway.cli.journal.query.selection import Selection
 from journal import history
 from journal.errors import Damaged
@@ -32,10 +33,16 @@ class Entry:
 
     event: Event
     before: bytes | None  # None: it did not exist, or retention removed it
+    masked: bool = False  # a Secret whose values are not printed
 
     @property
     def follows(self) -> bool:
         return self.before is not None
+
+    @property
+    def body(self) -> bytes:
+        """The content to print."""
+        return masked(self.event.body) if self.masked else self.event.body
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -45,24 +52,28 @@ class Entry:
         """The changes; none when the content before is not known."""
         if self.before is None:
             return []
-        return compared(self.before, self.event.body, managed_fields=managed_fields)
+        return compared(self.before, self.event.body, managed_fields=managed_fields, mask=self.masked)
 
 
-def compared(before: bytes, after: bytes, *, managed_fields: bool) -> list[Change]:
-    """The differences between two stored contents."""
+def compared(before: bytes, after: bytes, *, managed_fields: bool, mask: bool) -> list[Change]:
+    """The differences between two stored contents; `mask`: of a Secret, without its values."""
     ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
     one: Any = orjson.loads(before)
-    return difference(one, orjson.loads(after), ignored)
+    other: Any = orjson.loads(after)
+    if mask:
+        one, other = masked_pair(one, other)
+    return difference(one, other, ignored)
 
 
-def entry_for(view: View, event: Event) -> Entry:
+def entry_for(view: View, event: Event, masking: Masking) -> Entry:
     previous = view.event(event.previous)
-    return Entry(event, previous.body if previous is not None else None)
+    before = previous.body if previous is not None else None
+    return Entry(event, before, masking.applies(event.type_id))
 
 
 class EventReader:
-    def __init__(self, journal: Journal, selection: Selection) -> None:
-        self._journal, self._selection = journal, selection
+    def __init__(self, journal: Journal, selection: Selection, masking: Masking) -> None:
+        self._journal, self._selection, self._masking = journal, selection, masking
 
     def forward(self, first: int, last: int) -> Iterator[list[Entry]]:
         """Entries between two offsets, both included, ascending."""
@@ -102,6 +113,6 @@ class EventReader:
             if event is None:
                 raise Damaged(f"event {offset} is missing")
             if matches(event):
-                found.append(entry_for(view, event))
+                found.append(entry_for(view, event, self._masking))
                 size += len(event.body)
         return found, None

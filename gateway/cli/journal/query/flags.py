@@ -71,6 +71,12 @@ def add_managed_fields(parser: Parser) -> None:
     )
 
 
+def add_show_secrets(parser: Parser) -> None:
+    parser.add_argument(
+        "--show-secrets", action="store_true", help="print the values of Secrets (default ***)"
+    )
+
+
 def moment(text: str) -> Moment:
     return _checked(parse_moment, text)
 
