@@ -31,6 +31,7 @@ from actors.access.authorize import Authorizer
 from actors.access.remote.target import read_target
 from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
+from actors.identity import User
 from actors.names import Names
 from actors.store.feed import Feed
 from gateway.extensions import Extensions
@@ -57,7 +58,7 @@ class Access:
 def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
-    tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
+    tokens = _listed_tokens(settings.token_auth_file)
     options = settings.service_accounts.options(names)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
@@ -75,6 +76,10 @@ def build_access(
         tasks.append(("node graph", graph.run))
     chain = _authorizer(settings, names, rbac, graph, tasks, extensions.authorizers)
     return Access(authenticator, chain, accounts, rbac, options.audiences, tuple(tasks))
+
+
+def _listed_tokens(path: Path | None) -> dict[str, User]:
+    return {} if path is None else check_parsed("--token-auth-file", lambda: read_tokens(path))
 
 
 def _token_methods(

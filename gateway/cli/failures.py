@@ -9,13 +9,12 @@ import errno
 import socket
 
 from actors.access.accounts.keys import AccountKeyError
-from actors.access.authentication.token_file import TokenFileError
 from actors.certificates import CertificateError
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Address, Settings
 from journal.errors import JournalError
 
-_KNOWN = (SettingsError, AccountKeyError, TokenFileError, CertificateError, JournalError)
+_KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError)
 _BIND_ERRNOS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import ssl
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 REVIEW_VERSIONS = ("v1", "v1beta1")  # of the reviews that webhooks get
@@ -44,6 +45,39 @@ def check_choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
 def check_file(flag: str, path: Path | None) -> None:
     if path is not None and not path.is_file():
         raise SettingsError(flag, f"there is no file {path}; check the path")
+
+
+def check_authorities(flag: str, path: Path | None) -> None:
+    """Refuse a file without CA certificates."""
+    if path is None:
+        return
+    check_file(flag, path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except ssl.SSLError:
+        raise SettingsError(
+            flag, f"{path} contains no certificate in PEM form; give a file that does"
+        ) from None
+    except OSError as error:
+        raise SettingsError(flag, f"cannot read {path}: {error.strerror}; check its permissions") from None
+
+
+def check_certificate_and_key(flags: list[str], certificate: Path, key: Path) -> None:
+    """Refuse two files that are not a certificate and its key; `flags` are those of both."""
+
+    def refuse_password() -> NoReturn:
+        raise SettingsError(flags[1], f"the key {key} is locked with a password; give one without")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=refuse_password)
+    except ssl.SSLError:
+        raise SettingsError(
+            flags[0],
+            f"{certificate} and {key} are not a certificate and its key; both must be PEM files, "
+            "and the key must be that of the first certificate",
+        ) from None
+    except OSError as error:
+        raise SettingsError(flags[0], f"cannot read {certificate} or {key}: {error.strerror}") from None
 
 
 def refuse_without(group: Any, needed: str, prefix: str = "") -> None:

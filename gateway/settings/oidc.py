@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
-from gateway.settings.checks import SettingsError, check_choice, check_file, split_list
+from gateway.settings.checks import SettingsError, check_authorities, check_choice, split_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class OidcSettings:
             _required(one)
         for name in self.algorithms:
             check_choice("--oidc-signing-algs", name, ALGORITHMS)
-        check_file("--oidc-ca-file", self.oidc_ca_file)
+        check_authorities("--oidc-ca-file", self.oidc_ca_file)
 
     def _check_issuer(self) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from actors.access.authentication.request_headers import RequestHeaders
-from gateway.settings.checks import SettingsError, check_file, split_list
+from gateway.settings.checks import SettingsError, check_authorities, split_list
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What the server itself reads as something else.
@@ -36,7 +36,7 @@ class RequestHeaderSettings:
                 given[0],
                 "needs the header of the user name; give --requestheader-username-headers=X-Remote-User",
             )
-        check_file("--requestheader-client-ca-file", self.requestheader_client_ca_file)
+        check_authorities("--requestheader-client-ca-file", self.requestheader_client_ca_file)
         for flag, values in (
             ("--requestheader-username-headers", self.requestheader_username_headers),
             ("--requestheader-group-headers", self.requestheader_group_headers),

@@ -25,7 +25,14 @@ from actors.names import NAMES
 from gateway.settings.admission import AdmissionSettings
 from gateway.settings.audit import AuditSettings
 from gateway.settings.authorization import AuthorizationSettings
-from gateway.settings.checks import SettingsError, check_choice, check_file, check_parsed
+from gateway.settings.checks import (
+    SettingsError,
+    check_authorities,
+    check_certificate_and_key,
+    check_choice,
+    check_file,
+    check_parsed,
+)
 from gateway.settings.controllers import ControllerSettings
 from gateway.settings.oidc import OidcSettings
 from gateway.settings.request_headers import RequestHeaderSettings
@@ -201,13 +208,16 @@ class Settings:
         check_file("--token-auth-file", self.token_auth_file)
         check_file("--tls-cert-file", self.tls_cert_file)
         check_file("--tls-private-key-file", self.tls_private_key_file)
-        check_file("--client-ca-file", self.client_ca_file)
+        check_authorities("--client-ca-file", self.client_ca_file)
         if self.tls_cert_file and not self.tls_private_key_file:
             raise SettingsError("--tls-cert-file", "needs its key; give it with --tls-private-key-file")
         if self.tls_private_key_file and not self.tls_cert_file:
             raise SettingsError(
                 "--tls-private-key-file", "needs its certificate; give it with --tls-cert-file"
             )
+        if self.tls_cert_file and self.tls_private_key_file:
+            flags = ["--tls-cert-file", "--tls-private-key-file"]
+            check_certificate_and_key(flags, self.tls_cert_file, self.tls_private_key_file)
 
     @property
     def authorization_modes(self) -> tuple[str, ...]:

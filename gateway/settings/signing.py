@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from actors.certificates.authorities import AuthorityFiles
 from actors.names import Names
-from gateway.settings.checks import SettingsError, check_file
+from gateway.settings.checks import SettingsError, check_certificate_and_key, check_file
 
 # The names of signers in flags, which are the same in both dialects.
 SIGNERS = ("kubelet-serving", "kubelet-client", "kube-apiserver-client", "legacy-unknown")
@@ -66,21 +64,5 @@ class SigningSettings:
             raise SettingsError(flags[1], f"needs its certificate; give it with {flags[0]}")
         check_file(flags[0], certificate)
         check_file(flags[1], key)
-        _check_pair(flags, certificate, key)
+        check_certificate_and_key(flags, certificate, key)
         return AuthorityFiles(certificate, key)
-
-
-def _check_pair(flags: list[str], certificate: Path, key: Path) -> None:
-    def refuse_password() -> NoReturn:
-        raise SettingsError(flags[1], f"the key {key} is locked with a password; give one without")
-
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=refuse_password)
-    except ssl.SSLError:
-        raise SettingsError(
-            flags[0],
-            f"{certificate} and {key} are not a certificate and its key; both must be PEM files, "
-            "and the key must be that of the first certificate",
-        ) from None
-    except OSError as error:
-        raise SettingsError(flags[0], f"cannot read {certificate} or {key}: {error.strerror}") from None

@@ -17,6 +17,7 @@ from gateway.settings.checks import SettingsError
 from gateway.settings.controllers import ControllerSettings
 from gateway.settings.settings import Settings
 from journal.log import Journal
+from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
 
 
@@ -44,7 +45,7 @@ def test_without_flags_settings_have_defaults() -> None:
 
 
 def test_each_flag_sets_its_setting(file: str) -> None:
-    path = Path(file)
+    path, own = Path(file), own_certificates("cluster")
     assert settings(
         "--data-dir=somewhere",
         "--dialect=kubernetes",
@@ -57,9 +58,9 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         f"--token-auth-file={file}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
-        f"--tls-cert-file={file}",
-        f"--tls-private-key-file={file}",
-        f"--client-ca-file={file}",
+        f"--tls-cert-file={own.authority}",
+        f"--tls-private-key-file={own.key('ca')}",
+        f"--client-ca-file={own.authority}",
         "--watch-history=10m",
         "--journal-retention=1h30m",
         "--livez-grace-period=30s",
@@ -76,9 +77,9 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         token_auth_file=path,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
-        tls_cert_file=path,
-        tls_private_key_file=path,
-        client_ca_file=path,
+        tls_cert_file=own.authority,
+        tls_private_key_file=own.key("ca"),
+        client_ca_file=own.authority,
         watch_history=600.0,
         journal_retention=5400.0,
         livez_grace_period=30.0,

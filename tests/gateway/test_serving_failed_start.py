@@ -44,7 +44,7 @@ class Starts:
             assert "is in use" in self.error("--secure-port", port)
         assert "line 1" in self.error("--token-auth-file", str(self._broken))
         certificate = ("--tls-cert-file", str(self._broken), "--tls-private-key-file", str(self._broken))
-        assert "cannot be used" in self.error("--secure-port", "2", *certificate)
+        assert "both must be PEM files" in self.error("--secure-port", "2", *certificate)
         assert "is not a flag" in self.error("--no-such-flag")
         gc.collect()  # a warning about an unclosed socket belongs to this test, not to a later one
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from actors.identity import User
 
 
-class TokenFileError(Exception):
+class TokenFileError(ValueError):
     """The token file cannot be used; the text says where and what to do."""
 
 
