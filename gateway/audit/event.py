@@ -130,7 +130,7 @@ class EventFormat:
         return text + "}"
 
     def _resource(self, group: str, version: str, resource: str) -> tuple[str, str]:
-        """What stands in front of and behind the name of an object."""
+        """The bytes before and after the name of an object."""
         version_text = f',"apiVersion":{quote(version)}'
         end = f',"apiGroup":{quote(group)}{version_text}' if group else version_text
         made = (f',"objectRef":{{"resource":{quote(resource)}', end)

@@ -209,7 +209,7 @@ class AuditRecord:
 
 
 def _plain_body(response: ObservedResponse) -> bytes | None:
-    """The body if it is JSON as it stands."""
+    """The body if it is JSON already."""
     if response.content_type != b"application/json":
         return None
     if any(name == b"content-encoding" for name, _ in response.headers):

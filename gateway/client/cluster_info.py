@@ -1,7 +1,8 @@
 """Fetches and verifies cluster-info: the kubeconfig with address and CA of a cluster, signed with a bootstrap token.
 
-Whoever knows the token learns from it which CA to trust. The signature is a detached JWS: `<header>..<signature>`, with
-the payload left out. Only HS256 is accepted: an algorithm that the sender chooses would let it choose `none`.
+A client that knows the token verifies with it which CA to trust. The signature is a detached JWS:
+`<header>..<signature>`, with the payload left out. Only HS256 is accepted: an algorithm that the
+sender chooses would let it choose `none`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType 
     except StatusError as error:
         if error.code in (401, 403):
             raise
-        # A group whose server is away says nothing about the others.
+        # The other groups can be read although this one is unavailable.
         return None
     for one in resources:
         known = {

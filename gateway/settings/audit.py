@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from gateway.settings.checks import SettingsError, check_choice, check_file
+from gateway.settings.checks import SettingsError, check_choice, check_file, refuse_without
 
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")
@@ -71,12 +71,19 @@ class AuditSettings:
             and self.audit_log_path
             and Path(self.audit_log_path).is_dir()
         ):
-            raise SettingsError("--audit-log-path", f"{self.audit_log_path} is a folder; name a file, or - ")
+            raise SettingsError(
+                "--audit-log-path",
+                f"{self.audit_log_path} is a folder; name a file, or - for standard output",
+            )
         self._check_backend("log")
         check_file("--audit-webhook-config-file", self.audit_webhook_config_file)
         if self.audit_webhook_initial_backoff <= 0:
             raise SettingsError("--audit-webhook-initial-backoff", "must be longer than nothing")
         self._check_backend("webhook")
+        if not self.audit_log_path:
+            refuse_without(self, "--audit-log-path", "audit_log_")
+        if self.audit_webhook_config_file is None:
+            refuse_without(self, "--audit-webhook-config-file", "audit_webhook_")
 
     def backend(self, name: str) -> BackendSettings:
         """The settings that `log` and `webhook` both have."""

@@ -353,3 +353,10 @@ def test_runtime_config_uses_group_names_of_the_dialect() -> None:
 def test_admission_configuration_file_must_exist() -> None:
     text = refusal("--admission-control-config-file=/nowhere.yaml")
     assert text.startswith("--admission-control-config-file: there is no file /nowhere.yaml")
+
+
+def test_help_writes_durations_and_switches_as_one_types_them() -> None:
+    text = " ".join(make_parser().format_help().split())
+    assert "how long a batch waits for more events, like 100ms (default 100ms)" in text
+    assert "how long a batch waits for more events, like 100ms (default 30s)" in text
+    assert "limit the number of batches a second (default true)" in text

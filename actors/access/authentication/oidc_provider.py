@@ -2,9 +2,9 @@
 
 Nothing is fetched at the start of the server. The first token of the provider starts the discovery, which runs in a
 task of its own, so that a client that disconnects does not end it for others; tokens that arrive meanwhile wait for the
-same fetch. A fetch is never repeated within ten seconds, whether it failed or not: a dead provider is asked again every
-ten seconds at most, and so is one for whose keys somebody invents ids. What the provider sends is bounded in size, and
-a fetch in time. Redirects are not followed.
+same fetch. A fetch is never repeated within ten seconds, whether it failed or not: an unreachable provider is asked
+again every ten seconds at most, and so is one for whose keys somebody invents ids. What the provider sends
+is bounded in size, and a fetch in time. Redirects are not followed.
 """
 
 from __future__ import annotations

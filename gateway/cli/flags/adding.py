@@ -28,11 +28,20 @@ def _defaults() -> dict[str, Any]:
 _DEFAULTS = _defaults()
 
 
+def _default(flag: str) -> Any:
+    return _DEFAULTS.get(flag.removeprefix("--").replace("-", "_"))
+
+
 def add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: str) -> None:
-    default = _DEFAULTS.get(flag.removeprefix("--").replace("-", "_"))
+    default = _default(flag)
     if default not in (None, "", ()) and "default" not in text:
-        text += f" (default {default})"
+        text += f" (default {_written(default) if kind is duration else default})"
     group.add_argument(flag, type=kind, metavar=shown, help=text)
+
+
+def _written(seconds: float) -> str:
+    """A duration as one writes it: 100ms, 30s."""
+    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
 
 def add_list(group: Any, flag: str, shown: str, text: str) -> None:
@@ -41,6 +50,8 @@ def add_list(group: Any, flag: str, shown: str, text: str) -> None:
 
 
 def add_switch(group: Any, flag: str, text: str) -> None:
+    if "default" not in text:
+        text += f" (default {str(_default(flag)).lower()})"
     group.add_argument(flag, type=boolean, nargs="?", const=True, metavar="true|false", help=text)
 
 

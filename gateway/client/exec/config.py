@@ -34,7 +34,7 @@ class ExecConfig:
 
     @property
     def names(self) -> Names:
-        """The dialect that the plugin speaks."""
+        """The dialect of the plugin."""
         return _VERSIONS[self.api_version]
 
     @property

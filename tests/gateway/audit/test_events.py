@@ -318,7 +318,9 @@ async def test_embedding_program_observes_beside_the_audit_log() -> None:
 
 @pytest.mark.parametrize("missing", ["audit_policy_file", "audit_log_path"])
 async def test_policy_and_backend_are_both_needed(missing: str, caplog: pytest.LogCaptureFixture) -> None:
-    given: dict[str, Any] = {missing: None if missing == "audit_policy_file" else ""}
+    given: dict[str, Any] = {"audit_policy_file": None}
+    if missing == "audit_log_path":
+        given = {"audit_log_path": "", "audit_log_batch_max_wait": AuditSettings().audit_log_batch_max_wait}
     async with audited(METADATA, given) as audit:
         await audit.api.ask("GET", PATH)
         await audit.api.finish()

@@ -39,6 +39,11 @@ def test_flags_become_settings(tmp_path: Path) -> None:
         (["--audit-log-mode=async"], "--audit-log-mode: 'async' is not known; choose one of batch"),
         (["--audit-log-format=xml"], "--audit-log-format: 'xml' is not known; choose one of json | legacy"),
         (["--audit-log-maxage=-1"], "--audit-log-maxage: must not be negative"),
+        (["--audit-log-maxage=5"], "--audit-log-maxage: has no effect without --audit-log-path"),
+        (
+            ["--audit-webhook-mode=blocking", "--audit-log-path=-"],
+            "--audit-webhook-mode: has no effect without --audit-webhook-config-file",
+        ),
         (["--audit-log-path=/"], "--audit-log-path: / is a folder"),
         (["--audit-log-batch-buffer-size=0"], "--audit-log-batch-buffer-size: must be greater than 0"),
         (
@@ -67,7 +72,7 @@ def test_start_reports_what_cannot_be_used(tmp_path: Path) -> None:
             "--audit-log-path: cannot write to .*",
         ),
         (
-            AuditSettings(audit_log_version="v2"),
+            AuditSettings(audit_log_path="-", audit_log_version="v2"),
             "--audit-log-version: 'v2' is not known; the only one is audit.c",
         ),
     ):
