@@ -103,6 +103,14 @@ async def test_issuer_that_is_no_https_url_is_not_described() -> None:
         assert (await api.ask("GET", f"/openapi/v3{KEYS}")).status == 404
 
 
+async def test_issuer_of_token_secrets_may_be_that_of_all_tokens() -> None:
+    name = NAMES["cluster"].secret_token_issuer
+    async with served(service_accounts=ServiceAccountSettings(service_account_issuer=(name,))) as api:
+        token = await issued(api, "default")
+        assert claims_of(token)["iss"] == name
+        assert await status_with(api, token) == 403
+
+
 async def test_keys_of_flags_sign_and_verify(tmp_path: Path) -> None:
     accepted, certificate_key = new_key(), ec.generate_private_key(ec.SECP384R1())
     (tmp_path / "signing.pem").write_bytes(private_pem(_rsa_key))

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from actors.access.accounts.claims import InvalidClaims, Subject, read_bound, read_secret, user_of
+from actors.access.accounts.claims import Claims, InvalidClaims, Subject, read_bound, read_secret, user_of
 from actors.access.accounts.keys import AccountKeys, Keys
 from actors.access.accounts.options import AccountOptions
 from actors.access.accounts.references import FOR_EVER, ObjectKey, References
@@ -98,13 +98,20 @@ class AccountTokens:
         claims = verified_claims(token, keys)
         if claims is None:
             return None
-        in_secret = claims.get("iss") == self._names.secret_token_issuer
         try:
-            subject = (read_secret if in_secret else read_bound)(self._names, claims)
+            subject = (read_secret if self._is_of_secret(claims) else read_bound)(self._names, claims)
         except InvalidClaims:
             return None
         verified = self._remember(token, subject)
         return self._check(verified, token, audiences, self._clock.now())
+
+    def _is_of_secret(self, claims: Claims) -> bool:
+        """Whether a token is in a Secret. An operator may have chosen the issuer of these for the others too."""
+        if claims.get("iss") != self._names.secret_token_issuer:
+            return False
+        return self._names.secret_token_issuer not in self._options.issuers or (
+            self._names.key_domain not in claims
+        )
 
     def _remember(self, token: bytes, subject: Subject) -> _Verified:
         user = user_of(self._names, subject)
