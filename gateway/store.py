@@ -32,6 +32,7 @@ from gateway.access import Access, build_access
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.secure_port import signing_authorities
+from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
 from journal.errors import (
     AlreadyOpen,
@@ -116,15 +117,19 @@ def _build_store(
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     access = build_access(settings, names, journal, feed, clock, extensions)
-    own = plugins(
-        names,
-        journal,
-        feed,
-        access.authorizer,
-        access.rbac,
-        settings.service_ranges,
-        settings.features,
-        settings.admission.configuration(names),
+    configuration = settings.admission.configuration(names)
+    own = check_parsed(
+        "--admission-control-config-file",
+        lambda: plugins(
+            names,
+            journal,
+            feed,
+            access.authorizer,
+            access.rbac,
+            settings.service_ranges,
+            settings.features,
+            configuration,
+        ),
     )
     available = (*own, *extensions.admission_plugins)
     off = settings.plugins_off

@@ -17,6 +17,7 @@ from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.admission.plugins.node_restriction import NodeRestriction
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from actors.admission.plugins.pod_security.plugins import pod_security
 from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -45,6 +46,7 @@ def plugins(
         ServiceAccount(names, journal),
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
+        *pod_security(names, journal, feed, configuration.of("PodSecurity")),
         Priority(PriorityClasses(names, journal, feed)),
         DefaultTolerationSeconds(names),
         StorageObjectInUseProtection(names),

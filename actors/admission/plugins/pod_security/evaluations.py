@@ -1,0 +1,143 @@
+"""Evaluates pods and pod templates against the policy of their namespace, and counts the outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration
+from actors.admission.plugins.pod_security.evaluated_pod import EvaluatedPod
+from actors.admission.plugins.pod_security.policy import (
+    AUDIT,
+    ENFORCE,
+    LATEST,
+    PRIVILEGED,
+    WARN,
+    LevelVersion,
+    NamespacePolicy,
+)
+from actors.admission.plugins.pod_security.standards import NEWEST, Standards, describe
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.errors import Forbidden
+
+ALLOW, DENY = "allow", "deny"
+# Adds an annotation to the audit event of the request; the key is without its prefix.
+Annotate = Callable[[AdmissionRequest, str, str], None]
+
+
+class Evaluation(NamedTuple):
+    """What one count is about: the labels of the metric pod_security_evaluations_total of v1.25."""
+
+    decision: str
+    policy_level: str
+    policy_version: str
+    mode: str
+    request_operation: str
+    resource: str  # pod or controller
+    subresource: str
+
+
+def _ignore(request: AdmissionRequest, key: str, value: str) -> None:
+    pass
+
+
+class Evaluations:
+    def __init__(
+        self, standards: Standards, configuration: PodSecurityConfiguration, annotate: Annotate = _ignore
+    ) -> None:
+        self._standards = standards
+        self._configuration = configuration
+        self._annotate = annotate
+        # One for the event loop and one for the worker thread of large objects: adding to a number is not atomic.
+        self._counters = (Counter[Evaluation](), Counter[Evaluation]())
+
+    def counted(self) -> Mapping[Evaluation, int]:
+        return self._counters[False] + self._counters[True]
+
+    def is_exempt(self, request: AdmissionRequest) -> bool:
+        """By its namespace or its user."""
+        given = self._configuration
+        if request.namespace in given.exempt_namespaces:
+            self._annotate(request, "exempt", "namespace")
+            return True
+        if request.user in given.exempt_users:
+            self._annotate(request, "exempt", "user")
+            return True
+        return False
+
+    def admit_privileged(self, request: AdmissionRequest) -> None:
+        """A pod in a namespace where no mode has a check: almost every pod of a cluster without labels."""
+        key = _PRIVILEGED.get((request.operation, request.subresource))
+        if key is None:
+            key = _evaluation(request, ALLOW, LevelVersion(), ENFORCE)
+        self._counters[request.in_thread][key] += 1
+        self._annotate(request, "enforce-policy", "privileged:latest")
+
+    def evaluate(
+        self, request: AdmissionRequest, found: NamespacePolicy, pod: EvaluatedPod, *, enforced: bool
+    ) -> None:
+        """Refuse a pod that violates the enforced level; annotate and warn as the other two modes say."""
+        if pod.spec.get("runtimeClassName") in self._configuration.exempt_runtime_classes:
+            self._annotate(request, "exempt", "runtimeClass")
+            return
+        if found.errors:
+            self._annotate(request, "error", f"Failed to parse policy: {_aggregated(found)}")
+        enforce, audit, warn = found.policy
+        described = {
+            level: describe(self._standards.violations(level, pod))
+            for level in {*((enforce,) if enforced else ()), audit, warn}
+        }
+        self._audit(request, audit, described[audit])
+        if enforced:
+            self._enforce(request, enforce, described[enforce])
+        if why := described[warn]:
+            self._count(request, DENY, warn, WARN)
+            request.warnings.append(f'would violate PodSecurity "{warn}": {why}')
+
+    def _audit(self, request: AdmissionRequest, level: LevelVersion, why: str) -> None:
+        if why:
+            self._count(request, DENY, level, AUDIT)
+            self._annotate(request, "audit-violations", f'would violate PodSecurity "{level}": {why}')
+
+    def _enforce(self, request: AdmissionRequest, level: LevelVersion, why: str) -> None:
+        self._annotate(request, "enforce-policy", str(level))
+        self._count(request, DENY if why else ALLOW, level, ENFORCE)
+        if why:
+            text = f'violates PodSecurity "{level}": {why}'
+            raise Forbidden(request.definition.resource, _name(request), text)
+
+    def _count(self, request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> None:
+        self._counters[request.in_thread][_evaluation(request, decision, level, mode)] += 1
+
+
+_PRIVILEGED: Final = {
+    (operation, ""): Evaluation(ALLOW, PRIVILEGED, LATEST, ENFORCE, operation.lower(), "pod", "")
+    for operation in (CREATE, UPDATE)
+}
+
+
+def _evaluation(request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> Evaluation:
+    resource = "pod" if request.definition.plural == "pods" else "controller"
+    operation = request.operation.lower()
+    return Evaluation(
+        decision, level.level, _known_version(level), mode, operation, resource, request.subresource
+    )
+
+
+def _known_version(level: LevelVersion) -> str:
+    """As v1.25 names it in the metric, where there must be few different versions."""
+    if level.level == PRIVILEGED or level.version == LATEST:
+        return LATEST
+    return level.version if int(level.version.removeprefix("v1.")) <= NEWEST else "future"
+
+
+def _name(request: AdmissionRequest) -> str:
+    """The name, also one that the server generated."""
+    assert request.object is not None
+    return request.name or str(request.object["metadata"].get("name", ""))
+
+
+def _aggregated(found: NamespacePolicy) -> str:
+    texts = [f"{one.field}: {one.message}" for one in found.errors]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
