@@ -17,7 +17,7 @@ help:
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
-	@echo "make conformance  replay recorded conversations from ../shared/conformance"
+	@echo "make conformance  replay recorded conversations and cases from ../shared"
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
@@ -63,6 +63,7 @@ robustness: setup
 
 conformance: setup
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance
+	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
 
 clean:
 	rm -rf $(VENV) .clients build *.egg-info .mypy_cache .ruff_cache .pytest_cache
