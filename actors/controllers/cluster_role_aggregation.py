@@ -3,6 +3,9 @@
 A ClusterRole with an aggregationRule has the rules of all cluster roles whose labels its selectors select. The
 controller applies them with every change of one of them, and replaces rules that somebody else wrote. An aggregated
 role may be selected by another one: the event of its change leads there.
+
+Aggregating takes longer the more roles are selected, and every one that is written leads to it: while many are written,
+a role is aggregated for a tenth of the time at most, so that the cost stays in proportion to theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from actors.controllers.pages import PAGE_SIZE, Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
 from actors.kinds.registry import Registry
+from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
 from actors.resource.directory import Directory
@@ -30,9 +34,12 @@ MANAGER = "clusterrole-aggregation-controller"
 
 Labels = dict[str, str]
 
+PAUSES = 9  # times as long as an aggregation took, until the next one of the same role
+LONGEST_PAUSE = 2.0
 FEW = 32  # roles whose rules are put together on the event loop
 LABELS_AT_ONCE = 500  # that are compared between two checkpoints: a millisecond
 
+_NO_RULE: Object = {}
 _AGGREGATION = b'"aggregationRule":'
 
 
@@ -55,7 +62,9 @@ class ClusterRoleAggregationController:
         user = f"system:serviceaccount:{names.system_namespace}:{MANAGER}"
         self._client = Client(directory, write_contexts, user, MANAGER)
         self._labels: dict[str, Labels] = {}  # of every cluster role
-        self._aggregated: dict[str, Object] = {}  # the aggregated ones, without their rules
+        # The aggregated ones, without their rules; a large one that is not parsed yet may select any role.
+        self._aggregated: dict[str, Object | None] = {}
+        self._next: dict[str, float] = {}  # when an aggregated role may be aggregated again
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -72,12 +81,23 @@ class ClusterRoleAggregationController:
         self._aggregated.pop(name, None)
         if after is not None:
             self._labels[name] = after
-        if _AGGREGATION in body and (rule := decode(body).get("aggregationRule")):
+        if _AGGREGATION in body:
+            self._remember(name, body)
+        elif after is None:
+            self._next.pop(name, None)
+        for other, aggregated in self._aggregated.items():
+            if aggregated is None or any(
+                labels is not None and selects(aggregated, labels) for labels in (before, after)
+            ):
+                self.queue.add(other)
+
+    def _remember(self, name: str, body: bytes) -> None:
+        if len(body) > LARGE_BYTES:
+            self._aggregated[name] = None
+            self.queue.add(name)
+        elif rule := decode(body).get("aggregationRule"):
             self._aggregated[name] = {"aggregationRule": rule}
             self.queue.add(name)
-        for other, aggregated in self._aggregated.items():
-            if any(labels is not None and selects(aggregated, labels) for labels in (before, after)):
-                self.queue.add(other)
 
     async def catch_up(self) -> None:
         self._labels.clear()
@@ -97,12 +117,25 @@ class ClusterRoleAggregationController:
         return last
 
     async def reconcile(self, key: str) -> None:
+        began = trio.current_time()
+        wait = self._next.get(key, began) - began
+        if wait > 0:
+            self.queue.add_after(key, wait)
+            return
+        if await self._aggregate(key) > FEW:
+            ended = trio.current_time()
+            self._next[key] = ended + min(PAUSES * (ended - began), LONGEST_PAUSE)
+
+    async def _aggregate(self, key: str) -> int:
+        """The number of roles that were read."""
+        if self._aggregated.get(key, _NO_RULE) is None:
+            await self._parse_large(key)
         role = self._aggregated.get(key)
         if role is None:
-            return
+            return 0
         found = await self._read([key, *sorted(await self._selected(role))])
         if not found or found[0]["metadata"]["name"] != key or not found[0].get("aggregationRule"):
-            return
+            return 0
         rules = (
             await trio.to_thread.run_sync(aggregated_rules, found[0], found[1:])
             if len(found) > FEW
@@ -110,6 +143,20 @@ class ClusterRoleAggregationController:
         )
         if rules != (found[0].get("rules") or []):
             await self._apply(key, rules)
+        return len(found)
+
+    async def _parse_large(self, key: str) -> None:
+        with self._journal.read() as view:
+            row = view.get(self._type_id, "", key)
+        if row is None:
+            return  # the feed is about to report that it is gone
+        role = await trio.to_thread.run_sync(decode, row.body)
+        if self._aggregated.get(key, _NO_RULE) is None:
+            rule = role.get("aggregationRule")
+            if rule:
+                self._aggregated[key] = {"aggregationRule": rule}
+            else:
+                del self._aggregated[key]
 
     async def _selected(self, role: Object) -> list[str]:
         """The names of the roles that the role selects; another change of one leads to another reconciliation."""
@@ -127,7 +174,11 @@ class ClusterRoleAggregationController:
         for first in range(0, len(names), PAGE_SIZE):
             with self._journal.read() as view:
                 rows = [view.get(self._type_id, "", name) for name in names[first : first + PAGE_SIZE]]
-            found += [decode(row.body) for row in rows if row is not None]
+            for row in rows:
+                if row is not None and len(row.body) > LARGE_BYTES:
+                    found.append(await trio.to_thread.run_sync(decode, row.body))
+                elif row is not None:
+                    found.append(decode(row.body))
             await trio.lowlevel.checkpoint()
         return found
 
