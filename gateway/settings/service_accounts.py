@@ -75,6 +75,8 @@ class ServiceAccountSettings:
 
 def _is_url(text: str) -> bool:
     try:
-        return bool(urlsplit(text).scheme)
+        url = urlsplit(text)
+        _ = url.port  # ValueError if it is no number
+        return bool(url.scheme)
     except ValueError:
         return False

@@ -213,6 +213,7 @@ def test_default_audience_is_the_issuer(dialect: str) -> None:
         ({"service_account_issuer": ("",)}, "--service-account-issuer"),
         ({"service_account_issuer": ("a", "a")}, "--service-account-issuer"),
         ({"service_account_issuer": (":a",)}, "--service-account-issuer"),
+        ({"service_account_issuer": ("https://a:port",)}, "--service-account-issuer"),
         ({"service_account_max_token_expiration": 60.0}, "--service-account-max-token-expiration"),
         ({"service_account_jwks_uri": "http://a"}, "--service-account-jwks-uri"),
         ({"service_account_key_file": ("/nowhere",)}, "--service-account-key-file"),

@@ -119,10 +119,10 @@ class AccountKeys:
 
 def load_keys(files: KeyFiles) -> Keys:
     """Read all files; creates the server's own key."""
+    accepted = [one for path in files.accepted for one in _given_keys(path)]  # first: these may be refused
     signing = _own_key(files.own) if files.signing is None else _given_signing_key(files.signing)
     verifying = {signing.public.id: signing.public}
-    for path in files.accepted:
-        verifying.update({one.id: one for one in _given_keys(path)})
+    verifying.update({one.id: one for one in accepted})
     if not files.accepted and files.fallback is not None:
         verifying.update({one.id: one for one in _fallback_keys(files.fallback)})
     return Keys(signing, tuple(verifying.values()), verifying)

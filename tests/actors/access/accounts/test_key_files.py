@@ -66,6 +66,12 @@ def test_same_key_in_two_forms_is_one_key(tmp_path: Path) -> None:
     assert len(keys.verifying) == 2
 
 
+def test_refused_key_file_leaves_no_own_key(tmp_path: Path) -> None:
+    with pytest.raises(AccountKeyError, match="--service-account-key-file: .* contains no RSA or ECDSA key"):
+        loaded(tmp_path, b"nonsense")
+    assert not (tmp_path / "sa.key").exists()
+
+
 def test_locked_key_is_refused(tmp_path: Path) -> None:
     locked = RSA.private_bytes(PEM, TRADITIONAL, serialization.BestAvailableEncryption(b"secret"))
     with pytest.raises(AccountKeyError, match="locked with a password"):
