@@ -67,7 +67,7 @@ def test_same_key_in_two_forms_is_one_key(tmp_path: Path) -> None:
 
 
 def test_refused_key_file_leaves_no_own_key(tmp_path: Path) -> None:
-    with pytest.raises(AccountKeyError, match="--service-account-key-file: .* contains no RSA or ECDSA key"):
+    with pytest.raises(AccountKeyError, match=r"--service-account-key-file: .* contains no RSA or ECDSA key"):
         loaded(tmp_path, b"nonsense")
     assert not (tmp_path / "sa.key").exists()
 
