@@ -115,6 +115,8 @@ async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
         wrong: list[Document] = [
             {"aud": ["someone-else"]},
             {"aud": [1]},
+            {"aud": {}},
+            {"aud": False},
             {"iss": "https://other.example"},
             {"iss": None},
             {"cluster.io": None},
@@ -129,7 +131,9 @@ async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
             {"cluster.io": {**private, "pod": "p"}},
         ]
         for change in wrong:
-            token = signed({name: value for name, value in {**claims, **change}.items() if value}, key)
+            token = signed(
+                {name: value for name, value in {**claims, **change}.items() if value is not None}, key
+            )
             assert await status_with(api, token) == 401, change
 
 

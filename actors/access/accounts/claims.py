@@ -158,10 +158,12 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _audiences(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    value = claims.get("aud") or ()
+    value = claims.get("aud")
+    if value is None:
+        return ()
     if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        return (value,) if value else ()
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidClaims
     return tuple(value)
 
