@@ -12,6 +12,7 @@ import trio
 
 from actors.access.accounts.openid import is_discoverable
 from actors.access.reviews import Reviews
+from actors.admission.plugins.pod_security.pods import PodSecurity
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
 from actors.flowcontrol.in_flight import InFlightLimits
@@ -103,6 +104,9 @@ class ApiServer:
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
         meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
         meters.meter_admission(self._metrics, store.directory.admission_statistics)
+        for plugin in store.plugins:
+            if isinstance(plugin, PodSecurity):
+                meters.meter_pod_security(self._metrics, plugin.evaluations)
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 

@@ -14,6 +14,7 @@ import trio
 
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
+from actors.admission.plugin import Plugin
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
@@ -60,6 +61,7 @@ class Store:
     write_contexts: WriteContexts
     supervisor: Supervisor
     access: Access
+    plugins: tuple[Plugin, ...]  # of admission, those that run
 
 
 _NOT_CREATED_HERE = (
@@ -133,7 +135,8 @@ def _build_store(
     )
     available = (*own, *extensions.admission_plugins)
     off = settings.plugins_off
-    admission = Admission([one for one in available if one.name not in off])
+    running = tuple(one for one in available if one.name not in off)
+    admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
@@ -148,6 +151,7 @@ def _build_store(
         write_contexts,
         supervisor,
         access,
+        running,
     )
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None

@@ -34,7 +34,13 @@ METHODS = {
 
 Key = tuple[str, str, str, int]  # verb, group, resource, status code
 # One number, or one for each value of the label (of the labels: a tuple).
-Value = float | Mapping[str, float] | Mapping[tuple[str, str], float] | Mapping[tuple[str, str, str], float]
+Value = (
+    float
+    | Mapping[str, float]
+    | Mapping[tuple[str, str], float]
+    | Mapping[tuple[str, str, str], float]
+    | Mapping[tuple[str, ...], float]
+)
 Read = Callable[[], Value]
 Buckets = tuple[int, ...]
 

@@ -9,6 +9,7 @@ from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
+    from actors.admission.plugins.pod_security.evaluations import Evaluations
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.level import Level
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -190,6 +191,36 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
         "rewound_admission_refused_total",
         "Writes refused because too many were waiting for such plugins.",
         lambda: read().refused,
+    )
+
+
+def meter_pod_security(metrics: Metrics, evaluations: Evaluations) -> None:
+    def errors() -> Mapping[tuple[str, ...], int]:
+        return {("false", *key): count for key, count in evaluations.errors.read().items()}
+
+    of_request = ("request_operation", "resource", "subresource")
+    metrics.counter(
+        "pod_security_evaluations_total",
+        "Evaluations of pods and pod templates, without those that are exempt.",
+        lambda: {tuple(key): count for key, count in evaluations.evaluations.read().items()},
+        "decision",
+        "policy_level",
+        "policy_version",
+        "mode",
+        *of_request,
+    )
+    metrics.counter(
+        "pod_security_exemptions_total",
+        "Requests that are exempt by namespace, user or runtime class.",
+        lambda: {tuple(key): count for key, count in evaluations.exemptions.read().items()},
+        *of_request,
+    )
+    metrics.counter(
+        "pod_security_errors_total",
+        "Evaluations in namespaces whose labels are no policy: restricted in the latest version was enforced.",
+        errors,
+        "fatal",
+        *of_request,
     )
 
 

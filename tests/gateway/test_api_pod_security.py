@@ -161,6 +161,9 @@ async def test_wrong_labels_from_before_count_as_restricted_and_can_stay() -> No
         message = (await create(api, "default", pod())).expect(403)["message"]
         assert message.startswith('pods "p" is forbidden: violates PodSecurity "restricted:latest": ')
         (await patch(api, path, {"metadata": {"labels": labels(warn="yyy")}})).expect(422)
+        counted = 'fatal="false",request_operation="create",resource="pod",subresource=""'
+        metrics = (await api.ask("GET", "/metrics")).text.splitlines()
+        assert f"pod_security_errors_total{{{counted}}} 1.0" in metrics
 
 
 def written(folder: Path, configuration: dict[str, Any]) -> AdmissionSettings:
@@ -208,3 +211,34 @@ async def test_start_fails_with_a_wrong_configuration(tmp_path: Path) -> None:
         found = found.exceptions[0]
     text = "plugins[0].configuration.defaults.enforce: must be one of privileged, baseline, restricted"
     assert str(found).endswith(text) and "--admission-control-config-file" in str(found)
+
+
+async def test_metrics_count_evaluations_exemptions_and_errors(tmp_path: Path) -> None:
+    configuration = written(tmp_path, {"exemptions": {"namespaces": ["exempt"]}})
+    async with served(admission=configuration) as api:
+        await add_namespace(
+            api, "ns", enforce="baseline", enforce_version="v1.99", warn="restricted", audit="baseline"
+        )
+        await add_namespace(api, "exempt")
+        for namespace in ("default", "ns", "exempt"):
+            (await create(api, namespace, pod())).expect(201)
+        (await create(api, "ns", pod("q", hostNetwork=True))).expect(403)
+        counted = {
+            line
+            for line in (await api.ask("GET", "/metrics")).text.splitlines()
+            if line.startswith("pod_security_") and "_created" not in line
+        }
+        of_request = 'request_operation="create",resource="pod",subresource=""'
+
+        def evaluations(decision: str, level: str, version: str, mode: str) -> str:
+            labels = f'decision="{decision}",mode="{mode}",policy_level="{level}",policy_version="{version}"'
+            return f"pod_security_evaluations_total{{{labels},{of_request}}} 1.0"
+
+        assert counted == {
+            evaluations("allow", "privileged", "latest", "enforce"),
+            evaluations("allow", "baseline", "future", "enforce"),
+            evaluations("deny", "restricted", "latest", "warn"),
+            evaluations("deny", "baseline", "future", "enforce"),
+            evaluations("deny", "baseline", "latest", "audit"),
+            f"pod_security_exemptions_total{{{of_request}}} 1.0",
+        }

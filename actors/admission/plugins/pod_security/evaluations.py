@@ -1,10 +1,13 @@
-"""Evaluates pods and pod templates against the policy of their namespace, and counts the outcomes."""
+"""Evaluates pods and pod templates against the policy of their namespace, and counts the outcomes.
+
+The counts are the metrics pod_security_evaluations_total, _exemptions_total and _errors_total of v1.25, by its labels.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration
 from actors.admission.plugins.pod_security.evaluated_pod import EvaluatedPod
@@ -27,7 +30,7 @@ Annotate = Callable[[AdmissionRequest, str, str], None]
 
 
 class Evaluation(NamedTuple):
-    """What one count is about: the labels of the metric pod_security_evaluations_total of v1.25."""
+    """What one count of evaluations is about."""
 
     decision: str
     policy_level: str
@@ -36,6 +39,30 @@ class Evaluation(NamedTuple):
     request_operation: str
     resource: str  # pod or controller
     subresource: str
+
+
+class Subject(NamedTuple):
+    """What one count of exemptions or errors is about."""
+
+    request_operation: str
+    resource: str
+    subresource: str
+
+
+Key = TypeVar("Key")
+
+
+class Counts(Generic[Key]):
+    """Has one counter for the event loop and one for the worker thread of large objects: `+=` is not atomic."""
+
+    def __init__(self) -> None:
+        self._counters: tuple[Counter[Key], Counter[Key]] = (Counter(), Counter())
+
+    def add(self, request: AdmissionRequest, key: Key) -> None:
+        self._counters[request.in_thread][key] += 1
+
+    def read(self) -> Mapping[Key, int]:
+        return self._counters[False] + self._counters[True]
 
 
 def _ignore(request: AdmissionRequest, key: str, value: str) -> None:
@@ -49,29 +76,31 @@ class Evaluations:
         self._standards = standards
         self._configuration = configuration
         self._annotate = annotate
-        # One for the event loop and one for the worker thread of large objects: adding to a number is not atomic.
-        self._counters = (Counter[Evaluation](), Counter[Evaluation]())
-
-    def counted(self) -> Mapping[Evaluation, int]:
-        return self._counters[False] + self._counters[True]
+        self.evaluations = Counts[Evaluation]()
+        self.exemptions = Counts[Subject]()
+        self.errors = Counts[Subject]()  # labels that are not a policy
 
     def is_exempt(self, request: AdmissionRequest) -> bool:
         """By its namespace or its user."""
         given = self._configuration
         if request.namespace in given.exempt_namespaces:
-            self._annotate(request, "exempt", "namespace")
+            self._exempt(request, "namespace")
             return True
         if request.user in given.exempt_users:
-            self._annotate(request, "exempt", "user")
+            self._exempt(request, "user")
             return True
         return False
+
+    def _exempt(self, request: AdmissionRequest, by: str) -> None:
+        self.exemptions.add(request, _subject(request))
+        self._annotate(request, "exempt", by)
 
     def admit_privileged(self, request: AdmissionRequest) -> None:
         """A pod in a namespace where no mode has a check: almost every pod of a cluster without labels."""
         key = _PRIVILEGED.get((request.operation, request.subresource))
         if key is None:
             key = _evaluation(request, ALLOW, LevelVersion(), ENFORCE)
-        self._counters[request.in_thread][key] += 1
+        self.evaluations.add(request, key)
         self._annotate(request, "enforce-policy", "privileged:latest")
 
     def evaluate(
@@ -79,9 +108,10 @@ class Evaluations:
     ) -> None:
         """Refuse a pod that violates the enforced level; annotate and warn as the other two modes say."""
         if pod.spec.get("runtimeClassName") in self._configuration.exempt_runtime_classes:
-            self._annotate(request, "exempt", "runtimeClass")
+            self._exempt(request, "runtimeClass")
             return
         if found.errors:
+            self.errors.add(request, _subject(request))
             self._annotate(request, "error", f"Failed to parse policy: {_aggregated(found)}")
         enforce, audit, warn = found.policy
         described = {
@@ -108,7 +138,7 @@ class Evaluations:
             raise Forbidden(request.definition.resource, _name(request), text)
 
     def _count(self, request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> None:
-        self._counters[request.in_thread][_evaluation(request, decision, level, mode)] += 1
+        self.evaluations.add(request, _evaluation(request, decision, level, mode))
 
 
 _PRIVILEGED: Final = {
@@ -118,11 +148,12 @@ _PRIVILEGED: Final = {
 
 
 def _evaluation(request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> Evaluation:
+    return Evaluation(decision, level.level, _known_version(level), mode, *_subject(request))
+
+
+def _subject(request: AdmissionRequest) -> Subject:
     resource = "pod" if request.definition.plural == "pods" else "controller"
-    operation = request.operation.lower()
-    return Evaluation(
-        decision, level.level, _known_version(level), mode, operation, resource, request.subresource
-    )
+    return Subject(request.operation.lower(), resource, request.subresource)
 
 
 def _known_version(level: LevelVersion) -> str:

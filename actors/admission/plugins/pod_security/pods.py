@@ -28,21 +28,21 @@ class PodSecurity(Plugin):
 
     def __init__(self, names: Names, policies: NamespacePolicies, evaluations: Evaluations) -> None:
         self._policies = policies
-        self._evaluations = evaluations
+        self.evaluations = evaluations
         self._seccomp = names.key("", "container.seccomp.security.alpha")
 
     def validate(self, request: AdmissionRequest) -> None:
-        if self._evaluations.is_exempt(request):
+        if self.evaluations.is_exempt(request):
             return
         found = self._policies.of(request.namespace)
         if found.admits_every_pod:
-            self._evaluations.admit_privileged(request)
+            self.evaluations.admit_privileged(request)
             return
         pod, old = request.object, request.old
         assert pod is not None
         if old is None or self._is_significant(pod, old):
             evaluated = EvaluatedPod(pod["metadata"], pod["spec"])
-            self._evaluations.evaluate(request, found, evaluated, enforced=True)
+            self.evaluations.evaluate(request, found, evaluated, enforced=True)
 
     def _is_significant(self, pod: Object, old: Object) -> bool:
         for part in ("containers", "initContainers"):
