@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import trio
+import trio.testing
 
 from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.policy import LARGE
@@ -86,3 +88,24 @@ async def test_only_decisions_that_need_them_wait() -> None:
     assert (await pending).allowed
     now = authorizer.authorize(pods)
     assert isinstance(now, Decision) and now.allowed
+
+
+async def test_large_objects_are_compiled_once_for_all_who_wait() -> None:
+    authorizer = rbac(defaults=False)
+    authorizer.policy.put_role(("x", "r"), role("r", rule("get", "pods")))
+    subjects = [user("alice"), *(user(f"u{number}") for number in range(20_000))]
+    stored = orjson.dumps(binding("b", "r", *subjects, kind="Role"))
+    authorizer.policy.put_large_binding(("x", "b"), stored)
+    authorizer.policy.changed()
+    threads = trio.to_thread.current_default_thread_limiter()
+
+    async def decide(name: str) -> None:
+        pending = authorizer.authorize(Attributes(User("alice"), "get", resource=name, namespace="x"))
+        assert not isinstance(pending, Decision)
+        await pending
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(decide, f"r{number}")
+        await trio.testing.wait_all_tasks_blocked()
+        assert threads.borrowed_tokens <= 1

@@ -180,7 +180,7 @@ class Webhook:
     def _status_error(self, response: httpx.Response) -> Exception:
         error = self._error(f"responded with status {response.status_code}")
         retry_after = response.headers.get("retry-after", "")
-        if retry_after.isdigit():
+        if retry_after.isascii() and retry_after.isdigit():  # "²" is a digit too, and no number
             return _Retriable(error, min(float(retry_after), MAX_RETRY_AFTER))
         return _Retriable(error) if response.status_code in _RETRIED else error
 

@@ -49,6 +49,7 @@ class RbacPolicy:
         # Large ones that no request has needed yet.
         self._uncompiled_roles: dict[Key, bytes] = {}
         self._uncompiled_bindings: dict[str, dict[Key, bytes]] = {}
+        self._compiling = trio.Lock()  # many requests may wait for one large object: it is compiled once
         self.changed: Callable[[], None] = _ignore  # called after every change, or series of changes
 
     def bindings_of(self, user: User, namespace: str) -> list[CompiledBinding]:
@@ -75,12 +76,18 @@ class RbacPolicy:
 
     async def compile_large(self, user: User, namespace: str) -> None:
         """In a thread, so that nobody else waits. What changes meanwhile stays uncompiled."""
-        for key, body in self._uncompiled_in(namespace):
-            self._put_compiled_binding(key, body, await trio.to_thread.run_sync(_large_binding, key, body))
-        for binding in self.bindings_of(user, namespace):
-            await self.compile_large_role(binding.role_key)
+        async with self._compiling:
+            for key, body in self._uncompiled_in(namespace):
+                large = await trio.to_thread.run_sync(_large_binding, key, body)
+                self._put_compiled_binding(key, body, large)
+            for binding in self.bindings_of(user, namespace):
+                await self._compile_role(binding.role_key)
 
     async def compile_large_role(self, key: Key) -> None:
+        async with self._compiling:
+            await self._compile_role(key)
+
+    async def _compile_role(self, key: Key) -> None:
         body = self._uncompiled_roles.get(key)
         if body is not None:
             self._put_compiled_role(key, body, await trio.to_thread.run_sync(_role, body))

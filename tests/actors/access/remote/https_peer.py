@@ -147,7 +147,10 @@ async def _exchange(
     sent = connection.send(
         h11.Response(
             status_code=reply.status,
-            headers=[("content-length", str(len(reply.body))), *reply.headers],
+            headers=[
+                ("content-length", str(len(reply.body))),
+                *((name, value.encode("latin-1")) for name, value in reply.headers),
+            ],
         )
     )
     data = connection.send(h11.Data(data=reply.body))

@@ -149,6 +149,15 @@ async def test_call_is_repeated_until_it_succeeds(
         assert len(peer.received) == 4
 
 
+async def test_time_to_wait_that_is_no_number_is_ignored(tmp_path: Path) -> None:
+    async with (
+        https_peer(lambda received: Reply(503, headers=(("Retry-After", "\u00b2"),))) as peer,
+        calling(peer.kubeconfig(tmp_path)) as webhook,
+    ):
+        with pytest.raises(WebhookError, match="responded with status 503"):
+            await webhook.post({})
+
+
 async def test_tries_end_after_five(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with (
         https_peer(lambda received: Reply(500, b"secret")) as peer,
