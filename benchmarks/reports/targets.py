@@ -32,9 +32,9 @@ OF_HTTP1 = (
     # Rounds of one and the same page differ by as much on a shared machine.
     Target("page-deep", "growth", 1.25, "the same, over the first page of 2,000"),
     Target("create", "cpu_us", 240, "create 1 kB, 16 connections"),
-    Target("get-user", "extra_us", 15, "an ordinary user's get with 500 roles, over an administrator's"),
-    Target("get-jwt", "extra_us", 20, "the same with a service account's token"),
-    Target("get-audit", "extra_us", 40, "the same as the user, with audit at Metadata"),
+    Target("access-decision", "cpu_us", 15, "authenticate and authorize a known user, 500 roles"),
+    Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
+    Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),
     Target("ownership-create", "cpu_us", 60, "ownership of a new 1 kB ConfigMap"),
     Target("ownership-update", "cpu_us", 60, "ownership after an update of it"),
     Target("ownership-pod-update", "cpu_us", 1_500, "ownership after an update of a 20-container Pod"),

@@ -11,6 +11,7 @@ from benchmarks.large_journal import LargeJournal
 from benchmarks.options import Options, Sizes
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.access import ACCESS
+from benchmarks.workloads.access_decision import ACCESS_DECISION
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
@@ -41,7 +42,7 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *WATCHES,
 )
 JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
-OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = OWNERSHIP
+OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (*OWNERSHIP, *ACCESS_DECISION)
 
 
 class NoSuchWorkload(ValueError):

@@ -63,20 +63,20 @@ class Owned:
 
 def config_map_create(sizes: Sizes) -> Measurement:
     owned = Owned("configmaps", orjson.loads(config_map("a", 1)))
-    return _measured("ownership-create", sizes, owned.create)
+    return measured("ownership-create", sizes, owned.create)
 
 
 def config_map_update(sizes: Sizes) -> Measurement:
     owned = Owned("configmaps", orjson.loads(config_map("a", 1)))
     after = {**owned.new, "data": {"payload": "another"}}
-    return _measured("ownership-update", sizes, lambda: owned.update(after))
+    return measured("ownership-update", sizes, lambda: owned.update(after))
 
 
 def pod_update(sizes: Sizes) -> Measurement:
     owned = Owned("pods", _pod(image="i:1"))
     after = owned.definition.schema.decode_object(_pod(image="i:2")).object
     after["metadata"] |= {"uid": "u", "creationTimestamp": TIME}
-    return _measured("ownership-pod-update", sizes, lambda: owned.update(after))
+    return measured("ownership-pod-update", sizes, lambda: owned.update(after))
 
 
 def pod_apply(sizes: Sizes) -> Measurement:
@@ -91,7 +91,7 @@ def pod_apply(sizes: Sizes) -> Measurement:
     for manager, part in others:
         current = _applied(owned, current, manager, _typed(_pod_of(part)))
     config = _typed(_pod(image="i:2"))
-    return _measured("ownership-pod-apply", sizes, lambda: owned.apply(current, "all", config))
+    return measured("ownership-pod-apply", sizes, lambda: owned.apply(current, "all", config))
 
 
 def _applied(owned: Owned, current: Current, manager: str, config: Any) -> Current:
@@ -126,7 +126,7 @@ def _pod_of(container: Callable[[int], Any]) -> Any:
     return {"metadata": {"name": "p"}, "spec": {"containers": containers}}
 
 
-def _measured(work: str, sizes: Sizes, run: Callable[[], Any]) -> Measurement:
+def measured(work: str, sizes: Sizes, run: Callable[[], Any]) -> Measurement:
     """Rounds of a few milliseconds each, so that the scheduler leaves some of them uninterrupted."""
     run()
     count = max(1, int(0.005 / max(_spent(run, 1), 1e-6)))
