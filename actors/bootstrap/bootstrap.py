@@ -2,8 +2,8 @@
 
 It sends every object to its actor like any other write, concurrently, so that one commit carries a step. An existing
 object stays unchanged, except for the fields with this server's address and what default roles and bindings lack. A
-refused write is logged and does not stop
-the server: an operator who gave the API's ClusterIP to another service needs a running server to repair that.
+refused write is logged and does not stop the server: an operator who gave the API's ClusterIP to another service needs
+a running server to repair that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from actors.bootstrap.objects import (
     priority_classes,
     roles,
 )
-from actors.bootstrap.reconciliation import reconcile
+from actors.bootstrap.reconciliation import is_as_wanted, reconcile
 from actors.controllers.client import Client
 from actors.controllers.concurrent import BATCH, run_concurrently
 from actors.errors import AlreadyExists
@@ -105,7 +105,11 @@ class Bootstrap:
         """The necessary writes, with one lookup per object."""
         with self._journal.read() as view:
             found = [(one, view.get(self._journal.type_id(one.type_name), *_key(one))) for one in objects]
-            rows = [(one, None if row is None else decode(row.body)) for one, row in found]
+            rows = [
+                (one, None if row is None else decode(row.body))
+                for one, row in found
+                if row is None or not (one.reconciled and is_as_wanted(row.body, one.document))
+            ]
         return [change for one, stored in rows if (change := self._change(one, stored)) is not None]
 
     def _change(self, wanted: InitialObject, stored: Object | None) -> _Change | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from actors.allocation.ranges import ServiceRanges
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.default_roles import default_roles
 from actors.bootstrap.objects import ServingAddress
-from actors.bootstrap.reconciliation import Reconciled, reconcile
+from actors.bootstrap.reconciliation import Reconciled, is_as_wanted, reconcile
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store
 
@@ -54,6 +55,34 @@ async def test_a_second_start_writes_nothing() -> None:
         head = store.journal.head
         await start(store)
         assert store.journal.head == head
+
+
+async def test_unchanged_objects_are_recognized_by_their_bytes() -> None:
+    async with open_store() as store:
+        await start(store)
+        with store.journal.read() as view:
+            for type_name, wanted in default_roles(CLUSTER):
+                metadata = wanted["metadata"]
+                place = metadata.get("namespace", ""), metadata["name"]
+                row = view.get(store.journal.type_id(type_name), *place)
+                assert row is not None and is_as_wanted(row.body, wanted), metadata["name"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "path", "value"),
+    [
+        ("clusterroles", "system:basic-user", "rules", []),
+        ("clusterroles", "system:basic-user", "aggregationRule", {"clusterRoleSelectors": []}),
+        ("clusterroles", "view", "aggregationRule", None),
+        ("clusterrolebindings", "system:discovery", "subjects", []),
+        ("clusterrolebindings", "system:discovery", "roleRef", {"kind": "ClusterRole", "name": "other"}),
+        ("clusterrolebindings", "system:discovery", "metadata", {"labels": {}, "annotations": {}}),
+    ],
+)
+def test_changed_objects_are_not_as_wanted(kind: str, name: str, path: str, value: Any) -> None:
+    wanted = document(kind, name)
+    assert is_as_wanted(orjson.dumps(wanted), wanted)
+    assert not is_as_wanted(orjson.dumps({**wanted, path: value}), wanted)
 
 
 async def test_a_start_restores_what_is_missing() -> None:

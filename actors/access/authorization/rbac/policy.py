@@ -35,12 +35,47 @@ Bindings = dict[Key, CompiledBinding]
 T = TypeVar("T")
 
 LARGE: Final = 64 * 1024  # bytes; compiling more would hold the event loop for milliseconds
+# Default roles that a start does not compile: most clusters never use them. One decision may need them all.
+MAX_LEFT: Final = 100
+_DEFAULT: Final = "system:"
+
+
+class Roles:
+    """Compiled roles; some are compiled when they are first read."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[Key, CompiledRole] = {}
+        self._left: dict[Key, bytes] = {}
+
+    def get(self, key: Key) -> CompiledRole | None:
+        found = self._compiled.get(key)
+        if found is None and (body := self._left.pop(key, None)) is not None:
+            found = self._compiled[key] = _role(body)
+        return found
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._compiled or key in self._left
+
+    def put(self, key: Key, role: CompiledRole) -> None:
+        self._left.pop(key, None)
+        self._compiled[key] = role
+
+    def leave(self, key: Key, body: bytes) -> bool:
+        """Compile it when it is first read; False if too many are left already."""
+        if len(self._left) >= MAX_LEFT:
+            return False
+        self._left[key] = body
+        return True
+
+    def remove(self, key: Key) -> None:
+        self._compiled.pop(key, None)
+        self._left.pop(key, None)
 
 
 class RbacPolicy:
     def __init__(self, group: str) -> None:
         self.group = group
-        self.roles: dict[Key, CompiledRole] = {}
+        self.roles = Roles()
         self._bindings: Bindings = {}
         # By the namespace of the bindings ("": cluster-wide) and the name of the user or group.
         self._of_users: dict[Key, Bindings] = {}
@@ -103,11 +138,11 @@ class RbacPolicy:
     def _put_compiled_role(self, key: Key, body: bytes, compiled: CompiledRole) -> None:
         if self._uncompiled_roles.get(key) is body:
             self.remove_role(key)
-            self.roles[key] = compiled
+            self.roles.put(key, compiled)
 
     def put_role(self, key: Key, stored: Object) -> None:
         self.remove_role(key)
-        self.roles[key] = compiled_role(stored.get("rules") or ())
+        self.roles.put(key, compiled_role(stored.get("rules") or ()))
 
     def put_large_role(self, key: Key, body: bytes) -> None:
         self.remove_role(key)
@@ -118,7 +153,7 @@ class RbacPolicy:
         self._uncompiled_bindings.setdefault(key[0], {})[key] = body
 
     def remove_role(self, key: Key) -> None:
-        self.roles.pop(key, None)
+        self.roles.remove(key)
         self._uncompiled_roles.pop(key, None)
 
     def put_binding(self, key: Key, stored: Object) -> None:
@@ -188,7 +223,9 @@ class _Follower:
         with journal.read() as view:
             for type_id in self.role_types:
                 for namespace, name, row in view.rows(type_id, None):
-                    self._policy.put_role((namespace, name), decode(row.body))
+                    key = (namespace, name)
+                    if not name.startswith(_DEFAULT) or not self._policy.roles.leave(key, row.body):
+                        self._policy.put_role(key, decode(row.body))
             for type_id in self.binding_types:
                 for namespace, name, row in view.rows(type_id, None):
                     self._policy.put_binding((namespace, name), decode(row.body))
