@@ -243,6 +243,13 @@ class Overloaded(RequestError):
     message = "the server is receiving more writes of this resource type than it can take, please try again"
 
 
+class RateLimited(RequestError):
+    """An admission plugin limits how many objects a client writes."""
+
+    def __init__(self, why: str) -> None:
+        self.message = f"Too many requests: {why}"
+
+
 class ShuttingDown(RequestError):
     """The server stopped before the request was complete."""
 

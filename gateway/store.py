@@ -15,6 +15,8 @@ import trio
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
+from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
+from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
@@ -33,6 +35,7 @@ from gateway.access import Access, build_access
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.secure_port import signing_authorities
+from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
 from journal.errors import (
@@ -119,23 +122,13 @@ def _build_store(
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     access = build_access(settings, names, journal, feed, clock, extensions)
-    configuration = settings.admission.configuration(names)
-    own = check_parsed(
-        "--admission-control-config-file",
-        lambda: plugins(
-            names,
-            journal,
-            feed,
-            access.authorizer,
-            access.rbac,
-            settings.service_ranges,
-            settings.features,
-            configuration,
-        ),
+
+    async def create_missing_namespace(name: str) -> None:
+        await create_namespace(registry, directory, write_contexts, name)
+
+    running = _running_plugins(
+        settings, journal, feed, access, registry, extensions, create_missing_namespace
     )
-    available = (*own, *extensions.admission_plugins)
-    off = settings.plugins_off
-    running = tuple(one for one in available if one.name not in off)
     admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
@@ -179,3 +172,37 @@ def _build_store(
     for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store
+
+
+def _running_plugins(
+    settings: Settings,
+    journal: Journal,
+    feed: Feed,
+    access: Access,
+    registry: Registry,
+    extensions: Extensions,
+    create_missing_namespace: CreateNamespace,
+) -> tuple[Plugin, ...]:
+    """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
+    names = NAMES[settings.dialect]
+    configuration = settings.admission.configuration(names)
+    own = check_parsed(
+        CONFIGURATION_FLAG,
+        lambda: plugins(
+            names,
+            journal,
+            feed,
+            access.authorizer,
+            access.rbac,
+            settings.service_ranges,
+            settings.features,
+            configuration,
+            find_kind=lambda api_version, kind: registry.current.of_kind(api_version, kind),
+            create_namespace=create_missing_namespace,
+        ),
+    )
+    off = settings.plugins_off
+    running = tuple(one for one in (*own, *extensions.admission_plugins) if one.name not in off)
+    for plugin in running:
+        check_parsed(CONFIGURATION_FLAG, plugin.check_configuration)
+    return running

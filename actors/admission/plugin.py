@@ -63,6 +63,9 @@ class Plugin:
     # plugins run in the event loop, also for large objects: they must be quick.
     thread_safe: ClassVar[bool] = False
 
+    def check_configuration(self) -> None:
+        """Called at the start of a server that runs the plugin; ValueError if it lacks a configuration it needs."""
+
     def mutate(self, request: AdmissionRequest) -> Object | None:
         raise NotImplementedError
 

@@ -12,42 +12,44 @@ from typing import Final
 ON_BY_DEFAULT: Final = (
     "CertificateApproval",
     "CertificateSigning",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
     "DefaultTolerationSeconds",
     "LimitRanger",
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",
     "PodSecurity",
     "Priority",
+    "RuntimeClass",
     "ServiceAccount",
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",
 )
-OFF_BY_DEFAULT: Final = ("NodeRestriction",)
+OFF_BY_DEFAULT: Final = (
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeLabel",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "SecurityContextDeny",
+)
 ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off in the other
 AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
 # Plugins of v1.25, and PodSecurityPolicy of v1.24.
 UNAVAILABLE: Final = (
-    "AlwaysAdmit",
-    "AlwaysDeny",
-    "AlwaysPullImages",
-    "DefaultIngressClass",
-    "DefaultStorageClass",
-    "DenyServiceExternalIPs",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
     "ImagePolicyWebhook",
-    "LimitPodHardAntiAffinityTopology",
     "MutatingAdmissionWebhook",
-    "NamespaceAutoProvision",
-    "NamespaceExists",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeLabel",
-    "PodNodeSelector",
     "PodSecurityPolicy",
-    "PodTolerationRestriction",
     "ResourceQuota",
-    "RuntimeClass",
-    "SecurityContextDeny",
     "ValidatingAdmissionWebhook",
 )
 

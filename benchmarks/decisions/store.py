@@ -23,6 +23,7 @@ from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
+from actors.admission.selection import OFF_BY_DEFAULT
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.kinds.registry import Registry
 from actors.messages import Command, Create, Patch
@@ -126,7 +127,8 @@ async def _start(journal: Journal, nursery: trio.Nursery) -> Store:
     committer = Committer(journal, feed)
     registry = Registry(CATALOG, committer.register_types)
     rbac = Rbac(stored_policy(CLUSTER, journal, feed))
-    admission = Admission(plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac))
+    available = plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac)
+    admission = Admission([one for one in available if one.name not in OFF_BY_DEFAULT])
     nursery.start_soon(committer.run)
     directory = Directory(registry, journal, committer, admission, Supervisor(), nursery)
     bootstrap = Bootstrap(CLUSTER, CATALOG, journal, directory, contexts)

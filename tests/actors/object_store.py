@@ -28,6 +28,7 @@ from actors.admission.built_in import plugins
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
+from actors.admission.selection import OFF_BY_DEFAULT
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.errors import RequestError
 from actors.kinds.built_in import built_in
@@ -156,7 +157,8 @@ class Store:
 
     def _plugins(self) -> tuple[Plugin, ...]:
         rbac = Rbac(stored_policy(CLUSTER, self.journal, self.feed))
-        return plugins(CLUSTER, self.journal, self.feed, AlwaysAllow(), rbac)
+        available = plugins(CLUSTER, self.journal, self.feed, AlwaysAllow(), rbac)
+        return tuple(one for one in available if one.name not in OFF_BY_DEFAULT)
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with self._tasks:

@@ -252,10 +252,12 @@ def _document_of(response: ApiResponse) -> Document:
 
 # Settings that have no influence on the initial objects.
 _INDEPENDENT = {
+    "admission",
     "anonymous_auth",
     "audit",
     "authorization",
     "authorization_mode",
+    "enable_admission_plugins",
     "token_auth_file",
     "token_webhook",
 }

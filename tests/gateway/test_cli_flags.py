@@ -177,7 +177,7 @@ def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() 
 @pytest.mark.parametrize("flag", ["--enable-admission-plugins", "--disable-admission-plugins"])
 def test_unknown_plugins_are_refused_with_the_known_ones(flag: str) -> None:
     text = refusal(f"{flag}=Priority,Nonsense,priority")
-    assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are Certificate")
+    assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are AlwaysAdmit")
     assert "ServiceAccount" in text.partition("not available yet: ")[0]
     assert "NodeRestriction" in text.partition("not available yet: ")[0]
     assert "PodSecurityPolicy" in text.partition("not available yet: ")[2]

@@ -1,0 +1,44 @@
+"""DefaultIngressClass: a new ingress without a class gets the default class; of several the newest."""
+
+from __future__ import annotations
+
+from actors.admission.cached_objects import CachedObjects
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import Resource
+from actors.kinds.networking.ingress import SPEC
+from actors.messages import Object
+from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
+
+
+class DefaultIngressClass(Plugin):
+    name = "DefaultIngressClass"
+
+    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+        group = names.group("networking")
+        self._class_key = names.key("ingress.class")
+        self._default_key = names.key("is-default-class", "ingressclass")
+        self._defaults = CachedObjects(Resource(group, "ingressclasses"), journal, feed, self._default)
+        self.mutates = (rule(CREATE, of=(Resource(group, "ingresses"),)),)
+
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        ingress = request.object
+        assert ingress is not None
+        spec = ingress["spec"]
+        if "ingressClassName" in spec or self._class_key in ingress["metadata"].get("annotations", {}):
+            return None
+        defaults = self._defaults.all()
+        if not defaults:
+            return None
+        newest = max(defaults.values())
+        name = min(name for name, created in defaults.items() if created == newest)
+        return {**ingress, "spec": SPEC.arranged({**spec, "ingressClassName": name})}
+
+    def _default(self, stored: Object) -> str | None:
+        """The time at which a default class was created; nothing is kept of the others."""
+        metadata = stored["metadata"]
+        if metadata.get("annotations", {}).get(self._default_key) != "true":
+            return None
+        return str(metadata.get("creationTimestamp", ""))

@@ -1,0 +1,52 @@
+"""DefaultStorageClass: a new claim without a storage class gets the default class; two defaults refuse it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.admission.cached_objects import CachedObjects
+from actors.admission.plugin import Plugin, rule
+from actors.admission.refusals import forbidden
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import Resource
+from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC
+from actors.messages import Object
+from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
+
+CLAIMS: Final = Resource("", "persistentvolumeclaims")
+
+
+class DefaultStorageClass(Plugin):
+    name = "DefaultStorageClass"
+    mutates = (rule(CREATE, of=(CLAIMS,)),)
+
+    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+        self._class_key = names.key("storage-class", "volume.beta")
+        self._default_keys = (
+            names.key("is-default-class", "storageclass"),
+            names.key("is-default-class", "storageclass.beta"),
+        )
+        resource = Resource(names.group("storage"), "storageclasses")
+        self._defaults = CachedObjects(resource, journal, feed, self._default)
+
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        claim = request.object
+        assert claim is not None
+        spec = claim["spec"]
+        if "storageClassName" in spec or self._class_key in claim["metadata"].get("annotations", {}):
+            return None
+        defaults = self._defaults.all()
+        if not defaults:
+            return None
+        if len(defaults) > 1:
+            why = f"Internal error occurred: {len(defaults)} default StorageClasses were found"
+            raise forbidden(request, why)
+        named = {**spec, "storageClassName": next(iter(defaults))}
+        return {**claim, "spec": PERSISTENT_VOLUME_CLAIM_SPEC.arranged(named)}
+
+    def _default(self, stored: Object) -> bool | None:
+        """True for a default class; nothing is kept of the others."""
+        annotations = stored["metadata"].get("annotations", {})
+        return True if any(annotations.get(key) == "true" for key in self._default_keys) else None

@@ -1,0 +1,36 @@
+"""NamespaceAutoProvision: a create in a namespace that does not exist creates it first, except in a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from actors.admission.namespaces import Namespaces
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.refusals import forbidden
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import AlreadyExists, Overloaded, RequestError, ShuttingDown
+
+CreateNamespace = Callable[[str], Awaitable[None]]
+
+
+class NamespaceAutoProvision(AsyncPlugin):
+    name = "NamespaceAutoProvision"
+    mutates = (rule(CREATE, subresources=None, namespaced_only=True),)
+
+    def __init__(self, namespaces: Namespaces, create_namespace: CreateNamespace) -> None:
+        self._namespaces = namespaces
+        self._create_namespace = create_namespace
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        return not request.dry_run and self._namespaces.terminating(request.namespace) is None
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        try:
+            await self._create_namespace(request.namespace)
+        except AlreadyExists:
+            pass  # by another request, a moment ago
+        except (Overloaded, ShuttingDown):
+            raise
+        except RequestError as error:
+            raise forbidden(request, str(error)) from None
+        return Admitted()

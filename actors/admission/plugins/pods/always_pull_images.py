@@ -1,0 +1,69 @@
+"""AlwaysPullImages: nodes pull images before every start, so that only those who may pull an image can use it.
+
+Updates that bring no new image are not concerned: the containers of a stored pod keep their policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from actors.access.authorize import join_errors
+from actors.admission.plugin import Plugin, rule
+from actors.admission.refusals import forbidden
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.errors import Resource
+from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
+from actors.messages import Object
+
+PODS: Final = Resource("", "pods")
+CONTAINERS: Final = {
+    "initContainers": CONTAINER,
+    "containers": CONTAINER,
+    "ephemeralContainers": EPHEMERAL_CONTAINER,
+}
+
+
+class AlwaysPullImages(Plugin):
+    name = "AlwaysPullImages"
+    thread_safe = True
+    mutates = validates = (rule(CREATE, UPDATE, of=(PODS,)),)
+
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        pod = request.object
+        assert pod is not None
+        if not _has_new_image(pod, request.old):
+            return None
+        spec = dict(pod["spec"])
+        for part, struct in CONTAINERS.items():
+            if spec.get(part):
+                spec[part] = [struct.arranged({**one, "imagePullPolicy": "Always"}) for one in spec[part]]
+        return {**pod, "spec": spec}
+
+    def validate(self, request: AdmissionRequest) -> None:
+        """A webhook may have changed a policy."""
+        pod = request.object
+        assert pod is not None
+        if not _has_new_image(pod, request.old):
+            return
+        wrong = [
+            f'spec.{where}.imagePullPolicy: Unsupported value: "{policy}": supported values: "Always"'
+            for where, one in _containers(pod)
+            if (policy := one.get("imagePullPolicy", "")) != "Always"
+        ]
+        if wrong:
+            raise forbidden(request, join_errors(wrong))
+
+
+def _containers(pod: Object) -> Iterator[tuple[str, Object]]:
+    for part in CONTAINERS:
+        for index, container in enumerate(pod["spec"].get(part) or ()):
+            yield f"{part}[{index}]", container
+
+
+def _has_new_image(pod: Object, old: Object | None) -> bool:
+    """True for every create."""
+    if old is None:
+        return True
+    known = {one.get("image", "") for _, one in _containers(old)}
+    return any(one.get("image", "") not in known for _, one in _containers(pod))

@@ -1,0 +1,47 @@
+"""SecurityContextDeny: refuses pods that choose users, groups or SELinux options themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.errors import Forbidden, Resource
+from actors.messages import Object
+
+PODS: Final = Resource("", "pods")
+# The name of the Go field is in the message.
+OF_PODS: Final = {
+    "supplementalGroups": "SupplementalGroups",
+    "seLinuxOptions": "SELinuxOptions",
+    "runAsUser": "RunAsUser",
+    "fsGroup": "FSGroup",
+}
+OF_CONTAINERS: Final = {"seLinuxOptions": "SELinuxOptions", "runAsUser": "RunAsUser"}
+
+
+class SecurityContextDeny(Plugin):
+    name = "SecurityContextDeny"
+    thread_safe = True
+    validates = (rule(CREATE, UPDATE, of=(PODS,)),)
+
+    def validate(self, request: AdmissionRequest) -> None:
+        pod = request.object
+        assert pod is not None
+        field = next(_denied(pod["spec"]), "")
+        if field:
+            raise Forbidden(PODS, pod["metadata"].get("name", ""), f"{field} is forbidden")
+
+
+def _denied(spec: Object) -> Iterator[str]:
+    context = spec.get("securityContext") or {}
+    for field, shown in OF_PODS.items():
+        if context.get(field) is not None:
+            yield f"pod.Spec.SecurityContext.{shown}"
+    for part in ("initContainers", "containers"):
+        for container in spec.get(part) or ():
+            context = container.get("securityContext") or {}
+            for field, shown in OF_CONTAINERS.items():
+                if context.get(field) is not None:
+                    yield f"SecurityContext.{shown}"

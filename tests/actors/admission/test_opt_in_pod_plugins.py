@@ -1,0 +1,130 @@
+"""Plugins for pods that are off by default and need no configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.admission.chain import Admission
+from actors.admission.plugin import Plugin
+from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
+from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
+from actors.admission.plugins.pods.limit_pod_hard_anti_affinity_topology import (
+    LimitPodHardAntiAffinityTopology,
+)
+from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
+from actors.admission.request import AdmissionRequest
+from actors.errors import Forbidden
+from actors.kinds.built_in import built_in
+from actors.names import CLUSTER
+from tests.actors.admission.admitted import CONTEXT, admitted
+
+PODS = built_in(CLUSTER).find("", "v1", "pods")
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"containers": [], **spec}}
+
+
+def mutated(plugin: Plugin, new: dict[str, Any], old: dict[str, Any] | None = None) -> Any:
+    assert PODS is not None
+    return admitted(plugin, PODS, "UPDATE" if old else "CREATE", new, old)["spec"]
+
+
+def refusal(plugin: Plugin, new: dict[str, Any], old: dict[str, Any] | None = None) -> str:
+    """Why `validate` refuses the pod; empty if it does not."""
+    assert PODS is not None
+    operation = "UPDATE" if old else "CREATE"
+    request = AdmissionRequest(operation, PODS, "ns", "a", "", new, old, "user", False, CONTEXT)
+    try:
+        Admission([plugin]).chain(PODS, operation, "").validate(request)
+    except Forbidden as error:
+        return error.message.removeprefix('pods "a" is forbidden: ')
+    return ""
+
+
+def container(image: str, policy: str = "Never") -> dict[str, Any]:
+    return {"name": "c", "image": image, "imagePullPolicy": policy}
+
+
+def test_images_of_all_containers_are_always_pulled() -> None:
+    new = pod(
+        initContainers=[container("i")], containers=[container("a")], ephemeralContainers=[container("e")]
+    )
+    made = mutated(AlwaysPullImages(), new)
+    policies = [one["imagePullPolicy"] for part in made.values() for one in part]
+    assert policies == ["Always"] * 3
+    assert refusal(AlwaysPullImages(), {**new, "spec": made}) == ""
+
+
+def test_pull_policies_change_only_with_a_new_image() -> None:
+    old = pod(containers=[container("a"), container("b")])
+    swapped = pod(containers=[container("b"), container("a")])
+    assert mutated(AlwaysPullImages(), swapped, old) == swapped["spec"]
+    assert refusal(AlwaysPullImages(), swapped, old) == ""
+    newer = pod(containers=[container("b"), container("c")])
+    assert [one["imagePullPolicy"] for one in mutated(AlwaysPullImages(), newer, old)["containers"]] == [
+        "Always",
+        "Always",
+    ]
+
+
+def test_pull_policies_that_a_webhook_changed_are_refused() -> None:
+    wrong = pod(containers=[container("a", "Always"), container("b")])
+    assert refusal(AlwaysPullImages(), wrong) == (
+        'spec.containers[1].imagePullPolicy: Unsupported value: "Never": supported values: "Always"'
+    )
+
+
+def test_tolerations_of_extended_resources() -> None:
+    """Once for each resource; a toleration that ends is replaced; resources of the cluster's domain are none."""
+    requests = {"cpu": "1", "example.com/gpu": "1", "cluster.io/x": "1", "requests.example.com/y": "1"}
+    limited = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}
+    other = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoExecute"}
+    wanted = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    containers = [{"resources": {"requests": requests}}, {"resources": {"requests": requests}}]
+    plugin = ExtendedResourceToleration(CLUSTER)
+    assert mutated(plugin, pod(containers=containers))["tolerations"] == [wanted]
+    assert mutated(plugin, pod(containers=containers, tolerations=[limited, other]))["tolerations"] == [
+        wanted,
+        other,
+    ]
+    assert mutated(plugin, pod(initContainers=containers))["tolerations"] == [wanted]
+    assert "tolerations" not in mutated(plugin, pod(containers=[{"resources": {"requests": {"cpu": "1"}}}]))
+
+
+@pytest.mark.parametrize(
+    ("affinity", "allowed"),
+    [
+        ({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}, False),
+        ({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "cluster.io/hostname"}]}, True),
+        ({"preferredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}, True),
+        ({}, True),
+    ],
+)
+def test_required_anti_affinity_is_limited_to_nodes(affinity: dict[str, Any], allowed: bool) -> None:
+    text = (
+        "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone "
+        "but only key cluster.io/hostname is allowed"
+    )
+    found = refusal(LimitPodHardAntiAffinityTopology(CLUSTER), pod(affinity={"podAntiAffinity": affinity}))
+    assert found == ("" if allowed else text)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"securityContext": {"supplementalGroups": []}}, "pod.Spec.SecurityContext.SupplementalGroups"),
+        ({"securityContext": {"seLinuxOptions": {}}}, "pod.Spec.SecurityContext.SELinuxOptions"),
+        ({"securityContext": {"runAsUser": 0}}, "pod.Spec.SecurityContext.RunAsUser"),
+        ({"securityContext": {"fsGroup": 0}}, "pod.Spec.SecurityContext.FSGroup"),
+        ({"containers": [{"securityContext": {"seLinuxOptions": {}}}]}, "SecurityContext.SELinuxOptions"),
+        ({"containers": [{}, {"securityContext": {"runAsUser": 0}}]}, "SecurityContext.RunAsUser"),
+        ({"initContainers": [{"securityContext": {"runAsUser": 1}}]}, "SecurityContext.RunAsUser"),
+        ({"securityContext": {"runAsNonRoot": True, "runAsGroup": 1}}, ""),
+        ({"containers": [{"securityContext": {"privileged": True, "runAsGroup": 1}}]}, ""),
+    ],
+)
+def test_security_contexts_that_are_denied(spec: dict[str, Any], why: str) -> None:
+    assert refusal(SecurityContextDeny(), pod(**spec)) == (f"{why} is forbidden" if why else "")
