@@ -231,6 +231,11 @@ class Settings:
                 "--requestheader-client-ca-file",
                 "needs the secure port, because a proxy authenticates by its certificate; give --secure-port",
             )
+        if self.client_ca_file and not self.secure_port:
+            raise SettingsError(
+                "--client-ca-file",
+                "has no effect without the secure port; give --secure-port, or leave this out",
+            )
         if "AlwaysAllow" in modes and self.anonymous_auth:
             raise SettingsError(
                 "--anonymous-auth",

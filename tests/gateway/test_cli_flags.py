@@ -360,3 +360,10 @@ def test_help_writes_durations_and_switches_as_one_types_them() -> None:
     assert "how long a batch waits for more events, like 100ms (default 100ms)" in text
     assert "how long a batch waits for more events, like 100ms (default 30s)" in text
     assert "limit the number of batches a second (default true)" in text
+
+
+def test_client_ca_needs_the_secure_port() -> None:
+    file = own_certificates("cluster").authority
+    assert "--client-ca-file: has no effect without the secure port" in refusal(
+        "--secure-port=0", "--insecure-port=8080", f"--client-ca-file={file}"
+    )
