@@ -131,6 +131,7 @@ class Api:
             ("/api/v1/serviceaccounts", self._has_accounts),
             ("/api/v1/configmaps", self._has_certificates),
             (self.path("flowschemas"), self._has_conditions),
+            (self.path("clusterroles"), self._has_aggregated_rules),
         ):
             for _ in range(1000):
                 response = await self.ask("GET", path)
@@ -150,6 +151,19 @@ class Api:
     @staticmethod
     def _has_conditions(flow_schemas: list[Document]) -> bool:
         return all("conditions" in schema["status"] for schema in flow_schemas)
+
+    @staticmethod
+    def _has_aggregated_rules(roles: list[Document]) -> bool:
+        """Every aggregated role has the rules of all roles that its selectors select."""
+        labels = [(set(role["metadata"].get("labels", {}).items()), role) for role in roles]
+        return all(
+            rule in (role["rules"] or [])
+            for role in roles
+            for selector in role.get("aggregationRule", {}).get("clusterRoleSelectors", [])
+            for own, source in labels
+            if set(selector["matchLabels"].items()) <= own
+            for rule in source["rules"] or []
+        )
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         def announce(addresses: Addresses) -> None:
