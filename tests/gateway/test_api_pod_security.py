@@ -127,6 +127,14 @@ async def test_only_updates_that_change_what_a_check_reads_are_evaluated() -> No
         (await api.ask("DELETE", path)).expect(200)
 
 
+async def test_without_its_namespace_a_pod_is_refused_and_a_template_is_not() -> None:
+    async with served(disable_admission_plugins="NamespaceLifecycle,ServiceAccount") as api:
+        refused = (await create(api, "missing", pod())).expect(404)
+        assert refused["message"] == 'namespaces "missing" not found'
+        template = {"metadata": {"name": "t"}, "template": {"spec": pod()["spec"]}}
+        (await create(api, "missing", template, "podtemplates")).expect(201)
+
+
 async def test_labels_that_are_not_a_policy_are_refused() -> None:
     async with served() as api:
         wrong = labels(enforce="zzz", warn_version="1.25")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.admission.plugins.pod_security.policy import NamespacePolicy, PolicyLabels
-from actors.errors import NotFound, Resource
+from actors.errors import Resource
 from actors.selectors.facts import unpack_labels
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -22,15 +22,15 @@ class NamespacePolicies:
         self._known: dict[str, NamespacePolicy] = {}
         feed.follow(self._committed, frozenset({self._type_id}))
 
-    def of(self, namespace: str) -> NamespacePolicy:
-        """Any thread may call it. NotFound if there is no such namespace."""
+    def of(self, namespace: str) -> NamespacePolicy | None:
+        """None if there is no such namespace. Any thread may call it."""
         return self._known.get(namespace) or self._look_up(namespace)
 
-    def _look_up(self, namespace: str) -> NamespacePolicy:
+    def _look_up(self, namespace: str) -> NamespacePolicy | None:
         with self._journal.read() as view:
             row = view.get(self._type_id, "", namespace)
         if row is None:
-            raise NotFound(NAMESPACES, namespace)
+            return None
         # Not over what the feed has put there meanwhile, if this is the worker thread.
         return self._known.setdefault(namespace, self._labels.policy_of(unpack_labels(row.facts)))
 

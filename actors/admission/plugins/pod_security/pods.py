@@ -12,9 +12,9 @@ from typing import Final
 from actors.admission.plugin import Plugin, rule
 from actors.admission.plugins.pod_security.evaluated_pod import EvaluatedPod
 from actors.admission.plugins.pod_security.evaluations import Evaluations
-from actors.admission.plugins.pod_security.namespace_policies import NamespacePolicies
+from actors.admission.plugins.pod_security.namespace_policies import NAMESPACES, NamespacePolicies
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
+from actors.errors import NotFound, Resource
 from actors.messages import Object
 from actors.names import Names
 
@@ -35,6 +35,8 @@ class PodSecurity(Plugin):
         if self.evaluations.is_exempt(request):
             return
         found = self._policies.of(request.namespace)
+        if found is None:  # possible while NamespaceLifecycle is disabled
+            raise NotFound(NAMESPACES, request.namespace)
         if found.admits_every_pod:
             self.evaluations.admit_privileged(request)
             return

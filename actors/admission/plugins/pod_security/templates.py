@@ -45,7 +45,7 @@ class PodSecurityOfTemplates(Plugin):
         if self._evaluations.is_exempt(request):
             return
         found = self._policies.of(request.namespace)
-        if found.admits_every_template:
+        if found is None or found.admits_every_template:
             return
         template = _template(request)
         if template is not None:
