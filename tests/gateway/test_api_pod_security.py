@@ -57,6 +57,15 @@ async def test_pod_that_violates_the_enforced_level_is_refused(dialect: str) -> 
         (await create(api, "default", pod(hostNetwork=True))).expect(201)
 
 
+async def test_large_pods_are_refused_too() -> None:
+    """A worker thread decides about them."""
+    async with served() as api:
+        await add_namespace(api, "ns", enforce="baseline")
+        large = pod(hostNetwork=True)
+        large["spec"]["containers"][0]["command"] = ["x" * 1000] * 70
+        assert HOST_NETWORK in (await create(api, "ns", large)).expect(403)["message"]
+
+
 async def test_warn_warns_about_pods_and_templates_and_enforce_never_refuses_templates() -> None:
     async with served() as api:
         await add_namespace(api, "ns", enforce="baseline", warn="restricted", warn_version="v1.0")
@@ -195,6 +204,7 @@ async def test_defaults_and_exemptions_of_the_configuration(tmp_path: Path) -> N
         bad = pod(hostNetwork=True)
         assert HOST_NETWORK in (await create(api, "default", bad)).expect(403)["message"]
         (await create(api, "default", bad, token=ALICE)).expect(201)
+        await api.create("runtimeclasses", {"metadata": {"name": "sandboxed"}, "handler": "h"})
         (await create(api, "default", pod("s", hostNetwork=True, runtimeClassName="sandboxed"))).expect(201)
         modes = labels(enforce="restricted", warn="baseline")
         made = await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "system", "labels": modes}})

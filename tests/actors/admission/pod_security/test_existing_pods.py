@@ -64,6 +64,7 @@ async def test_pods_with_the_same_reasons_share_a_warning() -> None:
                 containers=[{"name": "c", "image": "i", "securityContext": {"privileged": True}}],
             )
         await add_pod(store, "a", hostIPC=True, volumes=[{"name": "v", "hostPath": {"path": "/"}}])
+        await store.create("runtimeclasses", {"metadata": {"name": "sandboxed"}, "handler": "h"})
         await add_pod(store, "z", **HOST, runtimeClassName="sandboxed")
         assert await warnings(store) == [
             HEADING,
