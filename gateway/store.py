@@ -16,6 +16,7 @@ from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
+from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
@@ -126,8 +127,9 @@ def _build_store(
     async def create_missing_namespace(name: str) -> None:
         await create_namespace(registry, directory, write_contexts, name)
 
+    quotas = QuotaAccounts(names, journal, feed, settings.features)
     running = _running_plugins(
-        settings, journal, feed, access, registry, extensions, create_missing_namespace
+        settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas
     )
     admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
@@ -167,6 +169,7 @@ def _build_store(
         settings.signing.cluster_signing_duration,
         settings.controllers.enabled_controllers(),
         access.accounts.issuer,
+        quotas,
         bool(settings.secure_port),
     )
     for loop in controllers(context):
@@ -182,6 +185,7 @@ def _running_plugins(
     registry: Registry,
     extensions: Extensions,
     create_missing_namespace: CreateNamespace,
+    quotas: QuotaAccounts,
 ) -> tuple[Plugin, ...]:
     """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
     names = NAMES[settings.dialect]
@@ -199,6 +203,7 @@ def _running_plugins(
             configuration,
             find_kind=lambda api_version, kind: registry.current.of_kind(api_version, kind),
             create_namespace=create_missing_namespace,
+            quotas=quotas,
         ),
     )
     off = settings.plugins_off

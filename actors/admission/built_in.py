@@ -46,6 +46,8 @@ from actors.admission.plugins.pods.pod_toleration_restriction import (
 from actors.admission.plugins.pods.runtime_class import RuntimeClass
 from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
 from actors.admission.plugins.priority import Priority, PriorityClasses
+from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.admission.plugins.quota.resource_quota import ResourceQuota
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
@@ -77,6 +79,7 @@ def plugins(
     *,
     find_kind: FindKind = _no_kind,
     create_namespace: CreateNamespace = _create_no_namespace,
+    quotas: QuotaAccounts | None = None,
 ) -> tuple[Plugin, ...]:
     of = configuration.of
     namespaces = Namespaces(journal, feed)
@@ -118,4 +121,6 @@ def plugins(
         SigningRequests(names),
         RoleEscalation(names, rbac, authorizer),
         CertificateLibrary(names),
+        # The last one that validates: it reserves what the write uses.
+        ResourceQuota(quotas or QuotaAccounts(names, journal, feed, features), journal),
     )

@@ -20,6 +20,7 @@ ON_BY_DEFAULT: Final = (
     "PersistentVolumeClaimResize",
     "PodSecurity",
     "Priority",
+    "ResourceQuota",
     "RuntimeClass",
     "ServiceAccount",
     "StorageObjectInUseProtection",
@@ -49,7 +50,6 @@ UNAVAILABLE: Final = (
     "ImagePolicyWebhook",
     "MutatingAdmissionWebhook",
     "PodSecurityPolicy",
-    "ResourceQuota",
     "ValidatingAdmissionWebhook",
 )
 

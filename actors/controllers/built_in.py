@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.controllers.accounts.root_certificate import RootCertificatePublisher
 from actors.controllers.accounts.token_secrets import TokenSecretController
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
@@ -23,6 +24,7 @@ from actors.controllers.flow_control import FlowControlController
 from actors.controllers.garbage.collector import GarbageCollector
 from actors.controllers.loop import Controller, Loop
 from actors.controllers.namespaces import NamespaceController
+from actors.controllers.quota.status import ResourceQuotaController
 from actors.controllers.service_accounts import ServiceAccountController
 
 
@@ -38,6 +40,7 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
         "endpoint": lambda: EndpointsController(*parts),
         "garbagecollector": lambda: GarbageCollector(*parts),
         "namespace": lambda: NamespaceController(*parts),
+        "resourcequota": lambda: ResourceQuotaController(context, _quotas(context)),
         "serviceaccount": lambda: ServiceAccountController(*parts),
         "tokencleaner": lambda: TokenCleaner(context),
     }
@@ -48,3 +51,7 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
     built = [FlowControlController(*parts), *(by_name[name]() for name in sorted(chosen))]
     return tuple(Loop(one, context.feed) for one in built)
+
+
+def _quotas(context: ControllerContext) -> QuotaAccounts:
+    return context.quotas or QuotaAccounts(context.names, context.journal, context.feed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from actors.access.accounts.issuer import TokenIssuer
 from actors.access.authorize import Authorizer
+from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.kinds.registry import Registry
@@ -30,4 +31,5 @@ class ControllerContext:
     signing_duration: float = 365 * 86400.0  # seconds for which signed certificates are valid at most
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
     issuer: TokenIssuer | None = None  # None: token Secrets stay as they are
+    quotas: QuotaAccounts | None = None  # those that admission checks; None: a controller counts for itself
     publishes_certificate: bool = False  # whether the server has a certificate that its clients verify

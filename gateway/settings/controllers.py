@@ -21,6 +21,7 @@ CONTROLLERS: Final = (
     "endpoint",
     "garbagecollector",
     "namespace",
+    "resourcequota",
     "root-ca-cert-publisher",
     "serviceaccount",
     "serviceaccount-token",

@@ -32,7 +32,16 @@ class NotAQuantity(ValueError):
 
 
 def canonical_quantity(text: str) -> str:
-    nanos, style = _parse(text.strip())
+    return quantity_text(*_parse(text.strip()))
+
+
+def parse_quantity(text: str) -> tuple[int, str]:
+    """The amount in nano-units and the style of its suffix, for `quantity_text`."""
+    return _parse(text)
+
+
+def quantity_text(nanos: int, style: str) -> str:
+    """The canonical form of an amount in a style: binary, decimal or exponent."""
     if not nanos:
         return "0"
     if style == "binary" and abs(nanos) >= 1024 * NANOS and nanos % NANOS == 0:

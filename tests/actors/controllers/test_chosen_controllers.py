@@ -22,6 +22,7 @@ from tests.actors.controllers.signing_requests import controller_context
         ("endpoint", "endpoints controller"),
         ("garbagecollector", "garbage collector"),
         ("namespace", "namespace controller"),
+        ("resourcequota", "resource quota controller"),
         ("serviceaccount", "service account controller"),
         ("tokencleaner", "token cleaner"),
     ],

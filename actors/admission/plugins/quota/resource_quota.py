@@ -1,0 +1,129 @@
+"""ResourceQuota: refuses writes that would use more than a quota of their namespace allows.
+
+It is the last plugin, so that it reserves nothing for a write that another one refuses. What it allows is reserved
+until the write is durable or failed (`QuotaAccounts`). A namespace without quotas costs one lookup.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from actors.admission.plugin import Plugin, rule
+from actors.admission.plugins.quota.account import Account, Exceeded
+from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.admission.plugins.quota.amounts import ONE, Usage, increase, texts_of
+from actors.admission.plugins.quota.quotas import QuotaSet
+from actors.admission.plugins.quota.usage import (
+    CLAIMS,
+    COUNT,
+    OLD_COUNTS,
+    PODS,
+    REQUIRED_OF_CONTAINERS,
+    SERVICES,
+    Demand,
+    missing_of_containers,
+)
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.errors import Forbidden
+from actors.large_work import NeedsThread
+from journal.log import Journal
+
+
+class ResourceQuota(Plugin):
+    name = "ResourceQuota"
+    thread_safe = True
+    # An update of other kinds never uses more: pods keep their containers, and of the rest only the number counts.
+    validates = (rule(CREATE, namespaced_only=True), rule(UPDATE, of=(SERVICES, CLAIMS)))
+
+    def __init__(self, accounts: QuotaAccounts, journal: Journal) -> None:
+        self._accounts = accounts
+        self._journal = journal
+
+    def validate(self, request: AdmissionRequest) -> None:
+        if request.in_thread:
+            quotas = trio.from_thread.run_sync(self._accounts.quotas_of, request.namespace)
+        else:
+            quotas = self._accounts.quotas_of(request.namespace)
+        if quotas is None:
+            return
+        demand = self._demand(request, quotas)
+        if demand is None:
+            return
+        if request.definition.resource == PODS:
+            _check_containers(request, quotas, demand)
+        if request.in_thread:
+            self._reserve_in_thread(request, quotas, demand)
+        elif not self._reserve(request, demand):
+            raise NeedsThread
+
+    def _demand(self, request: AdmissionRequest, quotas: QuotaSet) -> Demand | None:
+        """What the write uses more than before; None if no quota counts it."""
+        new, resource = request.object, request.definition.resource
+        assert new is not None
+        type_id = self._journal.type_id(str(resource))
+        if type_id in quotas.counted:
+            counts = {f"{COUNT}{resource}": ONE}
+            return Demand({**counts, str(resource): ONE} if str(resource) in OLD_COUNTS else counts)
+        measure = quotas.measured.get(type_id)
+        if measure is None:
+            return None
+        demand = measure.demand(new)
+        if request.old is None:
+            return demand
+        more = increase(demand.usage, measure.demand(request.old).usage)
+        return Demand(more) if more else None
+
+    def _reserve_in_thread(self, request: AdmissionRequest, quotas: QuotaSet, demand: Demand) -> None:
+        while not trio.from_thread.run_sync(self._reserve, request, demand):
+            counted = self._accounts.scan(quotas)
+            trio.from_thread.run_sync(self._accounts.install, counted)
+            current = trio.from_thread.run_sync(self._accounts.quotas_of, request.namespace)
+            if current is None:
+                return
+            quotas = current
+
+    def _reserve(self, request: AdmissionRequest, demand: Demand) -> bool:
+        """Reserve the demand or refuse the write; False if the namespace must be counted first."""
+        if self._accounts.quotas_of(request.namespace) is None:
+            return True  # the last quota was deleted while a thread worked
+        account = self._accounts.account(request.namespace)
+        if account is None:
+            return False
+        self._reserve_from(account, request, demand)
+        return True
+
+    def _reserve_from(self, account: Account, request: AdmissionRequest, demand: Demand) -> None:
+        assert request.context is not None
+        self._accounts.end(account, request.context.time)
+        reserved = self._accounts.reserve(account, demand, keep=not request.dry_run)
+        if isinstance(reserved, Exceeded):
+            raise _refusal(request, _message(reserved))
+        request.callbacks.append(reserved)
+
+
+def _check_containers(request: AdmissionRequest, quotas: QuotaSet, demand: Demand) -> None:
+    """Refuse a pod with a container that does not say how much CPU or memory it uses, if a quota limits that."""
+    assert request.object is not None
+    for quota in quotas.quotas:
+        required = REQUIRED_OF_CONTAINERS & quota.hard.keys()
+        if not required or not quota.selects(demand.pod):
+            continue
+        if missing := missing_of_containers(request.object["spec"], required):
+            raise _refusal(request, f"failed quota: {quota.name}: must specify {missing}")
+
+
+def _refusal(request: AdmissionRequest, why: str) -> Forbidden:
+    assert request.object is not None
+    name = request.name or request.object["metadata"].get("name", "")
+    return Forbidden(request.definition.resource, name, why)
+
+
+def _message(exceeded: Exceeded) -> str:
+    return (
+        f"exceeded quota: {exceeded.quota.name}, requested: {_listed(exceeded.requested)}, "
+        f"used: {_listed(exceeded.used)}, limited: {_listed(exceeded.limited)}"
+    )
+
+
+def _listed(usage: Usage) -> str:
+    return ",".join(f"{name}={text}" for name, text in texts_of(usage).items())

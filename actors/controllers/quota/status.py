@@ -1,0 +1,89 @@
+"""The resource quota controller: writes the status of quotas, their limits and what the namespace uses of them.
+
+The accounts that admission checks are the source (`QuotaAccounts`): they report each quota whose usage or spec has
+changed, and count what is stored. Writes that are not durable yet are not in the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from actors.admission.plugins.quota.accounts import QuotaAccounts, QuotaKey
+from actors.admission.plugins.quota.amounts import texts_of
+from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
+from actors.controllers.loop import RetryLater
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import Conflict, NotFound
+from actors.messages import Object
+from actors.store.document import decode
+from journal.records import Event
+
+
+class ResourceQuotaController:
+    name = "resource quota controller"
+    observed_types: frozenset[int] = frozenset()  # the accounts report changes
+
+    def __init__(self, context: ControllerContext, accounts: QuotaAccounts) -> None:
+        self._accounts = accounts
+        self._clock = context.clock
+        self._journal = context.journal
+        self._type_id = context.journal.type_id("resourcequotas")
+        self._definition = context.registry.current.storage("resourcequotas")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "resourcequota-controller"
+        )
+        self._counting = trio.CapacityLimiter(1)
+        self.queue: WorkQueue[QuotaKey] = WorkQueue()
+        accounts.listen(self.queue.add)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Nothing: see `observed_types`."""
+
+    async def catch_up(self) -> None:
+        for key in self._accounts.all_quotas():
+            self.queue.add(key)
+
+    async def reconcile(self, key: QuotaKey) -> None:
+        namespace, name = key
+        used = await self._used(namespace, name)
+        with self._journal.read() as view:
+            row = view.get(self._type_id, namespace, name)
+        if row is None or used is None:
+            return
+        quota = decode(row.body)
+        status: Object = {"hard": quota["spec"].get("hard", {}), "used": used}
+        if _without_empty(quota["status"]) == _without_empty(status):
+            return
+        try:
+            await self._client.replace(
+                self._definition, {**quota, "status": _without_empty(status)}, "status"
+            )
+        except NotFound:
+            return
+        except Conflict:
+            raise RetryLater from None
+
+    async def _used(self, namespace: str, name: str) -> dict[str, str] | None:
+        """What the objects of the namespace use of the quota; None if there is no such quota."""
+        while (quotas := self._accounts.quotas_of(namespace)) is not None:
+            account = self._accounts.account(namespace)
+            if account is not None:
+                self._accounts.end(account, self._clock.now())
+                self._wait_for_end(account.next_end, (namespace, name))
+                names = [quota.name for quota in quotas.quotas]
+                return texts_of(account.used[names.index(name)]) if name in names else None
+            counted = await trio.to_thread.run_sync(self._accounts.scan, quotas, limiter=self._counting)
+            self._accounts.install(counted)
+        return None
+
+    def _wait_for_end(self, end: int | None, key: QuotaKey) -> None:
+        """Come back when the next pod stops to count that is being deleted."""
+        if end is not None:
+            self.queue.add_after(key, (end - self._clock.now()) / 1_000_000 + 1)
+
+
+def _without_empty(status: Object) -> Object:
+    return {part: amounts for part, amounts in status.items() if amounts}
