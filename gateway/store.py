@@ -154,6 +154,9 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
+    for one in running:
+        if one.runs:
+            nursery.start_soon(supervisor.keep, f"admission plugin {one.name}", one.run)
     for name, task in access.tasks:
         nursery.start_soon(supervisor.keep, name, task)
     context = ControllerContext(

@@ -35,6 +35,7 @@ from actors.admission.plugins.persistent_volume_claim_resize import PersistentVo
 from actors.admission.plugins.pod_security.plugins import pod_security
 from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
+from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
 from actors.admission.plugins.pods.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
 )
@@ -97,6 +98,7 @@ def plugins(
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
         AlwaysPullImages(),
+        ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook"))),
         *pod_security(names, journal, feed, configuration.of("PodSecurity")),
         PodNodeSelector(names, journal, feed, selectors),
         Priority(PriorityClasses(names, journal, feed)),

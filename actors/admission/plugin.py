@@ -63,6 +63,12 @@ class Plugin:
     # plugins run in the event loop, also for large objects: they must be quick.
     thread_safe: ClassVar[bool] = False
 
+    runs: ClassVar[bool] = False  # it has a background task, `run`
+
+    async def run(self) -> None:
+        """Runs as long as the server."""
+        raise NotImplementedError
+
     def check_configuration(self) -> None:
         """Called at the start of a server that runs the plugin; ValueError if it lacks a configuration it needs."""
 
@@ -82,6 +88,8 @@ class Admitted:
 
     object: Object | None = None  # the changed object; None: no change
     warnings: tuple[str, ...] = ()
+    # Added to the object, also by a step that validates: it is then prepared and validated again.
+    annotations: tuple[tuple[str, str], ...] = ()
 
 
 class AsyncPlugin(Plugin):

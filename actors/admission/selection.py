@@ -33,6 +33,7 @@ OFF_BY_DEFAULT: Final = (
     "DenyServiceExternalIPs",
     "EventRateLimit",
     "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
     "LimitPodHardAntiAffinityTopology",
     "NamespaceAutoProvision",
     "NamespaceExists",
@@ -47,7 +48,6 @@ ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off 
 AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
 # Plugins of v1.25, and PodSecurityPolicy of v1.24.
 UNAVAILABLE: Final = (
-    "ImagePolicyWebhook",
     "MutatingAdmissionWebhook",
     "PodSecurityPolicy",
     "ValidatingAdmissionWebhook",

@@ -50,6 +50,15 @@ class Enablement:
                 return self.stages[stage]
         return definition.on_by_default if self.every is None else self.every
 
+    def enables(self, group: str, version: str) -> bool:
+        """Whether a version that is off by default is on."""
+        if (group, version) in self.keys:
+            return self.keys[group, version]
+        for stage, pattern in STAGES.items():
+            if stage in self.stages and pattern.fullmatch(version):
+                return self.stages[stage]
+        return bool(self.every)
+
     def refuse_unknown(self, definitions: Iterable[Definition], names: Names) -> None:
         """ValueError for a group, version or resource that no kind is declared in."""
         known: dict[str, dict[str, set[str]]] = {names.group("imagepolicy"): {"v1alpha1": set()}}

@@ -298,6 +298,8 @@ class ResourceActor:
             progress.request.warnings += outcome.warnings
             if outcome.object is not None and not progress.validating:
                 progress.object = working_copy(outcome.object)
+            if outcome.annotations and progress.object is not None:
+                progress.object = _annotated(progress.object, outcome.annotations)
             self._mailbox.put_back(envelope)
         except Exception as error:
             envelope.fail(error)
@@ -359,3 +361,9 @@ def _parse(body: bytes) -> Object:
     parsed: Object = orjson.loads(body)
     parsed["metadata"].pop("resourceVersion", None)
     return parsed
+
+
+def _annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
+    metadata = document["metadata"]
+    annotations = dict(sorted({**metadata.get("annotations", {}), **dict(added)}.items()))
+    return {**document, "metadata": {**metadata, "annotations": annotations}}

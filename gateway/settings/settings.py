@@ -276,6 +276,17 @@ class Settings:
         )
         disabled = check_parsed("--disable-admission-plugins", lambda: self.disabled_plugins)
         check_parsed("--disable-admission-plugins", lambda: refuse_both(enabled, disabled))
+        self._check_image_policy()
+
+    def _check_image_policy(self) -> None:
+        """The plugin speaks an alpha version, which nobody should use without knowing it."""
+        if "ImagePolicyWebhook" in self.plugins_off:
+            return
+        group = NAMES[self.dialect].group("imagepolicy")
+        if not check_parsed("--runtime-config", lambda: self.enablement).enables(group, "v1alpha1"):
+            raise SettingsError(
+                "--runtime-config", f"ImagePolicyWebhook needs {group}/v1alpha1=true, which is off by default"
+            )
 
     @property
     def only_accounts_sign_in_plain(self) -> bool:

@@ -157,15 +157,30 @@ def test_bootstrap_tokens_are_enabled_by_a_switch(flag: str) -> None:
 
 
 def test_plugins_that_are_not_available_yet_are_accepted_with_a_warning() -> None:
-    flags = [
-        "--enable-admission-plugins=ImagePolicyWebhook,Priority",
-        "--enable-admission-plugins=PodSecurityPolicy",
-    ]
+    flags = ["--enable-admission-plugins=Priority", "--enable-admission-plugins=PodSecurityPolicy"]
     given, warnings = parse_flags(flags)
-    assert given.enable_admission_plugins == "ImagePolicyWebhook,Priority,PodSecurityPolicy"
-    assert warnings == [
-        "--enable-admission-plugins: not available yet, and will not run: ImagePolicyWebhook, PodSecurityPolicy"
-    ]
+    assert given.enable_admission_plugins == "Priority,PodSecurityPolicy"
+    assert warnings == ["--enable-admission-plugins: not available yet, and will not run: PodSecurityPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("config", "allowed"),
+    [
+        ("", False),
+        ("imagepolicy.cluster.io/v1alpha1=true", True),
+        ("imagepolicy.cluster.io/v1alpha1", True),
+        ("api/alpha=true", True),
+        ("api/all=true", True),
+        ("api/all=true,imagepolicy.cluster.io/v1alpha1=false", False),
+        ("api/beta=true", False),
+    ],
+)
+def test_image_policy_webhook_needs_its_version_in_runtime_config(config: str, allowed: bool) -> None:
+    flags = ["--enable-admission-plugins=ImagePolicyWebhook", f"--runtime-config={config}"]
+    if allowed:
+        assert "ImagePolicyWebhook" not in settings(*flags).plugins_off
+    else:
+        assert refusal(*flags).startswith("--runtime-config: ImagePolicyWebhook needs imagepolicy.cluster.io")
 
 
 def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() -> None:

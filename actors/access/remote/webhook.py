@@ -58,9 +58,9 @@ class Webhook:
         self._calls = trio.Semaphore(MAX_CALLS)
         self._token, self._token_expires = "", float("-inf")
 
-    async def post(self, document: Any) -> dict[str, Any]:
+    async def post(self, document: Any, first_delay: float = FIRST_DELAY) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
-        return self._object(await self.send(orjson.dumps(document)))
+        return self._object(await self.send(orjson.dumps(document), first_delay))
 
     async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
         """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
@@ -76,9 +76,11 @@ class Webhook:
         except _Retriable as failed:
             raise failed.error from None
 
-    async def review(self, api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    async def review(
+        self, api_version: str, kind: str, spec: dict[str, Any], *, first_delay: float = FIRST_DELAY
+    ) -> dict[str, Any]:
         """The status with which the webhook completes a review. The response must have the version of the request."""
-        response = await self.post({"apiVersion": api_version, "kind": kind, "spec": spec})
+        response = await self.post({"apiVersion": api_version, "kind": kind, "spec": spec}, first_delay)
         if response.get("apiVersion") != api_version:
             raise self._error(
                 f"responded with apiVersion {response.get('apiVersion')!r}, not {api_version!r}"
