@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -268,3 +268,18 @@ class Exhausted(RequestError):
 
     def __init__(self, why: str) -> None:
         self.message = f"Internal error occurred: {why}"
+
+
+class WebhookFailed(RequestError):
+    """An admission webhook could not be called, or its response cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.message = f"Internal error occurred: {why}"
+
+
+class WebhookDenied(RequestError):
+    """An admission webhook refused the write, with a code and details of its own choice."""
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
+        self.code, self.reason, self.message, self.details = code, reason, message, details

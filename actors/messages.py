@@ -28,6 +28,8 @@ class WriteContext(NamedTuple):
     suffix: str  # five letters for generateName
     caller: User | None = None  # the whole user; None for the server itself
     large: bool = False  # what the client sent is so large that the command is decided in a worker thread
+    options: tuple[tuple[str, str], ...] = ()  # fieldManager and fieldValidation, as the client sent them
+    annotations: dict[str, str] | None = None  # of the audit event; admission adds to it. None: no audit log
 
 
 class Create(NamedTuple):
@@ -123,6 +125,7 @@ class Deleted:
     name: str
     uid: str
     removed: bool
+    warnings: tuple[str, ...] = ()
 
 
 Outcome = Written | Deleted

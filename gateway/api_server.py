@@ -13,6 +13,7 @@ import trio
 from actors.access.accounts.openid import is_discoverable
 from actors.access.reviews import Reviews
 from actors.admission.plugins.pod_security.pods import PodSecurity
+from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
 from actors.flowcontrol.in_flight import InFlightLimits
@@ -107,6 +108,8 @@ class ApiServer:
         for plugin in store.plugins:
             if isinstance(plugin, PodSecurity):
                 meters.meter_pod_security(self._metrics, plugin.evaluations)
+            elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
+                meters.meter_webhooks(self._metrics, plugin.rejections.counts)
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 

@@ -207,6 +207,7 @@ def _running_plugins(
             find_kind=lambda api_version, kind: registry.current.of_kind(api_version, kind),
             create_namespace=create_missing_namespace,
             quotas=quotas,
+            registry=registry,
         ),
     )
     off = settings.plugins_off

@@ -52,9 +52,11 @@ from actors.admission.plugins.quota.resource_quota import ResourceQuota
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from actors.admission.webhooks.plugins import webhook_plugins
 from actors.allocation.allocated import AllocatedItems
 from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
 from actors.kinds.features import RECOVER_EXPANSION
+from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -81,6 +83,7 @@ def plugins(
     find_kind: FindKind = _no_kind,
     create_namespace: CreateNamespace = _create_no_namespace,
     quotas: QuotaAccounts | None = None,
+    registry: Registry | None = None,
 ) -> tuple[Plugin, ...]:
     of = configuration.of
     namespaces = Namespaces(journal, feed)
@@ -117,6 +120,7 @@ def plugins(
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
+        *webhook_plugins(names, journal, feed, configuration, registry),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),

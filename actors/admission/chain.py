@@ -9,7 +9,7 @@ with the index of that step, and is called again to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -31,14 +31,31 @@ class Chain:
     changes: tuple[Change | AsyncPlugin, ...] = ()  # mutations, then completions
     checks: tuple[Check | AsyncPlugin, ...] = ()
     asynchronous: bool = False  # at least one step is
+    mutations: int = 0  # how many of `changes` are mutations
     repeated: tuple[Change, ...] = ()  # run again when a write continues after an asynchronous step
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
 
     def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
-        """Change the object; returns the index of the asynchronous step that comes next, or None at the end."""
-        for index, change in enumerate(self.changes[first:], first):
+        """Change the object; returns the index of the asynchronous step that comes next, or None at the end.
+
+        If a webhook changed the object, the mutating plugins run once more before the completions.
+        """
+        if first <= self.mutations:
+            index = self._change(request, first, self.mutations)
+            reinvocation = request.reinvocation
+            if index is None and reinvocation is not None and reinvocation.due:
+                request.reinvocation = replace(reinvocation, due=False, round=1)
+                index = self._change(request, 0, self.mutations)
+            if index is not None:
+                return index
+            first = self.mutations
+        return self._change(request, first, len(self.changes))
+
+    def _change(self, request: AdmissionRequest, first: int, end: int) -> int | None:
+        for index in range(first, end):
+            change = self.changes[index]
             if isinstance(change, AsyncPlugin):
                 if change.concerns(request):
                     return index
@@ -47,6 +64,10 @@ class Chain:
             if changed is not None:
                 request.object = changed
         return None
+
+    def may_wait(self, request: AdmissionRequest) -> bool:
+        """Whether a validating step may be asynchronous for this request."""
+        return any(isinstance(one, AsyncPlugin) and one.may_concern(request) for one in self.checks)
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
@@ -84,7 +105,7 @@ class Admission:
         repeated = [
             self._call(one, one.mutate) for one in self._plugins if one.repeats and concerned(one.mutates)
         ]
-        return Chain((*mutations, *completions), tuple(checks), asynchronous, tuple(repeated))
+        return Chain((*mutations, *completions), tuple(checks), asynchronous, len(mutations), tuple(repeated))
 
     def _step(self, plugin: Plugin, step: Step) -> Step | AsyncPlugin:
         return plugin if isinstance(plugin, AsyncPlugin) else self._call(plugin, step)

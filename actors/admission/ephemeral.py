@@ -27,6 +27,8 @@ async def _run(
         assert isinstance(plugin, AsyncPlugin)
         admitted = await plugin.admit(request)
         request.warnings.extend(admitted.warnings)
+        if admitted.reinvocation is not None:
+            request.reinvocation = admitted.reinvocation
         if admitted.object is not None:
             request.object = admitted.object
         following = run(request, following + 1)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from actors.admission.request import AdmissionRequest
+from actors.admission.request import AdmissionRequest, Reinvocation
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
@@ -90,6 +90,7 @@ class Admitted:
     warnings: tuple[str, ...] = ()
     # Added to the object, also by a step that validates: it is then prepared and validated again.
     annotations: tuple[tuple[str, str], ...] = ()
+    reinvocation: Reinvocation | None = None  # None: as it was
 
 
 class AsyncPlugin(Plugin):
@@ -97,6 +98,10 @@ class AsyncPlugin(Plugin):
 
     def concerns(self, request: AdmissionRequest) -> bool:
         """Whether the step must run at all; a write that needs no wait stays in the actor. Any thread may call it."""
+        return True
+
+    def may_concern(self, request: AdmissionRequest) -> bool:
+        """False only if `concerns` will be False too, however other plugins change the object."""
         return True
 
     async def admit(self, request: AdmissionRequest) -> Admitted:

@@ -7,11 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Object, WriteContext
+from actors.messages import DeleteOptions, Object, WriteContext
+from actors.store.proposal import Proposal
 
 logger = logging.getLogger(__name__)
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Reinvocation:
+    """What mutating webhooks did so far, for the second round."""
+
+    due: bool = False  # one of them changed the object: all mutating plugins run once more
+    round: int = 0
+    called: frozenset[tuple[str, int]] = frozenset()  # IfNeeded webhooks, called since the last change
+    again: frozenset[tuple[str, int]] = frozenset()  # IfNeeded webhooks to call in the second round
+    output: Object | None = None  # the object after the last webhook
 
 
 @dataclass(slots=True)
@@ -32,6 +44,9 @@ class AdmissionRequest:
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
 
     warnings: list[str] = field(default_factory=list)  # for the client
+    written: int | Proposal = 0  # the event that wrote `old`
+    delete_options: DeleteOptions | None = None  # of a delete
+    reinvocation: Reinvocation | None = None  # None: no webhook was called
     in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
 
     def complete(self, durable: bool) -> None:

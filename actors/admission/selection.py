@@ -16,6 +16,7 @@ ON_BY_DEFAULT: Final = (
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
     "LimitRanger",
+    "MutatingAdmissionWebhook",
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",
     "PodSecurity",
@@ -25,6 +26,7 @@ ON_BY_DEFAULT: Final = (
     "ServiceAccount",
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",
+    "ValidatingAdmissionWebhook",
 )
 OFF_BY_DEFAULT: Final = (
     "AlwaysAdmit",
@@ -48,9 +50,7 @@ ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off 
 AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
 # Plugins of v1.25, and PodSecurityPolicy of v1.24.
 UNAVAILABLE: Final = (
-    "MutatingAdmissionWebhook",
     "PodSecurityPolicy",
-    "ValidatingAdmissionWebhook",
 )
 
 

@@ -296,6 +296,8 @@ class ResourceActor:
             if isinstance(outcome, Exception):
                 raise outcome
             progress.request.warnings += outcome.warnings
+            if outcome.reinvocation is not None:
+                progress.request.reinvocation = outcome.reinvocation
             if outcome.object is not None and not progress.validating:
                 progress.object = working_copy(outcome.object)
             if outcome.annotations and progress.object is not None:

@@ -302,6 +302,9 @@ class Commands:
             command.dry_run,
             context,
         )
+        request.written = attempt.written
+        if isinstance(command, Delete):
+            request.delete_options = command.options
         if self._in_thread:
             request.in_thread = True
         attempt.request, attempt.chain = request, chain
@@ -343,7 +346,8 @@ class Commands:
         index = chain.admit(request, first)
         if index is not None:
             raise Paused(Progress(request, chain, index, False, request.object, attempt.written))
-        if chain.asynchronous:
+        # In a thread, a webhook may be configured between now and the validating steps.
+        if chain.asynchronous and (self._in_thread or chain.may_wait(request)):
             self._keep_admitted(attempt, request)
 
     def _keep_admitted(self, attempt: Attempt, request: AdmissionRequest) -> None:

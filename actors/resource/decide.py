@@ -123,7 +123,7 @@ def prepare_replace(
         subresource = None
     _inherit_metadata(new["metadata"], old["metadata"])
     errors = collect(_prepare_and_validate, definition, new, old, subresource)
-    _raise_invalid(definition, command.name, errors)
+    _raise_invalid(definition, new["metadata"].get("name", command.name), errors)
     return new
 
 

@@ -68,7 +68,8 @@ def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:
         return Written(body, decided.created, decided.warnings)
     assert decided.current is not None
     removed = isinstance(decided.decision, Remove)
-    return Deleted(body, command.name, decided.current.object["metadata"]["uid"], removed=removed)
+    uid = decided.current.object["metadata"]["uid"]
+    return Deleted(body, command.name, uid, removed, decided.warnings)
 
 
 def _resolved(body: Body) -> bytes:

@@ -30,6 +30,7 @@ Event = tuple[AuditRecord, str, int, int]  # record, stage, microseconds since 1
 
 _MAX_AGENT = 1024
 _STATUS_FIELDS = ("status", "message", "reason", "details")
+_PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webhooks begin so
 _CACHED = 1024  # texts of a kind that repeat
 _LONGEST_CACHED = 1024  # characters
 
@@ -179,6 +180,9 @@ class EventFormat:
             found[self._reason] = decision.reason
         if record.exchange.annotations:
             found |= record.exchange.annotations
+            if record.treatment.level < Level.REQUEST:
+                # What webhooks changed is a part of the body.
+                found = {key: value for key, value in found.items() if not key.startswith(_PATCHES)}
         if truncated:
             found[self._truncated] = "true"
         if not found:

@@ -41,6 +41,7 @@ from gateway.requests.errors import NoSuchPath
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.request import Response
 from gateway.requests.route import Route
+from gateway.requests.write_context import new_write_context
 from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
@@ -195,7 +196,7 @@ class Dispatch:
         if context.route.subresource or definition.storage.submits_to[0]:
             return await self._submit(context, definition, write)
         if definition.storage.ephemeral:
-            write_context = self._write_contexts.new(context.user, context.manager)
+            write_context = new_write_context(self._write_contexts, context)
             return await self._reviews.create(context, definition, write, write_context)
         body = self._bodies.decode_at_once(context, definition, write.field_validation)
         if body is None:
@@ -204,16 +205,8 @@ class Dispatch:
         check_namespace(namespace, body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
-        write_context = self._write_contexts.new(
-            context.user, context.manager, suffix=generates, large=body.large
-        )
-        command = Create(
-            definition.api_version,
-            namespace,
-            body.object,
-            write_context,
-            write.dry_run,
-        )
+        write_context = new_write_context(self._write_contexts, context, suffix=generates, large=body.large)
+        command = Create(definition.api_version, namespace, body.object, write_context, write.dry_run)
         return await self._write(context, definition, encoder, command, body.problems)
 
     async def _submit(
@@ -224,7 +217,7 @@ class Dispatch:
             definition = self._registry.current.storage(str(Resource(definition.group, plural)))
         subresource = definition.subresource(name or context.route.subresource)
         assert subresource is not None
-        write_context = self._write_contexts.new(context.user, context.manager)
+        write_context = new_write_context(self._write_contexts, context)
         return await self._subresources.create(context, definition, subresource, write, write_context)
 
     async def _replace(self, context: RequestContext, definition: Definition) -> Response:
@@ -241,7 +234,7 @@ class Dispatch:
             _namespace(definition, context.route),
             context.route.name,
             body.object,
-            self._write_contexts.new(context.user, context.manager, large=body.large),
+            new_write_context(self._write_contexts, context, large=body.large),
             context.route.subresource,
             write.dry_run,
             may_create=definition.strategy.allow_create_on_update and await self._may_create(context),
@@ -299,7 +292,7 @@ class Dispatch:
     async def _delete(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)
         chosen, orphaned = await self._delete_options(context, definition)
-        write_context = self._write_contexts.new(context.user, context.manager)
+        write_context = new_write_context(self._write_contexts, context)
         command = Delete(
             definition.api_version,
             _namespace(definition, context.route),
@@ -309,6 +302,7 @@ class Dispatch:
         )
         outcome = await self._directory.ask_served(definition, command)
         assert isinstance(outcome, Deleted)
+        context.warnings.extend(outcome.warnings)
         status = 202 if orphaned is False and not outcome.removed else 200
         if definition.deletion.returns_object:
             return await render.respond(context, await encode_document(encoder, outcome.body), status)
@@ -318,7 +312,7 @@ class Dispatch:
         self._encoders.of(context, definition)  # refuses an unknown includeObject
         listed = await self._list_options(context, definition)
         chosen, _ = await self._delete_options(context, definition)
-        write_context = self._write_contexts.new(context.user, context.manager)
+        write_context = new_write_context(self._write_contexts, context)
         try:
             with Deadline(context):
                 listing = await delete_collection(

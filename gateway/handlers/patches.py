@@ -19,6 +19,7 @@ from actors.store.reads import Reads
 from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies, patch_format
 from gateway.requests.context import RequestContext
+from gateway.requests.write_context import new_write_context
 
 
 class PatchCommand(NamedTuple):
@@ -64,7 +65,7 @@ class PatchDecoder:
                 context.route.name,
                 format_,
                 value,
-                self._write_contexts.new(context.user, context.manager, large=large),
+                new_write_context(self._write_contexts, context, large=large),
                 context.route.subresource,
                 write.dry_run,
                 write.field_validation,
@@ -82,7 +83,7 @@ class PatchDecoder:
             context.route.name,
             "apply",
             body.object,
-            self._write_contexts.new(context.user, context.manager, large=body.large),
+            new_write_context(self._write_contexts, context, large=body.large),
             context.route.subresource,
             write.dry_run,
             write.field_validation,

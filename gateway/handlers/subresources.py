@@ -80,7 +80,8 @@ class SubresourceHandler:
             command = Submit(
                 definition.api_version, namespace, name, subresource.name, sent, write_context, write.dry_run
             )
-            await self._directory.ask_served(definition, command)
+            outcome = await self._directory.ask_served(definition, command)
+            context.warnings.extend(outcome.warnings)
         return await render.document(context, SUCCESS, 201)
 
     async def _issue_token(

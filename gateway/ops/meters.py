@@ -194,6 +194,16 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
     )
 
 
+def meter_webhooks(metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
+    # A gauge in name only: the name of a counter would end in _total, unlike that of Kubernetes.
+    metrics.gauge(
+        "apiserver_admission_webhook_rejection_count",
+        "Writes that admission webhooks refused, or refused because a webhook failed.",
+        read,
+        *("error_type", "name", "operation", "rejection_code", "type"),
+    )
+
+
 def meter_pod_security(metrics: Metrics, evaluations: Evaluations) -> None:
     def errors() -> Mapping[tuple[str, ...], int]:
         return {("false", *key): count for key, count in evaluations.errors.read().items()}

@@ -181,6 +181,10 @@ def _failure_without_details(error: RequestError) -> Failure | None:
         case cause.Exhausted():
             message = str(error).removeprefix("Internal error occurred: ")
             return Failure(500, "InternalError", str(error), {"causes": [{"message": message}]})
+        case cause.WebhookFailed():
+            return Failure(500, "InternalError", str(error), {"causes": [{"message": error.why}]})
+        case cause.WebhookDenied():
+            return Failure(error.code, error.reason, str(error), error.details)
         case cause.StorageRefused():
             return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10}, RETRY_LATER)
     return None

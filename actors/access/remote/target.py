@@ -37,6 +37,7 @@ class Target:
     proxy_url: str = ""
     authorization: str = ""  # value of the header
     token_file: Path | None = None
+    host: str = ""  # value of the header, if it is not the host of the URL
 
 
 def read_target(path: Path) -> Target:
@@ -64,12 +65,13 @@ def target_of(path: Path, selected: Selected) -> Target:
         _tls(path, cluster, user),
         cluster.tls_server_name,
         cluster.proxy_url,
-        _authorization(user),
+        authorization_of(user),
         None if user.token else user.token_file,
     )
 
 
-def _authorization(user: User) -> str:
+def authorization_of(user: User) -> str:
+    """The value of the Authorization header; "" if the user has neither token nor password in the file."""
     if user.token:
         return f"Bearer {user.token}"
     if user.username:
@@ -92,7 +94,7 @@ def _tls(path: Path, cluster: Cluster, user: User) -> ssl.SSLContext:
         context.load_default_certs()
     else:
         _trust(context, path, f"{field}.certificate-authority", cluster.authority)
-    _identify(context, path, user)
+    identify(context, path, user)
     return context
 
 
@@ -104,7 +106,8 @@ def _trust(context: ssl.SSLContext, path: Path, field: str, authority: Pem) -> N
         raise KubeconfigError(f"{path}: {field}: has no certificates in PEM") from None
 
 
-def _identify(context: ssl.SSLContext, path: Path, user: User) -> None:
+def identify(context: ssl.SSLContext, path: Path, user: User) -> None:
+    """Load the client certificate of a user; `path` is the kubeconfig."""
     field = f"users[{user.name}].user"
     if user.certificate is None and user.key is None:
         return

@@ -1,9 +1,10 @@
 """Outgoing calls: POSTs a JSON document to a webhook over HTTPS and returns the JSON object of the response.
 
-Used for token reviews and access reviews; connections are reused. A call is bounded in time (30 s per try), in size (a
-response of more than 1 MiB is a failure) and in number (100 at once, others wait). It is tried up to five times: after
-connection errors, 429, 500, 504, and every response with a Retry-After header, as Kubernetes does. Everything else
-fails at once, also a call that took 30 s: another try would rarely be faster. Cancelling the caller cancels the call.
+Used for token, access and admission reviews; connections are reused, and redirects are not followed. A call is bounded
+in time (30 s per try, or less), in size (a response of more than 1 MiB is a failure) and in number (100 at once, others
+wait). It is tried up to five times, admission reviews once: after connection errors, 429, 500, 504, and every response
+with a Retry-After header, as Kubernetes does. Everything else fails at once, also a call that took too long: another
+try would rarely be faster. Cancelling the caller cancels the call.
 
 `run` closes the connections when the server stops. httpx is imported at the first call, because few servers need it.
 """
@@ -44,6 +45,8 @@ _RETRIED: Final = frozenset({429, 500, 504})
 class WebhookError(Exception):
     """The webhook could not be called, or its response cannot be used. The text has no credentials in it."""
 
+    status = 0  # of the response, if there is one
+
 
 @dataclass(slots=True)
 class _Retriable(Exception):
@@ -61,6 +64,18 @@ class Webhook:
     async def post(self, document: Any, first_delay: float = FIRST_DELAY) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
         return self._object(await self.send(orjson.dumps(document), first_delay))
+
+    async def ask(self, body: bytes, url: str, seconds: float) -> dict[str, Any]:
+        """Like `post`, with a single try of at most so many seconds, at another URL with the same TLS identity."""
+        try:
+            return self._object(await self._try(body, url, seconds))
+        except _Retriable as failed:
+            raise failed.error from None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return self._calls.value == MAX_CALLS
 
     async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
         """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
@@ -97,21 +112,25 @@ class Webhook:
         try:
             await trio.sleep_forever()
         finally:
-            client, self._client = self._client, None
-            if client is not None:
-                with trio.CancelScope(shield=True), trio.move_on_after(1):
-                    await client.aclose()
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections; a further call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            with trio.CancelScope(shield=True), trio.move_on_after(1):
+                await client.aclose()
 
     def _error(self, why: str) -> WebhookError:
         return WebhookError(f"{self._target.shown}: {why}")
 
-    async def _try(self, body: bytes) -> bytes:
+    async def _try(self, body: bytes, url: str = "", seconds: float = TRY_SECONDS) -> bytes:
         try:
-            with trio.fail_after(TRY_SECONDS):
+            with trio.fail_after(seconds):
                 async with self._calls:
-                    return await self._call(body)
+                    return await self._call(body, url or self._target.url)
         except trio.TooSlowError:
-            raise self._error(f"did not respond within {TRY_SECONDS:g} s") from None
+            raise self._error(f"did not respond within {seconds:g} s") from None
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         try:
@@ -122,13 +141,13 @@ class Webhook:
             raise self._error("the response is not a JSON object")
         return value
 
-    async def _call(self, body: bytes) -> bytes:
+    async def _call(self, body: bytes, url: str) -> bytes:
         httpx = await imported("httpx")
         client = self._connected(httpx)
         extensions = {"sni_hostname": self._target.server_name} if self._target.server_name else {}
         try:
             async with client.stream(
-                "POST", self._target.url, content=body, headers=self._headers(), extensions=extensions
+                "POST", url, content=body, headers=self._headers(), extensions=extensions
             ) as response:
                 if not 200 <= response.status_code <= 206:
                     raise self._status_error(response)
@@ -161,6 +180,8 @@ class Webhook:
             "user-agent": "rewound",
             "accept-encoding": "identity",  # the size of the response is limited as it arrives
         }
+        if self._target.host:
+            headers["host"] = self._target.host
         authorization = self._target.authorization or self._token_header()
         if authorization:
             headers["authorization"] = authorization
@@ -181,6 +202,7 @@ class Webhook:
 
     def _status_error(self, response: httpx.Response) -> Exception:
         error = self._error(f"responded with status {response.status_code}")
+        error.status = response.status_code
         retry_after = response.headers.get("retry-after", "")
         if retry_after.isascii() and retry_after.isdigit():  # "²" is a digit too, and no number
             return _Retriable(error, min(float(retry_after), MAX_RETRY_AFTER))

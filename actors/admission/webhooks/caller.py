@@ -1,0 +1,119 @@
+"""Calls one webhook for one write: builds the review, asks, and reads the verdict."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import trio
+
+from actors.access.remote.webhook import WebhookError
+from actors.admission.request import AdmissionRequest
+from actors.admission.webhooks.clients import WebhookClients
+from actors.admission.webhooks.documents import new_document, old_document
+from actors.admission.webhooks.hook import Hook
+from actors.admission.webhooks.matching import Match
+from actors.admission.webhooks.rejections import CALLING, INTERNAL, NO_ERROR, Rejections
+from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, denial
+from actors.errors import BadRequest, RequestError, WebhookFailed
+from actors.messages import Object
+from actors.names import Names
+from actors.store.proposal import Proposal
+from actors.write_context import new_uid
+
+logger = logging.getLogger(__name__)
+
+UNAVAILABLE: Final = 503
+# How long a review waits for the commit that gives the object its version; a commit takes some milliseconds.
+VERSION_TRIES, VERSION_PAUSE = 1000, 0.005
+
+
+class CallFailed(Exception):
+    """The webhook could not be asked, or has no verdict; failurePolicy decides what follows."""
+
+    def __init__(self, hook: Hook, why: str, code: int = UNAVAILABLE) -> None:
+        super().__init__(f'failed calling webhook "{hook.name}": {why}')
+        self.code = code
+
+
+class WebhookCaller:
+    def __init__(self, names: Names, clients: WebhookClients, rejections: Rejections, type_: str) -> None:
+        self._reviews = Reviews(names)
+        self._clients = clients
+        self._rejections = rejections
+        self._type = type_  # in metrics: admit or validating
+        self._mutating = type_ == "admit"
+
+    async def ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict | None, Object | None]:
+        """The verdict, and the object that the webhook got; no verdict if it failed and may be ignored.
+
+        Raises WebhookDenied, or WebhookFailed if the webhook failed and may not be ignored.
+        """
+        hook = match.hook
+        try:
+            if request.dry_run and not hook.safe_in_dry_run:
+                raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
+            verdict, document = await self._ask(match, request)
+        except CallFailed as failed:
+            if not hook.fails_closed:
+                logger.warning("a webhook failed and is ignored: %s", failed)
+                return None, None
+            self.count(hook, request, CALLING, failed.code)
+            raise WebhookFailed(str(failed)) from None
+        except RequestError:
+            self.count(hook, request, INTERNAL, 0)
+            raise
+        self._annotate(hook, request, verdict)
+        if not verdict.allowed:
+            refused = denial(hook, verdict.status)
+            self.count(hook, request, NO_ERROR, refused.code)
+            raise refused
+        return verdict, document
+
+    def count(self, hook: Hook, request: AdmissionRequest, error_type: str, code: int) -> None:
+        self._rejections.count(self._type, hook.name, request.operation, error_type, code)
+
+    async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict, Object | None]:
+        hook, uid = match.hook, new_uid()
+        if not hook.review_version:
+            raise CallFailed(hook, "could not create admission objects: no known review version", 400)
+        version = await _version(request.written)
+        build = partial(self._build, uid, match, request, version)
+        body, document = await trio.to_thread.run_sync(build) if request.in_thread else build()
+        try:
+            response = await self._clients.ask(hook, body)
+        except WebhookError as error:
+            raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
+        try:
+            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), document
+        except BadResponse as error:
+            raise CallFailed(hook, f"received invalid webhook response: {error}") from None
+
+    def _build(
+        self, uid: str, match: Match, request: AdmissionRequest, version: str
+    ) -> tuple[bytes, Object | None]:
+        """The body of the call, and the object in it."""
+        # Before it is prepared, an object has the version that the client sent, if any.
+        new = new_document(request, match.definition, "" if self._mutating else version)
+        old = old_document(request, match.definition, version)
+        review: Any = self._reviews.request(uid, match.hook, match.definition, request, new, old)
+        return orjson.dumps(review), new
+
+    def _annotate(self, hook: Hook, request: AdmissionRequest, verdict: Verdict) -> None:
+        annotations = request.context.annotations if request.context is not None else None
+        if annotations is not None:
+            for key, value in verdict.annotations.items():
+                annotations.setdefault(f"{hook.name}/{key}", value)
+
+
+async def _version(written: int | Proposal) -> str:
+    """The resourceVersion of the current object, "" if there is none."""
+    if isinstance(written, int):
+        return str(written) if written else ""
+    for _ in range(VERSION_TRIES):
+        if written.event is not None:
+            return str(written.event.offset)
+        await trio.sleep(VERSION_PAUSE)
+    return ""

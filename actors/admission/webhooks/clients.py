@@ -1,0 +1,108 @@
+"""The HTTPS clients of webhooks: one for each address, CA bundle and user, kept with its connections.
+
+A client is created with the first call. The number is bounded: the one that was idle for longest is closed.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import OrderedDict
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import trio
+
+from actors.access.remote.kubeconfig_file import KubeconfigError, User
+from actors.access.remote.target import Target, authorization_of
+from actors.access.remote.webhook import Webhook, WebhookError
+from actors.admission.webhooks.credentials import WebhookCredentials
+from actors.admission.webhooks.hook import Hook
+from actors.admission.webhooks.services import Services, Unresolved
+
+MAX_CLIENTS: Final = 128
+
+_Key = tuple[str, int, bool, bytes]  # host and port, whether it is a service, CA bundle
+
+
+class WebhookClients:
+    def __init__(self, services: Services, credentials: WebhookCredentials) -> None:
+        self._services = services
+        self._credentials = credentials
+        self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
+
+    async def ask(self, hook: Hook, body: bytes) -> dict[str, Any]:
+        """The JSON object that the webhook responds with. WebhookError if there is none."""
+        url, host, port = self._address(hook)
+        webhook = await self._client(hook, url, host, port)
+        return await webhook.ask(body, f"{url}?timeout={hook.seconds}s", hook.seconds)
+
+    async def run(self) -> None:
+        """Keep connections until cancelled, then close them."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            for webhook in list(self._clients.values()):
+                await webhook.aclose()
+
+    def _address(self, hook: Hook) -> tuple[str, str, int]:
+        """The URL to call, and host and port as the certificate and the credentials name them."""
+        service = hook.service
+        if service is None:
+            parts = urlsplit(hook.url)
+            return hook.url, parts.hostname or "", parts.port or 443
+        try:
+            dialled = self._services.resolve(service)
+        except Unresolved as error:
+            raise WebhookError(str(error)) from None
+        path = hook.url if hook.url.startswith("/") else f"/{hook.url}"
+        return f"https://{dialled}{path}", service.host, service.port
+
+    async def _client(self, hook: Hook, url: str, host: str, port: int) -> Webhook:
+        key = host, port, hook.service is not None, hook.ca_bundle
+        found = self._clients.get(key)
+        if found is None:
+            user = self._credentials.user(host, port)
+            # In a thread: to load the roots of the system takes tens of milliseconds.
+            tls = await trio.to_thread.run_sync(partial(self._tls, hook.ca_bundle, user))
+            found = self._clients.get(key) or Webhook(_target(hook, url, host, port, tls, user))
+            self._clients[key] = found
+        self._clients.move_to_end(key)
+        await self._close_idle()
+        return found
+
+    async def _close_idle(self) -> None:
+        if len(self._clients) > MAX_CLIENTS:
+            idle = next((key for key, one in self._clients.items() if one.idle), None)
+            if idle is not None:
+                await self._clients.pop(idle).aclose()
+
+    def _tls(self, ca_bundle: bytes, user: User) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if not ca_bundle:
+            context.load_default_certs()
+        else:
+            try:
+                context.load_verify_locations(cadata=ca_bundle.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError, ValueError):
+                raise WebhookError("unable to load root certificates: caBundle has none in PEM") from None
+        try:
+            self._credentials.identify(context, user)
+        except KubeconfigError as error:
+            raise WebhookError(str(error)) from None
+        return context
+
+
+def _target(hook: Hook, url: str, host: str, port: int, tls: ssl.SSLContext, user: User) -> Target:
+    shown = f"[{host}]" if ":" in host else host
+    name = shown if port == 443 else f"{shown}:{port}"
+    return Target(
+        url,
+        f"https://{name}",
+        tls,
+        host if hook.service is not None else "",
+        "",
+        authorization_of(user),
+        None if user.token else user.token_file,
+        name if hook.service is not None else "",
+    )

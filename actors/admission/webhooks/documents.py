@@ -1,0 +1,119 @@
+"""Objects as webhooks get them, and back: served documents, JSON patches applied to them, storage form. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from actors.admission.request import AdmissionRequest
+from actors.errors import BadRequest, WebhookFailed
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
+from actors.messages import Object
+from actors.patch.bounds import check_bounds
+from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from actors.patch.json_patch import apply_json_patch, parse_json_patch
+from actors.patch.managed_fields.managers import read_entries
+from actors.store.document import null_empty_lists
+
+INVALID_MANAGERS = (
+    ".metadata.managedFields was in an invalid state after admission; "
+    "this could be caused by an outdated mutating admission controller; please fix your requests"
+)
+
+
+class Patched(NamedTuple):
+    object: Object  # in storage form
+    changed: bool
+    warnings: tuple[str, ...] = ()
+
+
+def new_document(request: AdmissionRequest, definition: Definition, version: str = "") -> Object | None:
+    """The object of a request in the version of a definition; None for a delete. `version` is for one without."""
+    if request.object is None:
+        return None
+    viewed = definition.definition_at(request.subresource)
+    stored = request.object
+    if viewed is definition:
+        stored = _converted(definition, stored)
+    return _document(request, viewed, stored, version)
+
+
+def old_document(request: AdmissionRequest, definition: Definition, version: str) -> Object | None:
+    if request.old is None:
+        return None
+    viewed = definition.definition_at(request.subresource)
+    return _document(request, viewed, _converted(viewed, request.old), version)
+
+
+def _converted(viewed: Definition, stored: Object) -> Object:
+    conversion = viewed.storage.conversion
+    # A copy, because conversions may change what they get.
+    return conversion.from_storage(orjson.loads(orjson.dumps(stored))) if conversion else stored
+
+
+def _document(request: AdmissionRequest, viewed: Definition, shown: Object, version: str) -> Object:
+    metadata = dict(shown.get("metadata") or {})
+    if request.namespace and request.definition.namespaced:
+        metadata.setdefault("namespace", request.namespace)
+    if version and not metadata.get("resourceVersion"):
+        metadata["resourceVersion"] = version
+    metadata.setdefault("creationTimestamp", None)
+    return {"kind": viewed.kind, "apiVersion": viewed.api_version, **shown, "metadata": metadata}
+
+
+def parse_patch(raw: bytes) -> list[dict[str, Any]]:
+    try:
+        return parse_json_patch(orjson.loads(raw))
+    except (orjson.JSONDecodeError, MalformedPatch, PatchTooLarge) as error:
+        raise WebhookFailed(str(error)) from None
+
+
+def apply_patch(
+    request: AdmissionRequest, definition: Definition, document: Object, operations: list[dict[str, Any]]
+) -> Patched:
+    """The object after the patch of a webhook that got `document`. WebhookFailed if there is none."""
+    viewed = definition.definition_at(request.subresource)
+    before = _decoded(viewed, orjson.loads(orjson.dumps(document)))
+    try:
+        patched = apply_json_patch(orjson.loads(orjson.dumps(document)), operations)
+        check_bounds(patched)
+    except (MalformedPatch, PatchDoesNotFit, PatchTooLarge) as error:
+        raise WebhookFailed(str(error)) from None
+    after = _decoded(viewed, patched)
+    warnings = _keep_valid_managers(before["metadata"], after["metadata"])
+    changed = after != before
+    if changed:
+        _check_namespace(before["metadata"], after["metadata"])
+    null_empty_lists(viewed.schema, after)
+    if viewed.storage.conversion is not None:
+        after = viewed.storage.conversion.to_storage(after)
+    return Patched(after, changed, warnings)
+
+
+def _decoded(viewed: Definition, document: Any) -> Object:
+    try:
+        decoded = viewed.schema.decode_object(document, in_steps=True).object
+    except NotDecodable as error:
+        raise WebhookFailed(str(error)) from None
+    decoded.setdefault("metadata", {})
+    return decoded
+
+
+def _keep_valid_managers(before: Object, after: Object) -> tuple[str, ...]:
+    """Restore managedFields that a patch has made unreadable."""
+    entries = after.get("managedFields")
+    if entries == before.get("managedFields") or not entries or read_entries(entries) is not None:
+        return ()
+    after.pop("managedFields")
+    if "managedFields" in before:
+        after["managedFields"] = before["managedFields"]
+    return (INVALID_MANAGERS,)
+
+
+def _check_namespace(before: Object, after: Object) -> None:
+    if "namespace" in after and after["namespace"] != before.get("namespace"):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )

@@ -1,0 +1,213 @@
+"""Which webhooks a write must ask: rules, match policy, namespaceSelector and objectSelector.
+
+`Configurations` follows the feed: a configuration is in force with the next request after the reply to its write. For
+each (definition, operation, subresource) and namespace the candidates are computed once and kept until a
+configuration, the served kinds or the labels of the namespace change, so that a write that no webhook matches costs
+two lookups. What is left for each write is the objectSelector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.admission.webhooks.hook import Hook, hooks_of
+from actors.errors import Resource
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.label_selector import matches
+from actors.messages import Object
+from actors.names import Names
+from actors.selectors.facts import unpack_labels
+from actors.store.feed import Feed
+from actors.write_context import SERVER_USER
+from journal.log import Journal
+from journal.records import Event
+
+NAMESPACES: Final = Resource("", "namespaces")
+# All definitions in which clients are served the objects of one; with itself.
+Equivalents = Callable[[Definition], Sequence[Definition]]
+Key = tuple[Definition, str, str]  # with operation and subresource
+
+
+class Match(NamedTuple):
+    """A webhook to ask, and the version of the kind in which it gets the object."""
+
+    position: int  # among all webhooks, called or not
+    hook: Hook
+    definition: Definition
+
+
+class Configurations:
+    """All webhooks of one kind of configuration, by the names of their configurations."""
+
+    def __init__(
+        self, names: Names, kind: str, journal: Journal, feed: Feed, equivalents: Equivalents
+    ) -> None:
+        group = names.group("admissionregistration")
+        self._exempt = frozenset(
+            Resource(group, f"{one}webhookconfigurations") for one in ("mutating", "validating")
+        )
+        self._equivalents = equivalents
+        self._journal = journal
+        self._type_id = journal.type_id(str(Resource(group, f"{kind}webhookconfigurations")))
+        self._namespaces = journal.type_id("namespaces")
+        self._configurations: dict[str, tuple[Hook, ...]] = {}
+        self._hooks: tuple[Hook, ...] = ()
+        self._candidates: dict[Key, tuple[Match, ...]] = {}
+        self._in_namespaces: dict[str, dict[Key, tuple[Match, ...]]] = {}
+        self._load()
+        feed.follow(self._committed, frozenset({self._type_id, self._namespaces}))
+
+    def may_match(self, request: AdmissionRequest) -> bool:
+        """Whether a rule matches, whatever the selectors say."""
+        return bool(self._hooks) and bool(
+            self._matching_rules((request.definition, request.operation, request.subresource))
+        )
+
+    def matching(self, request: AdmissionRequest) -> Sequence[Match]:
+        """In the order in which they are called. Any thread may call it."""
+        found = self.candidates(request)
+        return matching_object(request, found) if found else ()
+
+    def candidates(self, request: AdmissionRequest) -> Sequence[Match]:
+        """Those that match unless their objectSelector does not."""
+        if not self._hooks:
+            return ()
+        key = request.definition, request.operation, request.subresource
+        # Taken before the candidates: what a thread computes from old ones must not get into a newer cache.
+        in_namespaces = self._in_namespaces
+        found: Sequence[Match] = self._matching_rules(key)
+        if not found or _is_server(request):
+            return ()
+        return self._matching_namespace(in_namespaces, key, request, found)
+
+    def forget_kinds(self) -> None:
+        """Kinds came or went: rules may match others."""
+        self._candidates = {}
+        self._in_namespaces = {}
+
+    def _matching_rules(self, key: Key) -> tuple[Match, ...]:
+        candidates = self._candidates
+        found = candidates.get(key)
+        if found is None:
+            found = candidates[key] = self._match_rules(*key)
+        return found
+
+    def _match_rules(self, definition: Definition, operation: str, subresource: str) -> tuple[Match, ...]:
+        if definition.resource in self._exempt:
+            return ()
+        others = [one for one in self._equivalents(definition) if one is not definition]
+        found = []
+        for position, hook in enumerate(self._hooks):
+            matched = _matched_definition(hook, definition, others, operation, subresource)
+            if matched is not None:
+                found.append(Match(position, hook, matched))
+        return tuple(found)
+
+    def _matching_namespace(
+        self,
+        in_namespaces: dict[str, dict[Key, tuple[Match, ...]]],
+        key: Key,
+        request: AdmissionRequest,
+        candidates: Sequence[Match],
+    ) -> Sequence[Match]:
+        definition = request.definition
+        if definition.resource != NAMESPACES:
+            if not definition.namespaced:
+                return candidates
+            namespace = request.namespace
+        elif not request.subresource and request.operation in (CREATE, UPDATE):
+            # A namespace has its own labels, those that it is about to get.
+            labels = _labels(request.object)
+            return [one for one in candidates if matches(one.hook.namespace_selector, labels)]
+        else:
+            namespace = request.name
+        known = in_namespaces.setdefault(namespace, {})
+        found = known.get(key)
+        if found is None:
+            labels = self._labels_of(namespace)
+            found = tuple(one for one in candidates if matches(one.hook.namespace_selector, labels))
+            known[key] = found
+        return found
+
+    def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        with self._journal.read() as view:
+            row = view.get(self._namespaces, "", namespace)
+        return unpack_labels(row.facts) if row is not None else {}
+
+    def _load(self) -> None:
+        with self._journal.read() as view:
+            for _, name, row in view.rows(self._type_id, ""):
+                self._configurations[name] = hooks_of(orjson.loads(row.body))
+        self._sort()
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        changed = False
+        for event in events:
+            if event.type_id == self._namespaces:
+                self._in_namespaces.pop(event.name, None)
+            elif event.type_id == self._type_id:
+                changed = True
+                if event.removed:
+                    self._configurations.pop(event.name, None)
+                else:
+                    self._configurations[event.name] = hooks_of(orjson.loads(event.body))
+        if changed:
+            self._sort()
+
+    def _sort(self) -> None:
+        self._hooks = tuple(
+            hook for name in sorted(self._configurations) for hook in self._configurations[name]
+        )
+        self.forget_kinds()
+
+
+def _is_server(request: AdmissionRequest) -> bool:
+    """What the server itself writes when it starts must not depend on a webhook that may need the server."""
+    context = request.context
+    return context is not None and context.caller is None and context.user == SERVER_USER
+
+
+def _matched_definition(
+    hook: Hook, definition: Definition, others: Sequence[Definition], operation: str, subresource: str
+) -> Definition | None:
+    """The definition in whose version a rule matches: the request's own first, then equivalent ones."""
+    if any(rule.matches(definition, operation, subresource) for rule in hook.rules):
+        return definition
+    if hook.equivalent:
+        for rule in hook.rules:
+            for other in others:
+                if rule.matches(other, operation, subresource):
+                    return other
+    return None
+
+
+def matching_object(request: AdmissionRequest, candidates: Sequence[Match]) -> Sequence[Match]:
+    """Those whose objectSelector matches the object or the one before."""
+    definition = request.definition
+    new = _labels(request.object) if request.object is not None else None
+    old: Mapping[str, str] | None = None
+    if request.old is not None:
+        whole = definition.definition_at(request.subresource) is definition
+        old = _labels(request.old) if whole else {}  # a view such as Scale shows no labels
+    return [
+        one
+        for one in candidates
+        if not one.hook.object_selector or _selects(one.hook, new) or _selects(one.hook, old)
+    ]
+
+
+def _selects(hook: Hook, labels: Mapping[str, str] | None) -> bool:
+    if labels is None or (hook.needed_label and hook.needed_label not in labels):
+        return False
+    return matches(hook.object_selector, labels)
+
+
+def _labels(stored: Object | None) -> Mapping[str, str]:
+    if stored is None:
+        return {}
+    found: Mapping[str, str] | None = stored["metadata"].get("labels")
+    return found or {}

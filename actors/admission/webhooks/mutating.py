@@ -1,0 +1,136 @@
+"""MutatingAdmissionWebhook: asks the webhooks that may change an object, one after the other.
+
+They run in the order of their configurations' names and of the lists in them. When one has changed the object, all
+mutating plugins run once more. In this second round only webhooks with reinvocationPolicy IfNeeded are asked again,
+and of these only those after whose call the object changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import orjson
+import trio
+
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
+from actors.admission.webhooks.caller import WebhookCaller
+from actors.admission.webhooks.clients import WebhookClients
+from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
+from actors.admission.webhooks.matching import Configurations, Match, matching_object
+from actors.admission.webhooks.rejections import INTERNAL, Rejections
+from actors.admission.webhooks.review import JSON_PATCH, Verdict
+from actors.errors import RequestError, WebhookFailed
+from actors.messages import Object
+from actors.names import Names
+
+# Patches up to this size are applied in the event loop.
+SMALL_PATCH: Final = 4096
+LONGEST_ANNOTATION: Final = 64 * 1024
+
+
+class MutatingAdmissionWebhook(AsyncPlugin):
+    name = "MutatingAdmissionWebhook"
+    mutates = (rule(CREATE, UPDATE, DELETE, subresources=None),)
+    runs = True
+
+    def __init__(
+        self, names: Names, configurations: Configurations, clients: WebhookClients, rejections: Rejections
+    ) -> None:
+        self._configurations = configurations
+        self._clients = clients
+        self.rejections = rejections
+        self._caller = WebhookCaller(names, clients, rejections, "admit")
+        self._mutation_key = f"{names.group('mutation.webhook.admission')}/round_%d_index_%d"
+        self._patch_key = f"{names.group('patch.webhook.admission')}/round_%d_index_%d"
+
+    async def run(self) -> None:
+        await self._clients.run()
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        return bool(self._due(request))
+
+    def may_concern(self, request: AdmissionRequest) -> bool:
+        return self._configurations.may_match(request)
+
+    def _due(self, request: AdmissionRequest) -> Sequence[Match]:
+        found = self._configurations.matching(request)
+        before = request.reinvocation
+        if not found or before is None or not before.round:
+            return found
+        again = _since_last(before, request.object).again
+        return [one for one in found if one.hook.identity in again]
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        state = _since_last(request.reinvocation or Reinvocation(), request.object)
+        # A copy, because no step changes the request: each webhook gets what the one before it has left.
+        current = replace(request)
+        warnings: list[str] = []
+        for match in self._configurations.candidates(request):
+            if state.round and match.hook.identity not in state.again:
+                continue
+            if not matching_object(current, (match,)):
+                continue
+            verdict, document = await self._caller.ask(match, current)
+            changed = False
+            if verdict is not None:
+                warnings += verdict.warnings
+                if verdict.patch:
+                    patched = await self._patch(match, current, document, verdict)
+                    if patched is not None:
+                        warnings += patched.warnings
+                        changed, current.object = patched.changed, patched.object
+                self._annotate(match, request, state.round, verdict, changed)
+            if changed:
+                state = replace(
+                    state, due=not state.round, again=state.again | state.called, called=frozenset()
+                )
+            if match.hook.reinvoked:
+                state = replace(state, called=state.called | {match.hook.identity})
+        state = replace(state, output=current.object)
+        return Admitted(current.object, tuple(warnings), state)
+
+    async def _patch(
+        self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict
+    ) -> Patched | None:
+        """The patched object; None if the patch has no operations."""
+        try:
+            operations = parse_patch(verdict.patch)
+            if not operations:
+                return None
+            if document is None:
+                raise WebhookFailed(
+                    f'admission webhook "{match.hook.name}" attempted to modify the object, '
+                    "which is not supported for this operation"
+                )
+            apply = partial(apply_patch, request, match.definition, document, operations)
+            if request.in_thread or len(verdict.patch) > SMALL_PATCH:
+                return await trio.to_thread.run_sync(apply)
+            return apply()
+        except RequestError:
+            self._caller.count(match.hook, request, INTERNAL, 0)
+            raise
+
+    def _annotate(
+        self, match: Match, request: AdmissionRequest, round_: int, verdict: Verdict, mutated: bool
+    ) -> None:
+        """Record the call in the audit event of the request."""
+        annotations = request.context.annotations if request.context is not None else None
+        if annotations is None:
+            return
+        hook = {"configuration": match.hook.configuration, "webhook": match.hook.name}
+        mutation = orjson.dumps({**hook, "mutated": mutated}).decode()
+        annotations.setdefault(self._mutation_key % (round_, match.position), mutation)
+        if verdict.patch and len(verdict.patch) <= LONGEST_ANNOTATION:
+            patch = {**hook, "patch": orjson.Fragment(verdict.patch), "patchType": JSON_PATCH}
+            annotations.setdefault(self._patch_key % (round_, match.position), orjson.dumps(patch).decode())
+
+
+def _since_last(state: Reinvocation, now: Object | None) -> Reinvocation:
+    """In the second round, a plugin that changed the object makes all webhooks due that may be asked again."""
+    if state.round and state.called and now != state.output:
+        return replace(state, again=state.again | state.called, called=frozenset())
+    return state

@@ -1,0 +1,254 @@
+"""AdmissionReview: the request that a webhook gets, and what the server reads from the response."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from actors.admission.request import CREATE, DELETE, AdmissionRequest
+from actors.admission.webhooks.hook import Hook
+from actors.admission.webhooks.matching import NAMESPACES
+from actors.errors import WebhookDenied
+from actors.identity import AUTHENTICATED, MASTERS
+from actors.kinds.declaration.definition import Definition
+from actors.messages import DeleteOptions, Object
+from actors.names import Names
+
+ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+JSON_PATCH: Final = "JSONPatch"
+LOWEST_REFUSAL, HIGHEST_STATUS = 400, 999
+_DETAILS: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
+
+
+class BadResponse(Exception):
+    """The response of a webhook breaks the rules of a review; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    allowed: bool
+    status: Object = field(default_factory=dict)
+    patch: bytes = b""
+    patch_type: str = ""
+    warnings: tuple[str, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class Reviews:
+    """Builds and reads reviews in the names of one dialect."""
+
+    def __init__(self, names: Names) -> None:
+        self._group = names.group("admission")
+        self._meta = f"{names.group('meta')}/v1"
+
+    def api_version(self, hook: Hook) -> str:
+        return f"{self._group}/{hook.review_version}"
+
+    def request(
+        self,
+        uid: str,
+        hook: Hook,
+        definition: Definition,
+        request: AdmissionRequest,
+        new: Object | None,
+        old: Object | None,
+    ) -> Object:
+        """The review; `definition` is the version in which the objects are."""
+        original, subresource = request.definition, request.subresource
+        document: Object = {
+            "uid": uid,
+            "kind": _kind(definition, subresource),
+            "resource": _resource(definition),
+            "subResource": subresource,
+            "requestKind": _kind(original, subresource),
+            "requestResource": _resource(original),
+            "requestSubResource": subresource,
+            "name": request.name or ((new or {}).get("metadata") or {}).get("name", ""),
+            "namespace": _namespace(request),
+            "operation": request.operation,
+            "userInfo": _user_info(request),
+            "object": new,
+            "oldObject": old,
+            "dryRun": request.dry_run,
+            "options": self._options(request),
+        }
+        for name in ("subResource", "requestSubResource", "name", "namespace"):
+            if not document[name]:
+                del document[name]
+        return {"kind": "AdmissionReview", "apiVersion": self.api_version(hook), "request": document}
+
+    def _options(self, request: AdmissionRequest) -> Object:
+        dry_run: Object = {"dryRun": ["All"]} if request.dry_run else {}
+        if request.operation == DELETE:
+            sent = request.delete_options or DeleteOptions()
+            return {"kind": "DeleteOptions", "apiVersion": self._meta, **_delete_options(sent), **dry_run}
+        kind = "CreateOptions" if request.operation == CREATE else "UpdateOptions"
+        sent_options = dict(request.context.options) if request.context is not None else {}
+        return {"kind": kind, "apiVersion": self._meta, **dry_run, **sent_options}
+
+    def verdict(self, uid: str, hook: Hook, response: dict[str, Any], *, mutating: bool) -> Verdict:
+        """What a webhook decided. BadResponse if it did not respond with a review of this request."""
+        exact = hook.review_version == "v1"  # earlier webhooks may leave out type and uid
+        self._check_type(hook, response, exact=exact)
+        found = response.get("response")
+        if found is None:
+            raise BadResponse("webhook response was absent")
+        if not isinstance(found, dict):
+            raise BadResponse("response must be an object")
+        sent_uid = _text(found, "uid")
+        if sent_uid != uid and (exact or sent_uid):
+            raise BadResponse(f'expected response.uid="{uid}", got "{sent_uid[:64]}"')
+        allowed = found.get("allowed") or False
+        if not isinstance(allowed, bool):
+            raise BadResponse("response.allowed must be true or false")
+        patch, patch_type = _patch(found)
+        _check_patch(patch, patch_type, mutating=mutating, exact=exact)
+        return Verdict(
+            allowed, _status(found), patch, patch_type or JSON_PATCH, _warnings(found), _annotations(found)
+        )
+
+    def _check_type(self, hook: Hook, response: dict[str, Any], *, exact: bool) -> None:
+        expected = self.api_version(hook), "AdmissionReview"
+        got = _text(response, "apiVersion"), _text(response, "kind")
+        if got != expected and (exact or any(got)):
+            raise BadResponse(
+                f"expected webhook response of {expected[0]}, Kind={expected[1]}, "
+                f"got {got[0][:64]}, Kind={got[1][:64]}"
+            )
+
+
+def denial(hook: Hook, status: Object) -> WebhookDenied:
+    """The error of a webhook that does not allow a write."""
+    code = status.get("code", 0)
+    if code < LOWEST_REFUSAL:
+        code = LOWEST_REFUSAL
+    elif code > HIGHEST_STATUS:
+        code = 500
+    denied = f'admission webhook "{hook.name}" denied the request'
+    why = status.get("message") or status.get("reason")
+    message = f"{denied}: {why}" if why else f"{denied} without explanation"
+    details = status.get("details")
+    shown = {name: details[name] for name in _DETAILS if name in details} if details else None
+    return WebhookDenied(code, status.get("reason", ""), message, shown)
+
+
+def _kind(definition: Definition, subresource: str) -> Object:
+    viewed = definition.definition_at(subresource)
+    return {"group": viewed.group, "version": viewed.version, "kind": viewed.kind}
+
+
+def _resource(definition: Definition) -> Object:
+    return {"group": definition.group, "version": definition.version, "resource": definition.plural}
+
+
+def _namespace(request: AdmissionRequest) -> str:
+    """A Namespace object that exists is in its own namespace."""
+    if request.definition.resource == NAMESPACES and request.operation != CREATE:
+        return request.name
+    return request.namespace
+
+
+def _user_info(request: AdmissionRequest) -> Object:
+    caller = request.context.caller if request.context is not None else None
+    if caller is None:
+        return {"username": request.user, "groups": _groups_of_controller(request.user)}
+    info: Object = {"username": caller.name}
+    if caller.uid:
+        info["uid"] = caller.uid
+    if caller.groups:
+        info["groups"] = list(caller.groups)
+    if caller.extra:
+        info["extra"] = {key: list(values) for key, values in caller.extra}
+    return info
+
+
+def _groups_of_controller(user: str) -> list[str]:
+    """The groups that a client with the name of a controller of this server would have."""
+    if not user.startswith(ACCOUNT_PREFIX):
+        return [MASTERS, AUTHENTICATED]
+    namespace = user[len(ACCOUNT_PREFIX) :].partition(":")[0]
+    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED]
+
+
+def _delete_options(sent: DeleteOptions) -> Object:
+    found: Object = {}
+    if sent.grace_period_seconds is not None:
+        found["gracePeriodSeconds"] = sent.grace_period_seconds
+    preconditions = {
+        name: value
+        for name, value in (("uid", sent.uid), ("resourceVersion", sent.resource_version))
+        if value is not None
+    }
+    if preconditions:
+        found["preconditions"] = preconditions
+    if sent.propagation_policy:
+        found["propagationPolicy"] = sent.propagation_policy
+    return found
+
+
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str | None):
+        raise BadResponse(f"{name} must be a string")
+    return value or ""
+
+
+def _status(found: dict[str, Any]) -> Object:
+    status = found.get("status")
+    if status is None:
+        return {}
+    if not isinstance(status, dict):
+        raise BadResponse("response.status must be an object")
+    code, details = status.get("code") or 0, status.get("details") or {}
+    if not isinstance(code, int) or not isinstance(details, dict):
+        raise BadResponse(
+            "response.status has a code that is not a number, or details that are not an object"
+        )
+    return {
+        "code": code,
+        "message": _text(status, "message"),
+        "reason": _text(status, "reason"),
+        "details": details,
+    }
+
+
+def _patch(found: dict[str, Any]) -> tuple[bytes, str | None]:
+    patch_type = found.get("patchType")
+    if patch_type is not None:
+        patch_type = _text(found, "patchType")
+    try:
+        return base64.b64decode(_text(found, "patch"), validate=True), patch_type
+    except (binascii.Error, ValueError):
+        raise BadResponse("response.patch is not base64") from None
+
+
+def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool, exact: bool) -> None:
+    if not exact:
+        return
+    if not mutating:
+        if patch:
+            raise BadResponse("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise BadResponse("validating webhook may not return response.patchType")
+    elif patch and patch_type is None:
+        raise BadResponse("webhook returned response.patch but not response.patchType")
+    elif not patch and patch_type is not None:
+        raise BadResponse("webhook returned response.patchType but not response.patch")
+    elif patch_type is not None and patch_type != JSON_PATCH:
+        raise BadResponse(f'webhook returned invalid response.patchType of "{patch_type[:64]}"')
+
+
+def _warnings(found: dict[str, Any]) -> tuple[str, ...]:
+    warnings = found.get("warnings") or []
+    if not isinstance(warnings, list) or not all(isinstance(one, str) for one in warnings):
+        raise BadResponse("response.warnings must be a list of strings")
+    return tuple(warnings)
+
+
+def _annotations(found: dict[str, Any]) -> dict[str, str]:
+    annotations = found.get("auditAnnotations") or {}
+    if not isinstance(annotations, dict) or not all(isinstance(one, str) for one in annotations.values()):
+        raise BadResponse("response.auditAnnotations must be a map of strings")
+    return annotations

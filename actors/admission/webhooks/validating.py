@@ -1,0 +1,70 @@
+"""ValidatingAdmissionWebhook: asks all matching webhooks at the same time; any refusal refuses the write."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.admission.webhooks.caller import WebhookCaller
+from actors.admission.webhooks.clients import WebhookClients
+from actors.admission.webhooks.matching import Configurations, Match
+from actors.admission.webhooks.rejections import Rejections
+from actors.errors import RequestError
+from actors.names import Names
+
+
+class ValidatingAdmissionWebhook(AsyncPlugin):
+    name = "ValidatingAdmissionWebhook"
+    validates = (rule(CREATE, UPDATE, DELETE, subresources=None),)
+    runs = True
+
+    def __init__(
+        self, names: Names, configurations: Configurations, clients: WebhookClients, rejections: Rejections
+    ) -> None:
+        self._configurations = configurations
+        self._clients = clients
+        self.rejections = rejections
+        self._caller = WebhookCaller(names, clients, rejections, "validating")
+
+    async def run(self) -> None:
+        await self._clients.run()
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        return bool(self._configurations.matching(request))
+
+    def may_concern(self, request: AdmissionRequest) -> bool:
+        return self._configurations.may_match(request)
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        """The refusal of the first in the list of all webhooks counts, whichever responded first."""
+        found = self._configurations.matching(request)
+        outcomes: list[tuple[str, ...] | RequestError] = [()] * len(found)
+        if len(found) == 1:
+            await self._ask(found[0], request, outcomes, 0)
+        else:
+            async with trio.open_nursery() as nursery:
+                for index, match in enumerate(found):
+                    nursery.start_soon(partial(self._ask, match, request, outcomes, index))
+        warnings: list[str] = []
+        for outcome in outcomes:
+            if isinstance(outcome, RequestError):
+                raise outcome
+            warnings += outcome
+        return Admitted(None, tuple(warnings))
+
+    async def _ask(
+        self,
+        match: Match,
+        request: AdmissionRequest,
+        outcomes: list[tuple[str, ...] | RequestError],
+        index: int,
+    ) -> None:
+        try:
+            verdict, _ = await self._caller.ask(match, request)
+        except RequestError as error:
+            outcomes[index] = error
+            return
+        outcomes[index] = verdict.warnings if verdict is not None else ()
