@@ -24,7 +24,7 @@ class Rejection(NamedTuple):
 
 class Rejections:
     def __init__(self) -> None:
-        self._counts: dict[Rejection, int] = {}
+        self._counts: dict[tuple[str, ...], float] = {}
 
     def count(self, type_: str, name: str, operation: str, error_type: str, code: int) -> None:
         series = Rejection(error_type, name, operation, str(min(code, HIGHEST_CODE)), type_)
@@ -32,5 +32,5 @@ class Rejections:
             series = series._replace(name=OTHER, rejection_code="0")
         self._counts[series] = self._counts.get(series, 0) + 1
 
-    def counts(self) -> Mapping[Rejection, int]:
+    def counts(self) -> Mapping[tuple[str, ...], float]:
         return dict(self._counts)

@@ -1,4 +1,4 @@
-"""An HTTPS server in the test's own event loop that requires a client certificate: what webhooks are called with.
+"""An HTTPS server in the test's own event loop that requires client certificates, or asks for them.
 
     async with https_peer(respond) as peer:
         file = peer.kubeconfig(tmp_path)
@@ -40,7 +40,7 @@ class Received:
     target: str
     headers: dict[str, str]
     body: bytes
-    client: str  # the common name of the client certificate
+    client: str  # the common name of the client certificate; "" without one
 
     @property
     def document(self) -> Any:
@@ -88,11 +88,14 @@ def write_kubeconfig(folder: Path, cluster: dict[str, Any], user: dict[str, Any]
 
 @asynccontextmanager
 async def https_peer(
-    respond: Callable[[Received], Any], *, certificate: str = "server"
+    respond: Callable[[Received], Any],
+    *,
+    certificate: str = "server",
+    clients: ssl.VerifyMode = ssl.CERT_REQUIRED,
 ) -> AsyncIterator[Peer]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=pki() / "ca.pem")
     context.load_cert_chain(pki() / f"{certificate}.pem", pki() / f"{certificate}.key")
-    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_mode = clients
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_ssl_over_tcp_listeners(
             0, context, host="127.0.0.1", https_compatible=True
@@ -159,13 +162,18 @@ async def _exchange(
     return True
 
 
-def _common_name(certificate: dict[str, Any]) -> str:
+def _common_name(certificate: dict[str, Any] | None) -> str:
+    if not certificate:
+        return ""
     return next(value for part in certificate["subject"] for key, value in part if key == "commonName")
 
 
 @cache
 def pki() -> Path:
-    """ca, server (127.0.0.1), other (hook.example), client and stranger (another CA): certificates and keys in PEM."""
+    """Certificates and keys in PEM: ca, server (127.0.0.1), other (hook.example), service (hook.default.svc), client.
+
+    `stranger` is signed by another CA.
+    """
     folder = Path(_folder.name)
     ca = _Signer("hook CA")
     stranger = _Signer("other CA")
@@ -173,6 +181,7 @@ def pki() -> Path:
     (folder / "stranger-ca.pem").write_bytes(_pem(stranger.certificate))
     ca.issue(folder, "server", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     ca.issue(folder, "other", x509.DNSName("hook.example"))
+    ca.issue(folder, "service", x509.DNSName("hook.default.svc"))
     ca.issue(folder, "client", None)
     stranger.issue(folder, "stranger", None)
     return folder

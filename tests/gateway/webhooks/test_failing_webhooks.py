@@ -1,0 +1,134 @@
+"""Webhooks that fail or lie: the write is refused under failurePolicy Fail, and goes on under Ignore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from tests.actors.access.remote.https_peer import Reply
+from tests.gateway.webhooks.hooking import adding, hooking, patching
+
+OTHER_TYPE = b'{"apiVersion": "admission.cluster.io/v1beta1", "kind": "AdmissionReview", "response": {}}'
+BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "redirect": (lambda _: Reply(302, headers=(("location", "/allow"),)), "responded with status 302"),
+    "error": (lambda _: Reply(500), "responded with status 500"),
+    "vanishing": (lambda _: None, "failed to call webhook"),
+    "garbage": (lambda _: Reply(body=b"no review"), "the response is not JSON"),
+    "huge": (
+        lambda _: Reply(body=b"[" + b" " * (1 << 20) + b"]"),
+        "the response has more than 1048576 bytes",
+    ),
+    "uid": (lambda _: {"uid": "another"}, 'got "another"'),
+    "version": (lambda _: Reply(body=OTHER_TYPE), "expected webhook response of admission.cluster.io/v1"),
+    "absent": (
+        lambda _: Reply(body=b'{"apiVersion": "admission.cluster.io/v1", "kind": "AdmissionReview"}'),
+        "webhook response was absent",
+    ),
+    "allowed": (lambda _: {"allowed": "yes"}, "response.allowed must be true or false"),
+    "base64": (lambda _: {"patchType": "JSONPatch", "patch": "%%%"}, "response.patch is not base64"),
+    "untyped": (lambda _: {"patch": "W10="}, "response.patch but not response.patchType"),
+    "empty": (lambda _: {"patchType": "JSONPatch"}, "response.patchType but not response.patch"),
+    "merge": (lambda _: {"patchType": "Merge", "patch": "W10="}, 'response.patchType of "Merge"'),
+    "warnings": (lambda _: {"warnings": [1]}, "response.warnings must be a list of strings"),
+}
+
+
+async def test_bad_responses() -> None:
+    async with hooking(**{name: respond for name, (respond, _) in BAD.items()}) as hooks:
+        for name, (_, text) in BAD.items():
+            await hooks.configure("mutating", hooks.hook("a.example.com", f"/{name}"))
+            refused = (await hooks.create("refused")).expect(500)
+            assert refused["reason"] == "InternalError"
+            assert refused["message"].startswith(
+                'Internal error occurred: failed calling webhook "a.example.com": '
+            )
+            assert text in refused["message"], name
+            [cause] = refused["details"]["causes"]
+            assert refused["message"] == f"Internal error occurred: {cause['message']}"
+            assert hooks.called() == [f"/{name}"], "no second try, no redirect"
+            await hooks.remove("mutating")
+            ignored = hooks.hook("a.example.com", f"/{name}", failurePolicy="Ignore")
+            await hooks.configure("mutating", ignored)
+            (await hooks.create(f"made-{name}")).expect(201)
+            hooks.called()
+            await hooks.remove("mutating")
+
+
+PATCHES: dict[str, tuple[dict[str, Any], int, str]] = {
+    "missing": (patching({"op": "remove", "path": "/data/none"}), 500, "InternalError"),
+    "unknown": (patching({"op": "jump", "path": "/data"}), 500, "InternalError"),
+    "shape": ({"patchType": "JSONPatch", "patch": "e30="}, 500, "InternalError"),
+    "type": (adding("/data", 7), 500, "InternalError"),
+    "kind": (adding("/kind", "Secret"), 500, "InternalError"),
+    "metadata": (patching({"op": "remove", "path": "/metadata"}), 422, "Invalid"),
+    "invalid": (adding("/data/bad key", "x"), 422, "Invalid"),
+    "namespace": (adding("/metadata/namespace", "other"), 400, "BadRequest"),
+    "bomb": (
+        patching(
+            {"op": "add", "path": "/data/x", "value": "x" * 4096},
+            *[{"op": "copy", "from": "/data", "path": f"/data{index}"} for index in range(2000)],
+        ),
+        500,
+        "InternalError",
+    ),
+}
+
+
+async def test_patches_that_cannot_be_applied_store_nothing() -> None:
+    async with hooking(**{name: response for name, (response, _, _) in PATCHES.items()}) as hooks:
+        for name, (_, status, reason) in PATCHES.items():
+            await hooks.configure("mutating", hooks.hook("a.example.com", f"/{name}", failurePolicy="Ignore"))
+            refused = (await hooks.create("a")).expect(status)
+            assert refused["reason"] == reason, name
+            await hooks.remove("mutating")
+        assert (await hooks.api.list("configmaps"))["items"] == []
+
+
+async def test_update_keeps_its_identity_when_a_patch_removes_metadata() -> None:
+    async with hooking(metadata=patching({"op": "remove", "path": "/metadata"})) as hooks:
+        before = (await hooks.create("a")).expect(201)
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/metadata"))
+        refused = await hooks.api.ask("PUT", hooks.api.path("configmaps", "default", "a"), before)
+        assert refused.status == 422
+        assert await hooks.api.get("configmaps", "a") == before
+
+
+async def test_patch_of_a_delete_is_refused() -> None:
+    async with hooking(patch=adding("/data/x", "1")) as hooks:
+        (await hooks.create("a")).expect(201)
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/patch"))
+        refused = await hooks.api.ask("DELETE", hooks.api.path("configmaps", "default", "a"))
+        assert refused.expect(500)["message"] == (
+            'Internal error occurred: admission webhook "a.example.com" attempted to modify the object, '
+            "which is not supported for this operation"
+        )
+        await hooks.api.get("configmaps", "a")
+
+
+async def test_hanging_webhook_fails_after_its_timeout(mock_clock: MockClock) -> None:
+    called = trio.Event()
+
+    async def hang(_: Any) -> None:
+        called.set()
+        await trio.sleep_forever()
+
+    async with hooking(hang=hang) as hooks:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/hang", timeoutSeconds=3))
+        refused: list[dict[str, Any]] = []
+
+        async def write() -> None:
+            refused.append((await hooks.create("a")).expect(500))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            await called.wait()
+            other = await hooks.api.ask(
+                "POST", "/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}}
+            )
+            assert other.status == 201, "other writes go on"
+            mock_clock.jump(3.5)
+        assert "did not respond within 3 s" in refused[0]["message"]
+        assert hooks.peer.received[0].target == "/hang?timeout=3s"

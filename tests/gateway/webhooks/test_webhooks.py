@@ -1,0 +1,251 @@
+"""Admission webhooks: order, reinvocation, versions, selectors, dry run, warnings, metrics, audit annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from gateway.settings.audit import AuditSettings
+from tests.actors.object_store import memory_folder
+from tests.gateway.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking
+
+
+async def test_changed_configuration_is_in_force_with_the_next_request() -> None:
+    async with hooking(deny={**DENY, "status": {"code": 418, "message": "no tea"}}) as hooks:
+        for _ in range(3):
+            await hooks.configure("validating", hooks.hook("a.example.com", "/deny"))
+            refused = (await hooks.create("a")).expect(418)
+            assert refused["message"] == 'admission webhook "a.example.com" denied the request: no tea'
+            await hooks.remove("validating")
+            (await hooks.create("a", dryRun="All")).expect(201)
+        await hooks.configure("validating", hooks.hook("a.example.com", "/deny"))
+        await hooks.api.restart()
+        (await hooks.create("a")).expect(418)
+
+
+async def test_statuses_of_denials() -> None:
+    status: dict[str, Any] = {}
+    async with hooking(deny=lambda _: {**DENY, "status": status}) as hooks:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/deny"))
+        for sent, code, text in (
+            ({"code": 200}, 400, "denied the request without explanation"),
+            ({"code": 2000}, 500, "denied the request without explanation"),
+            ({"reason": "Because"}, 400, "denied the request: Because"),
+            (
+                {"code": 409, "details": {"kind": "x", "other": 1}},
+                409,
+                "denied the request without explanation",
+            ),
+        ):
+            status = sent
+            refused = (await hooks.create("a")).expect(code)
+            assert refused["message"] == f'admission webhook "a.example.com" {text}'
+            assert refused.get("reason", "") == sent.get("reason", "")
+            assert refused.get("details") == ({"kind": "x"} if "details" in sent else None)
+        metrics = (await hooks.api.ask("GET", "/metrics")).text
+        assert (
+            'apiserver_admission_webhook_rejection_count{error_type="no_error",name="a.example.com",'
+            'operation="CREATE",rejection_code="409",type="validating"} 1.0'
+        ) in metrics
+
+
+async def test_mutating_webhooks_run_by_name_and_again_if_needed() -> None:
+    async with hooking(
+        first=adding("/metadata/labels", {"first": "1"}), second=adding("/data/second", "1")
+    ) as hooks:
+        await hooks.configure("mutating", hooks.hook("b.example.com", "/second"), name="z")
+        again = hooks.hook("a.example.com", "/first", reinvocationPolicy="IfNeeded")
+        await hooks.configure("mutating", again, name="a")
+        await hooks.configure("validating", hooks.hook("v.example.com", "/check"))
+        made = (await hooks.create("a")).expect(201)
+        assert made["data"] == {"k": "v", "second": "1"}
+        assert made["metadata"]["labels"] == {"first": "1"}
+        seen = [(one["operation"], one["object"]["data"]) for one in hooks.requests]
+        assert seen[-1] == ("CREATE", made["data"])
+        assert hooks.requests[-1]["object"]["metadata"]["uid"] == made["metadata"]["uid"]
+        assert hooks.called() == ["/first", "/second", "/first", "/check"]
+
+
+async def test_webhook_is_not_asked_again_for_its_own_change() -> None:
+    async with hooking(first=adding("/data/first", "1")) as hooks:
+        again = hooks.hook("a.example.com", "/first", reinvocationPolicy="IfNeeded")
+        await hooks.configure("mutating", again, hooks.hook("b.example.com", "/allow"))
+        (await hooks.create("a")).expect(201)
+        assert hooks.called() == ["/first", "/allow"]
+
+
+async def test_object_selector_sees_what_earlier_webhooks_changed() -> None:
+    async with hooking(label=adding("/metadata/labels", {"on": "1"})) as hooks:
+        selected = {"objectSelector": {"matchLabels": {"on": "1"}}}
+        await hooks.configure(
+            "mutating",
+            hooks.hook("a.example.com", "/early", **selected),
+            hooks.hook("b.example.com", "/label"),
+            hooks.hook("c.example.com", "/late", **selected),
+        )
+        (await hooks.create("a")).expect(201)
+        assert hooks.called() == ["/label", "/late"], (
+            "the first one is not asked for the first time in round 1"
+        )
+        absent = {"objectSelector": {"matchExpressions": [{"key": "on", "operator": "DoesNotExist"}]}}
+        await hooks.configure("validating", hooks.hook("v.example.com", "/absent", **absent))
+        await hooks.remove("mutating")
+        (await hooks.create("b")).expect(201)
+        assert hooks.called() == ["/absent"]
+        (await hooks.api.ask("DELETE", f"{MAPS}/b")).expect(200)
+        assert hooks.called() == ["/absent"], "the old object decides"
+
+
+async def test_scopes_namespaces_and_configurations() -> None:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    selector = {"matchLabels": {"hook": "on"}}
+    async with hooking() as hooks:
+        await hooks.configure(
+            "validating",
+            hooks.hook("a.example.com", "/all", rules=[everything], namespaceSelector=selector),
+        )
+        assert hooks.called() == [], "no webhook sees webhook configurations"
+        await hooks.remove("validating")
+        await hooks.configure(
+            "validating",
+            hooks.hook("a.example.com", "/all", rules=[everything], namespaceSelector=selector),
+        )
+        (await hooks.create("a")).expect(201)
+        assert hooks.called() == []
+        path = "/api/v1/namespaces/default"
+        labels = {"metadata": {"labels": {"hook": "on"}}}
+        merge = {"content-type": "application/merge-patch+json"}
+        (await hooks.api.ask("PATCH", path, labels, headers=merge)).expect(200)
+        [request] = hooks.requests
+        assert (request["namespace"], request["name"], request["operation"]) == (
+            "default",
+            "default",
+            "UPDATE",
+        )
+        assert hooks.called() == ["/all"], "its own labels, those that it gets"
+        (await hooks.create("b")).expect(201)
+        assert hooks.called() == ["/all"]
+        role = {"metadata": {"name": "r"}, "rules": []}
+        (await hooks.api.ask("POST", hooks.api.path("clusterroles", None), role)).expect(201)
+        assert "/all" in hooks.called(), "the selector has no effect on other objects without a namespace"
+
+
+async def test_equivalent_events_are_converted_across_groups() -> None:
+    rules = [{**CONFIG_MAPS, "resources": ["events"]}]
+    async with hooking(patch=adding("/metadata/labels", {"by": "hook"})) as hooks:
+        await hooks.configure(
+            "mutating",
+            hooks.hook("a.example.com", "/exact", rules=rules, matchPolicy="Exact"),
+            hooks.hook("b.example.com", "/patch", rules=rules),
+        )
+        event = {
+            "metadata": {"name": "e", "namespace": "default"},
+            "eventTime": "2020-01-01T00:00:00.000000Z",
+            "reportingController": "test.example.com/one",
+            "reportingInstance": "one",
+            "action": "Test",
+            "reason": "Testing",
+            "type": "Normal",
+            "regarding": {"kind": "ConfigMap", "name": "a", "namespace": "default"},
+            "note": "text",
+        }
+        path = "/apis/events.cluster.io/v1/namespaces/default/events"
+        made = (await hooks.api.ask("POST", path, event)).expect(201)
+        assert (made["metadata"]["labels"], made["note"]) == ({"by": "hook"}, "text")
+        [request] = hooks.requests
+        assert request["kind"] == {"group": "", "version": "v1", "kind": "Event"}
+        assert request["requestKind"] == {"group": "events.cluster.io", "version": "v1", "kind": "Event"}
+        assert request["requestResource"]["group"] == "events.cluster.io"
+        assert (request["object"]["apiVersion"], request["object"]["message"]) == ("v1", "text")
+
+
+async def test_dry_run_options_and_warnings() -> None:
+    async with hooking(warn={"warnings": ["careful"]}) as hooks:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/warn"))
+        made = await hooks.create("a", dryRun="All", fieldManager="me", fieldValidation="Strict")
+        made.expect(201)
+        assert made.warnings == ['299 - "careful"']
+        [request] = hooks.requests
+        assert request["dryRun"] is True
+        assert request["options"] == {
+            "kind": "CreateOptions",
+            "apiVersion": "meta.cluster.io/v1",
+            "dryRun": ["All"],
+            "fieldManager": "me",
+            "fieldValidation": "Strict",
+        }
+        (await hooks.create("a")).expect(201)
+        deleted = await hooks.api.ask("DELETE", f"{MAPS}/a", {"preconditions": {"uid": "none"}})
+        assert deleted.status == 409
+        deleted = await hooks.api.ask("DELETE", f"{MAPS}/a")
+        assert deleted.warnings == ['299 - "careful"']
+
+
+async def test_webhook_that_writes_to_the_server() -> None:
+    async with hooking() as hooks:
+
+        async def write(request: dict[str, Any]) -> dict[str, Any]:
+            if request["name"] == "outer":
+                (await hooks.create("inner")).expect(201)
+            return {}
+
+        async with hooking(write=write) as writing:
+            clients = writing.hook("a.example.com", "/write")
+            await hooks.configure("mutating", clients)
+            (await hooks.create("outer")).expect(201)
+            assert [one["name"] for one in writing.requests] == ["outer", "inner"]
+
+
+async def test_object_that_changes_during_a_review_is_reviewed_again() -> None:
+    async with hooking() as hooks:
+        merge = {"content-type": "application/merge-patch+json"}
+
+        async def change(request: dict[str, Any]) -> dict[str, Any]:
+            if "other" not in request["object"]["data"]:
+                path = f"{MAPS}/a"
+                patch = {"data": {"other": "1"}}
+                (await hooks.api.ask("PATCH", path, patch, headers=merge, token="alice-token")).expect(403)
+                (await hooks.api.ask("PATCH", path, patch, headers=merge)).expect(200)
+            return {}
+
+        (await hooks.create("a")).expect(201)
+        async with hooking(change=change) as changing:
+            await hooks.configure("validating", changing.hook("a.example.com", "/change"))
+            patch = {"data": {"mine": "1"}}
+            made = (await hooks.api.ask("PATCH", f"{MAPS}/a", patch, headers=merge)).expect(200)
+            assert made["data"] == {"k": "v", "mine": "1", "other": "1"}
+
+
+async def test_audit_events_show_what_webhooks_did() -> None:
+    policy = "apiVersion: audit.cluster.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+    policy += "- {level: Request, resources: [{group: '', resources: [configmaps]}], verbs: [create]}\n"
+    policy += "- {level: Metadata, resources: [{group: '', resources: [configmaps]}], verbs: [update]}\n"
+    policy += "- {level: None}\n"
+    with memory_folder() as folder:
+        (folder / "policy.yaml").write_text(policy)
+        log = folder / "audit.log"
+        audit = AuditSettings(audit_policy_file=folder / "policy.yaml", audit_log_path=str(log))
+        patch = {**adding("/data/x", "1"), "auditAnnotations": {"seen": "yes"}}
+        async with hooking(changed={"audit": audit}, patch=patch) as hooks:
+            await hooks.configure(
+                "mutating",
+                hooks.hook("a.example.com", "/allow", rules=[]),
+                hooks.hook("b.example.com", "/patch"),
+            )
+            made = (await hooks.create("a")).expect(201)
+            (await hooks.api.ask("PUT", f"{MAPS}/a", made)).expect(200)
+        created, updated = (orjson.loads(line)["annotations"] for line in log.read_text().splitlines())
+    mutation, patch_key = (
+        f"{one}.webhook.admission.cluster.io/round_0_index_1" for one in ("mutation", "patch")
+    )
+    hook = {"configuration": "hooks", "webhook": "b.example.com"}
+    assert orjson.loads(created[mutation]) == {**hook, "mutated": True}
+    assert orjson.loads(created[patch_key]) == {
+        **hook,
+        "patch": [{"op": "add", "path": "/data/x", "value": "1"}],
+        "patchType": "JSONPatch",
+    }
+    assert created["b.example.com/seen"] == "yes"
+    assert orjson.loads(updated[mutation]) == {**hook, "mutated": False}
+    assert patch_key not in updated, "patches are for level Request and higher"
