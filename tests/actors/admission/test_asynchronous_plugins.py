@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.admission import calls
+from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
@@ -463,7 +464,7 @@ async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
     async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
         commands = store.directory.actor(secrets)._commands
-        assert not commands._chain(secrets, UPDATE, "")
+        assert not Admission([Mutating()]).chain(secrets, UPDATE, "")
         assert commands._chain(secrets, CREATE, "") is commands._chain(secrets, CREATE, "")
 
 
