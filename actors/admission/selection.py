@@ -49,9 +49,7 @@ OFF_BY_DEFAULT: Final = (
 ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off in the other
 AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
 # Plugins of v1.25, and PodSecurityPolicy of v1.24.
-UNAVAILABLE: Final = (
-    "PodSecurityPolicy",
-)
+UNAVAILABLE: Final = ("PodSecurityPolicy",)
 
 
 def parse_plugins(text: str) -> frozenset[str]:

@@ -91,7 +91,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
             if match.hook.reinvoked:
                 state = replace(state, called=state.called | {match.hook.identity})
         state = replace(state, output=current.object)
-        return Admitted(current.object, tuple(warnings), state)
+        return Admitted(current.object, tuple(warnings), reinvocation=state)
 
     async def _patch(
         self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict
