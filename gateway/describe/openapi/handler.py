@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import orjson
 import trio
 
+from actors.background_import import imported
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -84,6 +85,8 @@ class OpenApi:
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
+        await imported("gateway.describe.openapi.documents")
+        await imported("gateway.describe.openapi.sections")
         match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
                 media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
