@@ -48,6 +48,7 @@ from actors.admission.plugins.pods.runtime_class import RuntimeClass
 from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
 from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.admission.plugins.quota.limited import parse_limited
 from actors.admission.plugins.quota.resource_quota import ResourceQuota
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -128,5 +129,7 @@ def plugins(
         RoleEscalation(names, rbac, authorizer),
         CertificateLibrary(names),
         # The last one that validates: it reserves what the write uses.
-        ResourceQuota(quotas or QuotaAccounts(names, journal, feed, features), journal),
+        ResourceQuota(
+            quotas or QuotaAccounts(names, journal, feed, features), parse_limited(names, of("ResourceQuota"))
+        ),
     )

@@ -70,6 +70,7 @@ async def test_pod_that_stays_deleted_leaves_the_status(tmp_path: Path, autojump
         await cluster.create("resourcequotas", "q", content={"spec": {"hard": {"pods": "3"}}})
         content = {"spec": {**POD["spec"], "nodeName": "n"}}
         await cluster.create("pods", "p", content=content)
+        await cluster.wait_until_idle(1)
         await cluster.delete("pods", "p")
         await cluster.wait_until_idle(50)
         assert status(cluster)["used"] == {"pods": "1"}

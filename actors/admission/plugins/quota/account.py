@@ -83,6 +83,8 @@ class Account:
             if demand.until:
                 self._ending[key] = demand.until, demand
                 heapq.heappush(self._schedule, (demand.until, key))
+                # Without a change yet, but the controller must know when to come back.
+                return self._replace(before, after) | {index for index, usage in enumerate(after) if usage}
         return self._replace(before, after)
 
     def _replace(self, before: Charges | None, after: Charges | None) -> frozenset[int]:

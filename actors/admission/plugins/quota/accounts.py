@@ -33,7 +33,7 @@ class QuotaAccounts:
     ) -> None:
         self._journal, self._feed = journal, feed
         self._type_id = journal.type_id("resourcequotas")
-        self._measures = measures(names, expansion_recovery=RECOVER_EXPANSION in features)
+        self.measures = measures(names, expansion_recovery=RECOVER_EXPANSION in features)
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._sets: dict[str, QuotaSet] | None = None
         self._accounts: dict[str, Account] = {}
@@ -137,7 +137,7 @@ class QuotaAccounts:
         return {namespace: self._set_of(namespace) for namespace in self._quotas}
 
     def _set_of(self, namespace: str) -> QuotaSet:
-        return QuotaSet(namespace, self._quotas[namespace], self._measures, self._journal)
+        return QuotaSet(namespace, self._quotas[namespace], self.measures, self._journal)
 
     def _committed(self, events: Sequence[Event]) -> None:
         sets = self._sets

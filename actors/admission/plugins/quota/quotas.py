@@ -71,8 +71,8 @@ class QuotaSet:
 
     def charges(self, demand: Demand) -> Charges:
         return tuple(
-            select(demand.usage, quota.hard) if quota.selects(demand.pod) else NOTHING
-            for quota in self.quotas
+            select(demand.usage, known) if quota.selects(demand.pod) else NOTHING
+            for quota, known in zip(self.quotas, self.known, strict=True)
         )
 
 

@@ -1,7 +1,8 @@
 """ResourceQuota: refuses writes that would use more than a quota of their namespace allows.
 
 It is the last plugin, so that it reserves nothing for a write that another one refuses. What it allows is reserved
-until the write is durable or failed (`QuotaAccounts`). A namespace without quotas costs one lookup.
+until the write is durable or failed (`QuotaAccounts`). A namespace without quotas costs one lookup, unless
+the configuration names resources that need a quota (`limited`).
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ import trio
 from actors.admission.plugin import Plugin, rule
 from actors.admission.plugins.quota.account import Account, Exceeded
 from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.plugins.quota.amounts import ONE, Usage, increase, texts_of
-from actors.admission.plugins.quota.quotas import QuotaSet
+from actors.admission.plugins.quota.amounts import Usage, increase, texts_of
+from actors.admission.plugins.quota.limited import Limited, uncovered
+from actors.admission.plugins.quota.quotas import Quota, QuotaSet
 from actors.admission.plugins.quota.usage import (
     CLAIMS,
-    COUNT,
-    OLD_COUNTS,
     PODS,
     REQUIRED_OF_CONTAINERS,
     SERVICES,
     Demand,
     missing_of_containers,
+    number_measure,
 )
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden
 from actors.large_work import NeedsThread
-from journal.log import Journal
 
 
 class ResourceQuota(Plugin):
@@ -35,43 +35,44 @@ class ResourceQuota(Plugin):
     # An update of other kinds never uses more: pods keep their containers, and of the rest only the number counts.
     validates = (rule(CREATE, namespaced_only=True), rule(UPDATE, of=(SERVICES, CLAIMS)))
 
-    def __init__(self, accounts: QuotaAccounts, journal: Journal) -> None:
+    def __init__(self, accounts: QuotaAccounts, limited: tuple[Limited, ...] = ()) -> None:
         self._accounts = accounts
-        self._journal = journal
+        self._limited = limited
+        self._measures = {one.resource: one for one in accounts.measures}
 
     def validate(self, request: AdmissionRequest) -> None:
         if request.in_thread:
             quotas = trio.from_thread.run_sync(self._accounts.quotas_of, request.namespace)
         else:
             quotas = self._accounts.quotas_of(request.namespace)
-        if quotas is None:
+        if quotas is not None or self._limited:
+            self._check(request, quotas)
+
+    def _check(self, request: AdmissionRequest, quotas: QuotaSet | None) -> None:
+        new, resource = request.object, request.definition.resource
+        assert new is not None
+        if resource.plural == "events":
+            return  # they were never counted
+        measure = self._measures.get(resource)
+        if measure is None:
+            measure = self._measures[resource] = number_measure(resource)
+        demand, own = measure.demand(new), quotas.quotas if quotas is not None else ()
+        if resource == PODS:
+            _check_containers(request, own, demand)
+        more = demand.usage
+        if request.old is not None:
+            more = increase(more, measure.demand(request.old).usage)
+        if not more:
             return
-        demand = self._demand(request, quotas)
-        if demand is None:
+        if self._limited and (why := uncovered(self._limited, resource, demand, own, measure.covers)):
+            raise _refusal(request, why)
+        demand = Demand(more, demand.pod)
+        if quotas is None or not any(quotas.charges(demand)):
             return
-        if request.definition.resource == PODS:
-            _check_containers(request, quotas, demand)
         if request.in_thread:
             self._reserve_in_thread(request, quotas, demand)
         elif not self._reserve(request, demand):
             raise NeedsThread
-
-    def _demand(self, request: AdmissionRequest, quotas: QuotaSet) -> Demand | None:
-        """What the write uses more than before; None if no quota counts it."""
-        new, resource = request.object, request.definition.resource
-        assert new is not None
-        type_id = self._journal.type_id(str(resource))
-        if type_id in quotas.counted:
-            counts = {f"{COUNT}{resource}": ONE}
-            return Demand({**counts, str(resource): ONE} if str(resource) in OLD_COUNTS else counts)
-        measure = quotas.measured.get(type_id)
-        if measure is None:
-            return None
-        demand = measure.demand(new)
-        if request.old is None:
-            return demand
-        more = increase(demand.usage, measure.demand(request.old).usage)
-        return Demand(more) if more else None
 
     def _reserve_in_thread(self, request: AdmissionRequest, quotas: QuotaSet, demand: Demand) -> None:
         while not trio.from_thread.run_sync(self._reserve, request, demand):
@@ -101,10 +102,10 @@ class ResourceQuota(Plugin):
         request.callbacks.append(reserved)
 
 
-def _check_containers(request: AdmissionRequest, quotas: QuotaSet, demand: Demand) -> None:
+def _check_containers(request: AdmissionRequest, quotas: tuple[Quota, ...], demand: Demand) -> None:
     """Refuse a pod with a container that does not say how much CPU or memory it uses, if a quota limits that."""
     assert request.object is not None
-    for quota in quotas.quotas:
+    for quota in quotas:
         required = REQUIRED_OF_CONTAINERS & quota.hard.keys()
         if not required or not quota.selects(demand.pod):
             continue

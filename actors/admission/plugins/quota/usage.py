@@ -86,6 +86,15 @@ def measures(names: Names, *, expansion_recovery: bool = False) -> tuple[Measure
     )
 
 
+def number_measure(resource: Resource) -> Measure:
+    """Of a kind of which only the number counts."""
+    usage = {f"{COUNT}{resource}": ONE}
+    if str(resource) in OLD_COUNTS:
+        usage[str(resource)] = ONE
+    demand = Demand(usage)
+    return Measure(resource, usage.__contains__, lambda _: demand)
+
+
 class PodMeasure:
     def __init__(self, api_domain: str) -> None:
         self._api_domain = api_domain
