@@ -6,7 +6,7 @@ The counts are the metrics pod_security_evaluations_total, _exemptions_total and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration
@@ -25,8 +25,6 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden
 
 ALLOW, DENY = "allow", "deny"
-# Adds an annotation to the audit event of the request; the key is without its prefix.
-Annotate = Callable[[AdmissionRequest, str, str], None]
 
 
 class Evaluation(NamedTuple):
@@ -65,17 +63,13 @@ class Counts(Generic[Key]):
         return self._counters[False] + self._counters[True]
 
 
-def _ignore(request: AdmissionRequest, key: str, value: str) -> None:
-    pass
-
-
 class Evaluations:
     def __init__(
-        self, standards: Standards, configuration: PodSecurityConfiguration, annotate: Annotate = _ignore
+        self, standards: Standards, configuration: PodSecurityConfiguration, annotation_prefix: str
     ) -> None:
         self._standards = standards
         self._configuration = configuration
-        self._annotate = annotate
+        self._annotation_prefix = annotation_prefix
         self.evaluations = Counts[Evaluation]()
         self.exemptions = Counts[Subject]()
         self.errors = Counts[Subject]()  # labels that are not a policy
@@ -90,6 +84,12 @@ class Evaluations:
             self._exempt(request, "user")
             return True
         return False
+
+    def _annotate(self, request: AdmissionRequest, key: str, value: str) -> None:
+        """Add an annotation to the audit event of the request, if there is an audit log."""
+        context = request.context
+        if context is not None and context.annotations is not None:
+            context.annotations[f"{self._annotation_prefix}{key}"] = value
 
     def _exempt(self, request: AdmissionRequest, by: str) -> None:
         self.exemptions.add(request, _subject(request))

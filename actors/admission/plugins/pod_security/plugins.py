@@ -24,7 +24,7 @@ def pod_security(
     configuration = parse_configuration(names, given)
     labels, standards = PolicyLabels(names, configuration.defaults), Standards(names)
     policies = NamespacePolicies(labels, journal, feed)
-    evaluations = Evaluations(standards, configuration)
+    evaluations = Evaluations(standards, configuration, labels.prefix)
     return (
         PodSecurity(names, policies, evaluations),
         PodSecurityOfTemplates(policies, evaluations),
