@@ -90,6 +90,7 @@ class DeleteOptions:
     uid: str | None = None  # preconditions
     resource_version: str | None = None
     dry_run: bool = False
+    orphan_dependents: bool | None = None  # as the client sent it; `propagation_policy` has what it means
 
 
 @dataclass(frozen=True, slots=True)

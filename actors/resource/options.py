@@ -204,7 +204,7 @@ def delete_options(
     policy = sent.policy or ""
     if sent.orphan is not None:
         policy = "Orphan" if sent.orphan else "Background"
-    return DeleteOptions(sent.grace, policy, sent.uid, sent.version, "All" in sent.dry_run)
+    return DeleteOptions(sent.grace, policy, sent.uid, sent.version, "All" in sent.dry_run, sent.orphan)
 
 
 def _validate_delete(errors: FieldErrors, sent: _DeleteParameters) -> None:

@@ -8,7 +8,7 @@ two lookups. What is left for each write is the objectSelector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -40,6 +40,26 @@ class Match(NamedTuple):
     definition: Definition
 
 
+class Candidates(NamedTuple):
+    """Webhooks whose rules, and maybe namespaceSelector, match; only the objectSelector is left to match."""
+
+    matches: tuple[Match, ...]
+    unlabelled: tuple[Match, ...]  # those that may match an object with none of `labels`
+    labels: frozenset[str]  # the others need one of these
+
+
+def _candidates(found: Iterable[Match]) -> Candidates:
+    every = tuple(found)
+    return Candidates(
+        every,
+        tuple(one for one in every if not one.hook.needed_label),
+        frozenset(one.hook.needed_label for one in every if one.hook.needed_label),
+    )
+
+
+NOTHING: Final = _candidates(())
+
+
 class Configurations:
     """All webhooks of one kind of configuration, by the names of their configurations."""
 
@@ -56,32 +76,29 @@ class Configurations:
         self._namespaces = journal.type_id("namespaces")
         self._configurations: dict[str, tuple[Hook, ...]] = {}
         self._hooks: tuple[Hook, ...] = ()
-        self._candidates: dict[Key, tuple[Match, ...]] = {}
-        self._in_namespaces: dict[str, dict[Key, tuple[Match, ...]]] = {}
+        self._candidates: dict[Key, Candidates] = {}
+        self._in_namespaces: dict[str, dict[Key, Candidates]] = {}
         self._load()
         feed.follow(self._committed, frozenset({self._type_id, self._namespaces}))
 
     def may_match(self, request: AdmissionRequest) -> bool:
         """Whether a rule matches, whatever the selectors say."""
         return bool(self._hooks) and bool(
-            self._matching_rules((request.definition, request.operation, request.subresource))
+            self._matching_rules((request.definition, request.operation, request.subresource)).matches
         )
 
     def matching(self, request: AdmissionRequest) -> Sequence[Match]:
         """In the order in which they are called. Any thread may call it."""
-        found = self.candidates(request)
-        return matching_object(request, found) if found else ()
+        return matching_object(request, self.candidates(request)) if self._hooks else ()
 
-    def candidates(self, request: AdmissionRequest) -> Sequence[Match]:
+    def candidates(self, request: AdmissionRequest) -> Candidates:
         """Those that match unless their objectSelector does not."""
-        if not self._hooks:
-            return ()
         key = request.definition, request.operation, request.subresource
         # Taken before the candidates: what a thread computes from old ones must not get into a newer cache.
         in_namespaces = self._in_namespaces
-        found: Sequence[Match] = self._matching_rules(key)
-        if not found or _is_server(request):
-            return ()
+        found = self._matching_rules(key)
+        if not found.matches or _is_server(request):
+            return NOTHING
         return self._matching_namespace(in_namespaces, key, request, found)
 
     def forget_kinds(self) -> None:
@@ -89,31 +106,29 @@ class Configurations:
         self._candidates = {}
         self._in_namespaces = {}
 
-    def _matching_rules(self, key: Key) -> tuple[Match, ...]:
+    def _matching_rules(self, key: Key) -> Candidates:
         candidates = self._candidates
         found = candidates.get(key)
         if found is None:
-            found = candidates[key] = self._match_rules(*key)
+            found = candidates[key] = _candidates(self._match_rules(*key))
         return found
 
-    def _match_rules(self, definition: Definition, operation: str, subresource: str) -> tuple[Match, ...]:
+    def _match_rules(self, definition: Definition, operation: str, subresource: str) -> Iterator[Match]:
         if definition.resource in self._exempt:
-            return ()
+            return
         others = [one for one in self._equivalents(definition) if one is not definition]
-        found = []
         for position, hook in enumerate(self._hooks):
             matched = _matched_definition(hook, definition, others, operation, subresource)
             if matched is not None:
-                found.append(Match(position, hook, matched))
-        return tuple(found)
+                yield Match(position, hook, matched)
 
     def _matching_namespace(
         self,
-        in_namespaces: dict[str, dict[Key, tuple[Match, ...]]],
+        in_namespaces: dict[str, dict[Key, Candidates]],
         key: Key,
         request: AdmissionRequest,
-        candidates: Sequence[Match],
-    ) -> Sequence[Match]:
+        candidates: Candidates,
+    ) -> Candidates:
         definition = request.definition
         if definition.resource != NAMESPACES:
             if not definition.namespaced:
@@ -121,16 +136,13 @@ class Configurations:
             namespace = request.namespace
         elif not request.subresource and request.operation in (CREATE, UPDATE):
             # A namespace has its own labels, those that it is about to get.
-            labels = _labels(request.object)
-            return [one for one in candidates if matches(one.hook.namespace_selector, labels)]
+            return _with_labels(candidates, _labels(request.object))
         else:
             namespace = request.name
         known = in_namespaces.setdefault(namespace, {})
         found = known.get(key)
         if found is None:
-            labels = self._labels_of(namespace)
-            found = tuple(one for one in candidates if matches(one.hook.namespace_selector, labels))
-            known[key] = found
+            found = known[key] = _with_labels(candidates, self._labels_of(namespace))
         return found
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
@@ -185,19 +197,36 @@ def _matched_definition(
     return None
 
 
-def matching_object(request: AdmissionRequest, candidates: Sequence[Match]) -> Sequence[Match]:
+def _with_labels(candidates: Candidates, labels: Mapping[str, str]) -> Candidates:
+    """Those whose namespaceSelector matches the labels of a namespace."""
+    return _candidates(one for one in candidates.matches if matches(one.hook.namespace_selector, labels))
+
+
+def matching_object(request: AdmissionRequest, candidates: Candidates) -> Sequence[Match]:
     """Those whose objectSelector matches the object or the one before."""
-    definition = request.definition
-    new = _labels(request.object) if request.object is not None else None
-    old: Mapping[str, str] | None = None
-    if request.old is not None:
-        whole = definition.definition_at(request.subresource) is definition
-        old = _labels(request.old) if whole else {}  # a view such as Scale shows no labels
+    if not candidates.matches:
+        return ()
+    new, old = labels_of(request)
+    labelled = not (candidates.labels.isdisjoint(new or ()) and candidates.labels.isdisjoint(old or ()))
     return [
         one
-        for one in candidates
-        if not one.hook.object_selector or _selects(one.hook, new) or _selects(one.hook, old)
+        for one in (candidates.matches if labelled else candidates.unlabelled)
+        if matches_object(one.hook, new, old)
     ]
+
+
+def labels_of(request: AdmissionRequest) -> tuple[Mapping[str, str] | None, Mapping[str, str] | None]:
+    """The labels of the object and of the one before; None without an object."""
+    definition = request.definition
+    new = _labels(request.object) if request.object is not None else None
+    if request.old is None:
+        return new, None
+    whole = definition.definition_at(request.subresource) is definition
+    return new, _labels(request.old) if whole else {}  # a view such as Scale shows no labels
+
+
+def matches_object(hook: Hook, new: Mapping[str, str] | None, old: Mapping[str, str] | None) -> bool:
+    return not hook.object_selector or _selects(hook, new) or _selects(hook, old)
 
 
 def _selects(hook: Hook, labels: Mapping[str, str] | None) -> bool:

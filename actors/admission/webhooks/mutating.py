@@ -20,7 +20,7 @@ from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, R
 from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
-from actors.admission.webhooks.matching import Configurations, Match, matching_object
+from actors.admission.webhooks.matching import Configurations, Match, labels_of, matches_object
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH, Verdict
 from actors.errors import RequestError, WebhookFailed
@@ -69,10 +69,10 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         # A copy, because no step changes the request: each webhook gets what the one before it has left.
         current = replace(request)
         warnings: list[str] = []
-        for match in self._configurations.candidates(request):
+        for match in self._configurations.candidates(request).matches:
             if state.round and match.hook.identity not in state.again:
                 continue
-            if not matching_object(current, (match,)):
+            if not matches_object(match.hook, *labels_of(current)):
                 continue
             verdict, document = await self._caller.ask(match, current)
             changed = False

@@ -19,7 +19,7 @@ from actors.names import Names
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"
 LOWEST_REFUSAL, HIGHEST_STATUS = 400, 999
-_DETAILS: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
+_DETAILS: Final = ("name", "group", "kind", "uid")
 
 
 class BadResponse(Exception):
@@ -129,9 +129,22 @@ def denial(hook: Hook, status: Object) -> WebhookDenied:
     denied = f'admission webhook "{hook.name}" denied the request'
     why = status.get("message") or status.get("reason")
     message = f"{denied}: {why}" if why else f"{denied} without explanation"
-    details = status.get("details")
-    shown = {name: details[name] for name in _DETAILS if name in details} if details else None
-    return WebhookDenied(code, status.get("reason", ""), message, shown)
+    return WebhookDenied(code, status.get("reason", ""), message, _details(status.get("details") or {}))
+
+
+def _details(sent: Object) -> Object | None:
+    """The details of a Status, without what is not one or has another type."""
+    found = {name: sent[name] for name in _DETAILS if isinstance(sent.get(name), str)}
+    seconds, causes = sent.get("retryAfterSeconds"), sent.get("causes")
+    if isinstance(causes, list):
+        found["causes"] = [
+            {name: one[name] for name in ("reason", "message", "field") if isinstance(one.get(name), str)}
+            for one in causes
+            if isinstance(one, dict)
+        ]
+    if isinstance(seconds, int) and 0 <= seconds < 1 << 31:
+        found["retryAfterSeconds"] = seconds
+    return found or None
 
 
 def _kind(definition: Definition, subresource: str) -> Object:
@@ -183,7 +196,9 @@ def _delete_options(sent: DeleteOptions) -> Object:
     }
     if preconditions:
         found["preconditions"] = preconditions
-    if sent.propagation_policy:
+    if sent.orphan_dependents is not None:
+        found["orphanDependents"] = sent.orphan_dependents
+    elif sent.propagation_policy:
         found["propagationPolicy"] = sent.propagation_policy
     return found
 

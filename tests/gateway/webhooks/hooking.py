@@ -88,7 +88,7 @@ async def hooking(
         members = made(request) if callable(made) else made
         if inspect.isawaitable(members):
             members = await members
-        if members is None or isinstance(members, Reply):
+        if members is None or isinstance(members, Reply) or inspect.isasyncgen(members):
             return members
         response = {"uid": request["uid"], "allowed": True, **members}
         return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import trio
@@ -57,6 +57,13 @@ async def test_bad_responses() -> None:
             await hooks.remove("mutating")
 
 
+async def test_validating_webhook_may_not_patch() -> None:
+    async with hooking(patch=adding("/data/x", "1")) as hooks:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/patch"))
+        refused = (await hooks.create("a")).expect(500)
+        assert "validating webhook may not return response.patch" in refused["message"]
+
+
 PATCHES: dict[str, tuple[dict[str, Any], int, str]] = {
     "missing": (patching({"op": "remove", "path": "/data/none"}), 500, "InternalError"),
     "unknown": (patching({"op": "jump", "path": "/data"}), 500, "InternalError"),
@@ -106,6 +113,35 @@ async def test_patch_of_a_delete_is_refused() -> None:
             "which is not supported for this operation"
         )
         await hooks.api.get("configmaps", "a")
+
+
+async def test_dripping_webhook_fails_after_its_timeout(mock_clock: MockClock) -> None:
+    sent = 0
+    dripped = trio.Event()
+
+    async def drip() -> AsyncIterator[bytes]:
+        nonlocal sent, dripped
+        while True:
+            yield b" "
+            sent += 1
+            dripped.set()
+            await trio.sleep(1)
+
+    async with hooking(drip=lambda _: drip()) as hooks:
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/drip", timeoutSeconds=3))
+        refused: list[dict[str, Any]] = []
+
+        async def write() -> None:
+            refused.append((await hooks.create("a")).expect(500))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            for _ in range(3):
+                await dripped.wait()
+                dripped = trio.Event()
+                mock_clock.jump(1)
+            mock_clock.jump(0.5)
+        assert "did not respond within 3 s" in refused[0]["message"]
 
 
 async def test_hanging_webhook_fails_after_its_timeout(mock_clock: MockClock) -> None:

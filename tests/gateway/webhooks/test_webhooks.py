@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
+import trio
 
+from actors.admission.configuration import NO_CONFIGURATION
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.admission.webhooks.hook import hooks_of
+from actors.admission.webhooks.matching import Match
+from actors.admission.webhooks.plugins import webhook_plugins
+from actors.admission.webhooks.rejections import CALLING, INTERNAL
+from actors.errors import BadRequest, WebhookFailed
+from actors.names import CLUSTER
 from gateway.settings.audit import AuditSettings
-from tests.actors.object_store import memory_folder
+from tests.actors.access.remote.https_peer import Reply
+from tests.actors.object_store import memory_folder, open_store
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking
 
 
@@ -33,7 +44,7 @@ async def test_statuses_of_denials() -> None:
             ({"code": 2000}, 500, "denied the request without explanation"),
             ({"reason": "Because"}, 400, "denied the request: Because"),
             (
-                {"code": 409, "details": {"kind": "x", "other": 1}},
+                {"code": 409, "details": {"kind": "x", "name": 7, "other": 1, "causes": [1]}},
                 409,
                 "denied the request without explanation",
             ),
@@ -42,7 +53,7 @@ async def test_statuses_of_denials() -> None:
             refused = (await hooks.create("a")).expect(code)
             assert refused["message"] == f'admission webhook "a.example.com" {text}'
             assert refused.get("reason", "") == sent.get("reason", "")
-            assert refused.get("details") == ({"kind": "x"} if "details" in sent else None)
+            assert refused.get("details") == ({"kind": "x", "causes": []} if "details" in sent else None)
         metrics = (await hooks.api.ask("GET", "/metrics")).text
         assert (
             'apiserver_admission_webhook_rejection_count{error_type="no_error",name="a.example.com",'
@@ -178,7 +189,12 @@ async def test_dry_run_options_and_warnings() -> None:
         (await hooks.create("a")).expect(201)
         deleted = await hooks.api.ask("DELETE", f"{MAPS}/a", {"preconditions": {"uid": "none"}})
         assert deleted.status == 409
-        deleted = await hooks.api.ask("DELETE", f"{MAPS}/a")
+        deleted = await hooks.api.ask("DELETE", f"{MAPS}/a", {"orphanDependents": True})
+        assert hooks.requests[-1]["options"] == {
+            "kind": "DeleteOptions",
+            "apiVersion": "meta.cluster.io/v1",
+            "orphanDependents": True,
+        }
         assert deleted.warnings == ['299 - "careful"']
 
 
@@ -249,3 +265,109 @@ async def test_audit_events_show_what_webhooks_did() -> None:
     assert created["b.example.com/seen"] == "yes"
     assert orjson.loads(updated[mutation]) == {**hook, "mutated": False}
     assert patch_key not in updated, "patches are for level Request and higher"
+
+
+async def test_review_in_v1beta1() -> None:
+    """Such webhooks may leave out type and uid, and the type of a patch."""
+    response: dict[str, Any] = {}
+    async with hooking(old=lambda _: Reply(body=orjson.dumps(response))) as hooks:
+        versions = ["v9", "v1beta1", "v1"]
+        await hooks.configure(
+            "mutating", hooks.hook("a.example.com", "/old", admissionReviewVersions=versions)
+        )
+        patch = adding("/data/x", "1")["patch"]
+        response = {"response": {"allowed": True, "patch": patch}}
+        assert (await hooks.create("a")).expect(201)["data"]["x"] == "1"
+        assert hooks.peer.received[0].document["apiVersion"] == "admission.cluster.io/v1beta1"
+        response = {"response": {"allowed": True, "uid": "another"}}
+        (await hooks.create("b")).expect(500)
+        response = {"apiVersion": "admission.cluster.io/v1", "response": {"allowed": True}}
+        (await hooks.create("b")).expect(500)
+
+
+async def test_large_objects_are_reviewed_and_patched() -> None:
+    """A worker thread decides these."""
+    async with hooking(patch=adding("/data/x", "1"), check={"warnings": ["seen"]}) as hooks:
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/patch"))
+        await hooks.configure("validating", hooks.hook("b.example.com", "/check"))
+        large = {"metadata": {"name": "a"}, "data": {f"k{n}": "v" * 1000 for n in range(100)}}
+        made = await hooks.api.ask("POST", MAPS, large)
+        assert made.expect(201)["data"] == {**large["data"], "x": "1"}
+        assert made.warnings == ['299 - "seen"']
+        (await hooks.api.ask("PUT", f"{MAPS}/a", large)).expect(200)
+        assert [one["operation"] for one in hooks.requests] == ["CREATE", "CREATE", "UPDATE", "UPDATE"]
+        assert hooks.requests[-1]["oldObject"]["data"]["x"] == "1"
+
+
+async def test_status_and_scale_are_reviewed_as_subresources() -> None:
+    rules = [{"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*/scale"]}]
+    async with hooking(patch=adding("/spec/replicas", 7)) as hooks:
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 1}
+        await hooks.api.create("deployments", {"metadata": {"name": "d"}, "spec": spec})
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/patch", rules=rules))
+        path = f"{hooks.api.path('deployments', 'default', 'd')}/scale"
+        scale = {"metadata": {"name": "d"}, "spec": {"replicas": 3}}
+        assert (await hooks.api.ask("PUT", path, scale)).expect(200)["spec"] == {"replicas": 7}
+        [request] = hooks.requests
+        assert request["object"]["spec"] == {"replicas": 3}
+        assert request["oldObject"]["spec"] == {"replicas": 1}
+        assert (request["subResource"], request["kind"]["kind"]) == ("scale", "Scale")
+
+
+async def test_stored_configurations_that_could_not_be_created_today() -> None:
+    """They come from imports: side effects in a dry run, and review versions that the server does not know."""
+    async with open_store() as store:
+        mutating, _ = webhook_plugins(CLUSTER, store.journal, store.feed, NO_CONFIGURATION, store.registry)
+        stored = {
+            "metadata": {"name": "old"},
+            "webhooks": [
+                {
+                    "name": "a.example.com",
+                    "clientConfig": {"url": "https://127.0.0.1:1/"},
+                    "admissionReviewVersions": ["v9"],
+                    "sideEffects": None,
+                }
+            ],
+        }
+        [hook] = hooks_of(stored)
+        definition = store.definition("configmaps")
+        match = Match(0, hook, definition)
+        context = store.write_contexts.new("u", "m")
+        new = {"metadata": {"name": "a"}}
+        request = AdmissionRequest(CREATE, definition, "default", "a", "", new, None, "u", True, context)
+        with pytest.raises(BadRequest, match="a[.]example[.]com.* does not support dry run"):
+            await mutating._caller.ask(match, request)
+        request.dry_run = False
+        with pytest.raises(WebhookFailed, match="no known review version"):
+            await mutating._caller.ask(match, request)
+        counts = mutating.rejections.counts()
+        assert counts[INTERNAL, "a.example.com", CREATE, "0", "admit"] == 1
+        assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 1
+
+
+async def test_many_writes_wait_for_one_webhook_and_others_go_on() -> None:
+    released, waiting = trio.Event(), 0
+
+    async def hold(_: Any) -> dict[str, Any]:
+        nonlocal waiting
+        waiting += 1
+        await released.wait()
+        return {}
+
+    async with hooking(hold=hold) as hooks, trio.open_nursery() as nursery:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/hold", timeoutSeconds=30))
+        for index in range(20):
+            nursery.start_soon(hooks.create, f"a{index}")
+        with trio.fail_after(60):
+            while waiting < 20:
+                await trio.sleep(0.001)
+        (await hooks.api.ask("DELETE", f"{MAPS}/none")).expect(404)
+        await hooks.remove("validating")
+        (await hooks.create("quick")).expect(201)
+        listed = await hooks.api.list("configmaps")
+        assert [one["metadata"]["name"] for one in listed["items"]] == ["quick"]
+        released.set()

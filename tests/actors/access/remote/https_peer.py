@@ -5,7 +5,8 @@
         ...
         assert peer.received[0].document["kind"] == "TokenReview"
 
-`respond` gets a `Received` and returns a `Reply`, or a document that is sent as JSON. Certificates are made once.
+`respond` gets a `Received` and returns a `Reply`, a document that is sent as JSON, or a generator of parts.
+Certificates are made once.
 """
 
 from __future__ import annotations
@@ -146,6 +147,13 @@ async def _exchange(
         answer = await answer
     if answer is None:
         raise trio.BrokenResourceError  # close without a response
+    if inspect.isasyncgen(answer):
+        start = connection.send(h11.Response(status_code=200, headers=[("transfer-encoding", "chunked")]))
+        await stream.send_all(start or b"")
+        async for part in answer:
+            await stream.send_all(connection.send(h11.Data(data=part)) or b"")
+        await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+        return True
     reply = answer if isinstance(answer, Reply) else Reply(body=orjson.dumps(answer))
     sent = connection.send(
         h11.Response(
