@@ -339,7 +339,7 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
         context = store.write_contexts.new("u", "m")
         new = {"metadata": {"name": "a"}}
         request = AdmissionRequest(CREATE, definition, "default", "a", "", new, None, "u", True, context)
-        with pytest.raises(BadRequest, match="a[.]example[.]com.* does not support dry run"):
+        with pytest.raises(BadRequest, match=r"a[.]example[.]com.* does not support dry run"):
             await mutating._caller.ask(match, request)
         request.dry_run = False
         with pytest.raises(WebhookFailed, match="no known review version"):
