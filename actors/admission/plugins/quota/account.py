@@ -7,10 +7,9 @@ until they are durable or failed, so that any number of concurrent writes stays 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from actors.admission.plugins.quota.amounts import ONE, ZERO, Amount, Usage, add, subtract, whole
+from actors.admission.plugins.quota.amounts import ONE, ZERO, Amount, Usage, add, select, subtract, whole
 from actors.admission.plugins.quota.quotas import Charges, Quota, QuotaSet
 from actors.admission.plugins.quota.usage import ENDED, Demand
 from actors.store.document import decode
@@ -116,18 +115,25 @@ class Account:
 
     def exceeded(self, charges: Charges) -> Exceeded | None:
         """The first quota that does not allow the charges."""
-        for quota, used, reserved, charge in zip(
-            self.quotas.quotas, self.used, self._reserved, charges, strict=True
-        ):
-            total = {name: _sum(used.get(name, ZERO), reserved.get(name, ZERO)) for name in charge}
+        for index, charge in enumerate(charges):
+            if not charge:
+                continue
+            used, reserved = self.used[index], self._reserved[index]
+            hard = self.quotas.quotas[index].hard
             over = [
                 name
-                for name, amount in charge.items()
-                if amount[0] and total[name][0] + amount[0] > quota.hard[name][0]
+                for name, (nanos, _) in charge.items()
+                if nanos and used[name][0] + reserved.get(name, ZERO)[0] + nanos > hard[name][0]
             ]
             if over:
-                return Exceeded(quota, _of(charge, over), _of(total, over), _of(quota.hard, over))
+                return self._exceeded(index, charge, over)
         return None
+
+    def _exceeded(self, index: int, charge: Usage, names: list[str]) -> Exceeded:
+        used, reserved = self.used[index], self._reserved[index]
+        quota = self.quotas.quotas[index]
+        total = {name: _sum(used[name], reserved.get(name, ZERO)) for name in names}
+        return Exceeded(quota, select(charge, names), total, select(quota.hard, names))
 
     def reserve(self, charges: Charges) -> None:
         for reserved, usage in zip(self._reserved, charges, strict=True):
@@ -140,7 +146,3 @@ class Account:
 
 def _sum(one: Amount, other: Amount) -> Amount:
     return one[0] + other[0], one[1] if one[0] else other[1]
-
-
-def _of(amounts: Usage, names: Iterable[str]) -> Usage:
-    return {name: amounts[name] for name in names}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from actors.admission.plugins.quota.account import Account, Exceeded
-from actors.admission.plugins.quota.quotas import Quota, QuotaSet, parse_quota
+from actors.admission.plugins.quota.account import Account
+from actors.admission.plugins.quota.quotas import Charges, Quota, QuotaSet, parse_quota
 from actors.admission.plugins.quota.usage import Demand, measures
 from actors.kinds.features import RECOVER_EXPANSION
 from actors.names import Names
@@ -90,31 +90,23 @@ class QuotaAccounts:
             counted.reserve(counted.quotas.charges(demand))
         self._accounts[namespace] = counted
 
-    def reserve(self, account: Account, demand: Demand, *, keep: bool) -> Exceeded | Callable[[bool], None]:
-        """Check a demand against all quotas, and reserve it if `keep`; the caller calls the returned function when
-        the write is durable or failed."""
-        charges = account.quotas.charges(demand)
-        if (exceeded := account.exceeded(charges)) is not None:
-            return exceeded
-        if not keep or not any(charges):
-            return _nothing_to_release
+    def reserve(self, account: Account, demand: Demand, charges: Charges) -> Callable[[bool], None]:
+        """Reserve a demand; the caller calls the returned function when the write is durable or failed."""
         namespace, token = account.quotas.namespace, object()
         account.reserve(charges)
         self._reservations.setdefault(namespace, {})[token] = demand
 
         def release(_: bool) -> None:
-            self._release(namespace, token)
+            reservations = self._reservations[namespace]
+            del reservations[token]
+            if not reservations:
+                del self._reservations[namespace]
+            current = self._accounts.get(namespace)
+            if current is not None:
+                # A quota may have changed meanwhile: then the demand was reserved again, in the new account.
+                current.release(charges if current is account else current.quotas.charges(demand))
 
         return release
-
-    def _release(self, namespace: str, token: object) -> None:
-        reservations = self._reservations[namespace]
-        demand = reservations.pop(token)
-        if not reservations:
-            del self._reservations[namespace]
-        account = self._accounts.get(namespace)
-        if account is not None:
-            account.release(account.quotas.charges(demand))
 
     def end(self, account: Account, now: int) -> None:
         """Stop to count pods whose time is over."""
@@ -176,7 +168,3 @@ class QuotaAccounts:
     def _notify(self, key: QuotaKey) -> None:
         for listener in self._listeners:
             listener(key)
-
-
-def _nothing_to_release(_: bool) -> None:
-    """The write reserved nothing."""

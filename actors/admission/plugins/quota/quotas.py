@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from actors.admission.plugins.quota.amounts import NOTHING, ONE, ZERO, Amount, Usage, parse_amounts, select
 from actors.admission.plugins.quota.scopes import PodTraits, Requirement, parse_scopes
 from actors.admission.plugins.quota.usage import COUNT, OLD_COUNTS, Demand, Measure
+from actors.errors import Resource
 from actors.messages import Object
 from journal.log import Journal
 
@@ -40,6 +41,7 @@ class QuotaSet:
         self, namespace: str, quotas: Mapping[str, Quota], measures: tuple[Measure, ...], journal: Journal
     ) -> None:
         self.namespace = namespace
+        self._journal = journal
         self.quotas = tuple(quotas[name] for name in sorted(quotas))
         names = {name for quota in self.quotas for name in quota.hard}
         self.measured: dict[int, Measure] = {}
@@ -68,6 +70,11 @@ class QuotaSet:
             type_id: tuple(_charge_of_one(usage, quota) for quota in self.quotas)
             for type_id, usage in usages.items()
         }
+
+    def counts(self, resource: Resource) -> bool:
+        """Whether a quota counts objects of this kind."""
+        type_id = self._journal.type_id(str(resource))
+        return type_id in self.counted or type_id in self.measured
 
     def charges(self, demand: Demand) -> Charges:
         return tuple(

@@ -51,8 +51,11 @@ class ResourceQuota(Plugin):
     def _check(self, request: AdmissionRequest, quotas: QuotaSet | None) -> None:
         new, resource = request.object, request.definition.resource
         assert new is not None
+        counted = quotas is not None and quotas.counts(resource)
+        if not counted and not self._limited:
+            return
         if resource.plural == "events":
-            return  # they were never counted
+            return  # they are never counted
         measure = self._measures.get(resource)
         if measure is None:
             measure = self._measures[resource] = number_measure(resource)
@@ -66,8 +69,9 @@ class ResourceQuota(Plugin):
             return
         if self._limited and (why := uncovered(self._limited, resource, demand, own, measure.covers)):
             raise _refusal(request, why)
-        demand = Demand(more, demand.pod)
-        if quotas is None or not any(quotas.charges(demand)):
+        if request.old is not None:
+            demand = Demand(more, demand.pod)
+        if quotas is None or not counted:
             return
         if request.in_thread:
             self._reserve_in_thread(request, quotas, demand)
@@ -96,10 +100,11 @@ class ResourceQuota(Plugin):
     def _reserve_from(self, account: Account, request: AdmissionRequest, demand: Demand) -> None:
         assert request.context is not None
         self._accounts.end(account, request.context.time)
-        reserved = self._accounts.reserve(account, demand, keep=not request.dry_run)
-        if isinstance(reserved, Exceeded):
-            raise _refusal(request, _message(reserved))
-        request.callbacks.append(reserved)
+        charges = account.quotas.charges(demand)
+        if (exceeded := account.exceeded(charges)) is not None:
+            raise _refusal(request, _message(exceeded))
+        if not request.dry_run:
+            request.callbacks.append(self._accounts.reserve(account, demand, charges))
 
 
 def _check_containers(request: AdmissionRequest, quotas: tuple[Quota, ...], demand: Demand) -> None:
