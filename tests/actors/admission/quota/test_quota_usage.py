@@ -201,3 +201,21 @@ async def test_names_that_no_kind_has_are_not_used() -> None:
         )
         await add_quota(store, dict.fromkeys(hard, "1"))
         assert used(account_of(accounts)) == {"count/deployments.apps": "0", "requests.a.b/c": "0"}
+
+
+async def test_reservation_outlives_a_change_of_the_quota() -> None:
+    async with open_store() as store:
+        accounts = QuotaAccounts(CLUSTER, store.journal, store.feed)
+        quota = await add_quota(store, {"pods": "1"})
+        demand = PodMeasure("cluster.io/").demand({**pod(), "status": {}})
+        first = account_of(accounts)
+        release = accounts.reserve(first, demand, first.quotas.charges(demand))
+        quota["spec"]["hard"] = {"pods": "1", "count/pods": "1"}
+        await store.replace("resourcequotas", quota)
+        second = account_of(accounts)
+        exceeded = second.exceeded(second.quotas.charges(demand))
+        assert second is not first
+        assert exceeded is not None
+        assert texts_of(exceeded.used) == {"count/pods": "1", "pods": "1"}
+        release(True)
+        assert second.exceeded(second.quotas.charges(demand)) is None
