@@ -33,6 +33,7 @@ from actors.admission.plugins.objects.owner_references_permission_enforcement im
 from actors.admission.plugins.objects.persistent_volume_label import PersistentVolumeLabel, parse_location
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from actors.admission.plugins.pod_security.plugins import pod_security
+from actors.admission.plugins.pod_security_policy.plugins import pod_security_policy
 from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
 from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
@@ -104,6 +105,7 @@ def plugins(
         AlwaysPullImages(),
         ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook"))),
         *pod_security(names, journal, feed, configuration.of("PodSecurity")),
+        *pod_security_policy(names, journal, feed, authorizer),
         PodNodeSelector(names, journal, feed, selectors),
         Priority(PriorityClasses(names, journal, feed)),
         DefaultTolerationSeconds(names),

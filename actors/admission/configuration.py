@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors.access.remote.yaml_file import NotYaml, load_yaml
-from actors.admission.selection import AVAILABLE, UNAVAILABLE
+from actors.admission.selection import AVAILABLE
 from actors.names import Names
 
 _FIELDS: Final = ("apiVersion", "kind", "plugins")
@@ -101,7 +101,7 @@ def _plugin(top: PluginConfiguration, place: str, entry: Any) -> tuple[str, Plug
         if member not in _PLUGIN_FIELDS:
             raise top.error(f"{place}.{member}", f"is not known; there are {', '.join(_PLUGIN_FIELDS)}")
     name, path, inline = entry["name"], entry.get("path"), entry.get("configuration")
-    if name not in AVAILABLE and name not in UNAVAILABLE:
+    if name not in AVAILABLE:
         raise top.error(f"{place}.name", f"there is no plugin {name!r}; there are {', '.join(AVAILABLE)}")
     if inline is not None:
         if path:

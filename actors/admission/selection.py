@@ -43,23 +43,20 @@ OFF_BY_DEFAULT: Final = (
     "OwnerReferencesPermissionEnforcement",
     "PersistentVolumeLabel",
     "PodNodeSelector",
+    "PodSecurityPolicy",
     "PodTolerationRestriction",
     "SecurityContextDeny",
 )
 ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off in the other
 AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
-# Plugins of v1.25, and PodSecurityPolicy of v1.24.
-UNAVAILABLE: Final = ("PodSecurityPolicy",)
 
 
 def parse_plugins(text: str) -> frozenset[str]:
-    """The plugins in a comma-separated list; ValueError for a name that no plugin of v1.25 has."""
+    """The plugins in a comma-separated list; ValueError for a name that no plugin has."""
     named = frozenset(filter(None, (one.strip() for one in text.split(","))))
-    unknown = sorted(named.difference(AVAILABLE, UNAVAILABLE))
-    if unknown:
+    if unknown := sorted(named.difference(AVAILABLE)):
         raise ValueError(
-            f"there is no plugin {', '.join(map(repr, unknown))}; there are {', '.join(AVAILABLE)}; "
-            f"not available yet: {', '.join(UNAVAILABLE)}"
+            f"there is no plugin {', '.join(map(repr, unknown))}; there are {', '.join(AVAILABLE)}"
         )
     return named
 

@@ -9,7 +9,7 @@ from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
-from actors.admission.selection import AVAILABLE, UNAVAILABLE
+from actors.admission.selection import AVAILABLE
 from actors.names import CLUSTER
 from actors.store.feed import Feed
 from gateway.cli.flags.parser import make_parser, parse_flags
@@ -156,11 +156,11 @@ def test_bootstrap_tokens_are_enabled_by_a_switch(flag: str) -> None:
     )
 
 
-def test_plugins_that_are_not_available_yet_are_accepted_with_a_warning() -> None:
+def test_lists_of_plugins_are_joined() -> None:
     flags = ["--enable-admission-plugins=Priority", "--enable-admission-plugins=PodSecurityPolicy"]
     given, warnings = parse_flags(flags)
     assert given.enable_admission_plugins == "Priority,PodSecurityPolicy"
-    assert warnings == ["--enable-admission-plugins: not available yet, and will not run: PodSecurityPolicy"]
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_image_policy_webhook_needs_its_version_in_runtime_config(config: str, a
         assert refusal(*flags).startswith("--runtime-config: ImagePolicyWebhook needs imagepolicy.cluster.io")
 
 
-def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() -> None:
+def test_plugins_that_are_off_by_default_can_be_disabled_without_a_warning() -> None:
     given, warnings = parse_flags(["--disable-admission-plugins=PodSecurityPolicy,ServiceAccount"])
     assert given.disabled_plugins == {"PodSecurityPolicy", "ServiceAccount"}
     assert warnings == []
@@ -193,9 +193,7 @@ def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() 
 def test_unknown_plugins_are_refused_with_the_known_ones(flag: str) -> None:
     text = refusal(f"{flag}=Priority,Nonsense,priority")
     assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are AlwaysAdmit")
-    assert "ServiceAccount" in text.partition("not available yet: ")[0]
-    assert "NodeRestriction" in text.partition("not available yet: ")[0]
-    assert "PodSecurityPolicy" in text.partition("not available yet: ")[2]
+    assert all(name in text for name in AVAILABLE)
 
 
 def test_plugins_that_are_off_by_default_run_when_they_are_enabled() -> None:
@@ -218,7 +216,6 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
         run = {one.name for one in available if not one.completes}
     run.remove("CertificateLibrary")  # belongs to the server itself; no flag disables it
     assert run == set(AVAILABLE)
-    assert not run.intersection(UNAVAILABLE)
 
 
 def test_plain_port_without_a_token_file_gives_a_warning(file: str) -> None:

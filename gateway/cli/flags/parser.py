@@ -14,7 +14,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from actors.admission.selection import UNAVAILABLE, parse_plugins
 from gateway.cli.flags import (
     audit,
     authorization,
@@ -110,10 +109,6 @@ def _stored_dialect(data_dir: Path) -> str | None:
 
 def _warnings(settings: Settings) -> list[str]:
     warnings = []
-    if missing := sorted(parse_plugins(settings.enable_admission_plugins).intersection(UNAVAILABLE)):
-        warnings.append(
-            f"--enable-admission-plugins: not available yet, and will not run: {', '.join(missing)}"
-        )
     if "api/legacy" in settings.runtime_config:
         warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
     if settings.only_accounts_sign_in_plain:
