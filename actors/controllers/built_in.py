@@ -26,6 +26,8 @@ from actors.controllers.loop import Controller, Loop
 from actors.controllers.namespaces import NamespaceController
 from actors.controllers.quota.status import ResourceQuotaController
 from actors.controllers.service_accounts import ServiceAccountController
+from actors.controllers.storage.claims import ClaimProtection
+from actors.controllers.storage.volumes import VolumeProtection
 
 
 def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
@@ -40,6 +42,8 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
         "endpoint": lambda: EndpointsController(*parts),
         "garbagecollector": lambda: GarbageCollector(*parts),
         "namespace": lambda: NamespaceController(*parts),
+        "pv-protection": lambda: VolumeProtection(context),
+        "pvc-protection": lambda: ClaimProtection(context),
         "resourcequota": lambda: ResourceQuotaController(context, _quotas(context)),
         "serviceaccount": lambda: ServiceAccountController(*parts),
         "tokencleaner": lambda: TokenCleaner(context),

@@ -21,6 +21,8 @@ CONTROLLERS: Final = (
     "endpoint",
     "garbagecollector",
     "namespace",
+    "pv-protection",
+    "pvc-protection",
     "resourcequota",
     "root-ca-cert-publisher",
     "serviceaccount",

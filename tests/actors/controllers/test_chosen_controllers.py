@@ -22,6 +22,8 @@ from tests.actors.controllers.signing_requests import controller_context
         ("endpoint", "endpoints controller"),
         ("garbagecollector", "garbage collector"),
         ("namespace", "namespace controller"),
+        ("pv-protection", "PV protection controller"),
+        ("pvc-protection", "PVC protection controller"),
         ("resourcequota", "resource quota controller"),
         ("serviceaccount", "service account controller"),
         ("tokencleaner", "token cleaner"),

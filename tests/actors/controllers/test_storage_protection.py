@@ -1,0 +1,193 @@
+"""PVC and PV protection: the finalizer of a deleted claim or volume goes when nothing uses the object any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from actors.controllers.storage.pods_by_claim import PodsByClaim
+from actors.controllers.storage.protection import RELEASE_DELAY
+from actors.messages import DeleteOptions, Object
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
+
+CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+PROTECTED = {CLAIMS: ["cluster.io/pvc-protection"], VOLUMES: ["cluster.io/pv-protection"]}
+CLAIM_SPEC: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+VOLUME_SPEC: Object = {
+    "accessModes": ["ReadWriteOnce"],
+    "capacity": {"storage": "1Gi"},
+    "hostPath": {"path": "/data"},
+}
+DIRECT: Object = {"persistentVolumeClaim": {"claimName": "c"}}
+EPHEMERAL: Object = {"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM_SPEC}}}
+LATER = RELEASE_DELAY + 0.5
+
+
+async def create_claim(cluster: ControlPlane, name: str = "c", **metadata: object) -> Object:
+    metadata = {"finalizers": PROTECTED[CLAIMS], **metadata}
+    return await cluster.create(CLAIMS, name, content={"spec": CLAIM_SPEC}, **metadata)
+
+
+async def create_volume(cluster: ControlPlane, phase: str) -> None:
+    created = await cluster.create(VOLUMES, "v", content={"spec": VOLUME_SPEC}, finalizers=PROTECTED[VOLUMES])
+    changed = {**created, "status": {"phase": phase}}
+    await cluster.client.replace(cluster.catalog.storage(VOLUMES), changed, "status")
+
+
+async def create_pod(
+    cluster: ControlPlane, volume: Object = DIRECT, node: str = "n", **metadata: object
+) -> Object:
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", **volume}]}
+    node_name = {"nodeName": node} if node else {}
+    return await cluster.create("pods", "p", content={"spec": {**spec, **node_name}}, **metadata)
+
+
+async def remove_pod(cluster: ControlPlane) -> None:
+    at_once = DeleteOptions(grace_period_seconds=0)
+    await cluster.client.delete(cluster.catalog.storage("pods"), "default", "p", at_once)
+
+
+async def test_unused_claim_is_removed_shortly_after_its_deletion(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster)
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(CLAIMS, "c")
+        await cluster.delete(CLAIMS, "c")
+        await cluster.wait_until_idle(RELEASE_DELAY / 2)
+        assert cluster.is_being_deleted(CLAIMS, "c")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(CLAIMS, "c") is None
+        assert cluster.events(CLAIMS, "c")[-1].user.endswith(":pvc-protection-controller")
+
+
+async def test_other_finalizers_stay(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster, finalizers=["example.com/mine", *PROTECTED[CLAIMS]])
+        await cluster.delete(CLAIMS, "c")
+        await cluster.wait_until_idle(3600)
+        claim = cluster.get(CLAIMS, "c")
+        assert claim and claim["metadata"]["finalizers"] == ["example.com/mine"]
+        assert len(cluster.events(CLAIMS, "c")) == 3  # created, being deleted, released
+
+
+async def test_claim_stays_until_its_pod_is_removed(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster)
+        pod = await create_pod(cluster)
+        await cluster.delete(CLAIMS, "c")
+        await cluster.wait_until_idle(3600)
+        finished = {**pod, "status": {**pod["status"], "phase": "Succeeded"}}
+        await cluster.client.replace(cluster.catalog.storage("pods"), finished, "status")
+        await cluster.wait_until_idle(3600)
+        assert cluster.is_being_deleted(CLAIMS, "c")
+        await remove_pod(cluster)
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(CLAIMS, "c") is None
+
+
+async def test_pods_without_a_node_or_in_another_namespace_do_not_use_a_claim(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster)
+        await create_pod(cluster, node="")
+        await create_pod(cluster, namespace="cluster-system")
+        await cluster.delete(CLAIMS, "c")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(CLAIMS, "c") is None
+
+
+@pytest.mark.parametrize("owned", [True, False])
+async def test_ephemeral_volume_uses_only_the_claim_of_its_pod(
+    tmp_path: Path, autojump_clock: MockClock, owned: bool
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        pod = await create_pod(cluster, EPHEMERAL)
+        owners = [owner_reference(pod, "Pod", controller=True)] if owned else []
+        await create_claim(cluster, "p-v", owners=owners)
+        await cluster.delete(CLAIMS, "p-v")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.is_being_deleted(CLAIMS, "p-v") is owned
+
+
+async def test_pod_that_its_finalizer_keeps_releases_its_ephemeral_claim(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        pod = await create_pod(cluster, EPHEMERAL, finalizers=["example.com/keep"])
+        await create_claim(cluster, "p-v", owners=[owner_reference(pod, "Pod", controller=True)])
+        await cluster.delete(CLAIMS, "p-v")
+        await remove_pod(cluster)
+        await cluster.wait_until_idle(LATER)
+        assert cluster.is_being_deleted("pods", "p") and cluster.get(CLAIMS, "p-v") is None
+
+
+async def test_after_a_restart_used_claims_stay_and_unused_ones_go(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await create_claim(cluster)
+        await create_claim(cluster, "unused")
+        await create_pod(cluster)
+        await cluster.delete(CLAIMS, "c")
+        await cluster.delete(CLAIMS, "unused")
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.wait_until_idle(LATER)
+        assert cluster.names(CLAIMS) == ["c"]
+        await remove_pod(cluster)
+        await cluster.wait_until_idle(LATER)
+        assert cluster.names(CLAIMS) == []
+
+
+async def test_claim_that_changes_during_the_release_is_released_afterwards(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async def change() -> None:
+        claim = cluster.get(CLAIMS, "c")
+        assert claim
+        claim["metadata"]["labels"] = {"changed": "yes"}
+        await cluster.replace(CLAIMS, claim)
+
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster)
+        await cluster.delete(CLAIMS, "c")
+        cluster.before_write("pvc-protection-controller", change)
+        await cluster.wait_until_idle(3 * LATER)
+        assert cluster.get(CLAIMS, "c") is None
+        assert b"changed" in cluster.events(CLAIMS, "c")[-1].body
+
+
+async def test_volume_stays_while_it_is_bound(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_volume(cluster, "Bound")
+        await cluster.delete(VOLUMES, "v")
+        await cluster.wait_until_idle(3600)
+        volume = cluster.get(VOLUMES, "v")
+        assert volume and cluster.is_being_deleted(VOLUMES, "v")
+        volume["status"]["phase"] = "Released"
+        await cluster.client.replace(cluster.catalog.storage(VOLUMES), volume, "status")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(VOLUMES, "v") is None
+
+
+async def test_unbound_volume_is_removed(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_volume(cluster, "Available")
+        await cluster.delete(VOLUMES, "v")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(VOLUMES, "v") is None
+
+
+def test_index_holds_nothing_for_pods_that_are_removed() -> None:
+    index, pod = PodsByClaim(), ("n", "p")
+    volumes = b'[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]'
+    index.update(
+        pod, b'{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"n","volumes":' + volumes + b"}}"
+    )
+    assert index.uses(("n", "c"), ())
+    assert index.remove(pod) == [("n", "c")] and not index.uses(("n", "c"), ())
+    assert not index._claims and not index._pods
