@@ -174,6 +174,7 @@ def _build_store(
         access.accounts.issuer,
         quotas,
         bool(settings.secure_port),
+        settings.controllers.event_ttl,
     )
     for loop in controllers(context):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

@@ -20,6 +20,7 @@ from actors.controllers.certificates.signing import CertificateSigning
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.context import ControllerContext
 from actors.controllers.endpoints import EndpointsController
+from actors.controllers.events.expiry import EventExpiry
 from actors.controllers.flow_control import FlowControlController
 from actors.controllers.garbage.collector import GarbageCollector
 from actors.controllers.loop import Controller, Loop
@@ -53,8 +54,10 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
-    built = [FlowControlController(*parts), *(by_name[name]() for name in sorted(chosen))]
-    return tuple(Loop(one, context.feed) for one in built)
+    own: list[Controller[Any]] = [FlowControlController(*parts)]
+    if context.event_ttl:
+        own.append(EventExpiry(context))
+    return tuple(Loop(one, context.feed) for one in (*own, *(by_name[name]() for name in sorted(chosen))))
 
 
 def _quotas(context: ControllerContext) -> QuotaAccounts:

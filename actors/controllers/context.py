@@ -33,3 +33,4 @@ class ControllerContext:
     issuer: TokenIssuer | None = None  # None: token Secrets stay as they are
     quotas: QuotaAccounts | None = None  # those that admission checks; None: a controller counts for itself
     publishes_certificate: bool = False  # whether the server has a certificate that its clients verify
+    event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never

@@ -35,6 +35,7 @@ CONTROLLERS: Final = (
 class ControllerSettings:
     controllers: tuple[str, ...] = ("*",)
     enable_bootstrap_token_auth: bool = False
+    event_ttl: float = 3600.0  # 0: Events stay
 
     def __post_init__(self) -> None:
         unknown = [one for one in self._patterns() if one != "*" and one.removeprefix("-") not in CONTROLLERS]

@@ -30,10 +30,19 @@ async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
     async with open_control_plane(tmp_path, controllers=False) as cluster:
         more = {"issuer": object(), "publishes_certificate": True}
         every = controller_context(cluster, **more)
-        assert len(controllers(every)) == len(CONTROLLERS) + 1  # one belongs to the server itself
+        assert len(controllers(every)) == len(CONTROLLERS) + 2  # two belong to the server itself
         for name in CONTROLLERS:
             one = controller_context(cluster, enabled=frozenset({name}), **more)
-            assert len(controllers(one)) == 2, name
+            assert len(controllers(one)) == 3, name
+
+
+async def test_events_may_be_kept(tmp_path: Path) -> None:
+    assert parse_flags([])[0].controllers.event_ttl == 3600
+    kept = parse_flags(["--event-ttl=0"])[0].controllers.event_ttl
+    assert parse_flags(["--event-ttl=90m"])[0].controllers.event_ttl == 5400
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        context = controller_context(cluster, event_ttl=kept)
+        assert "event expiry" not in {loop.name for loop in controllers(context)}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.cli.flags.adding import add_list, add_switch
+from gateway.cli.flags.adding import add, add_list, add_switch, duration
 
 
 def add_flags(group: Any) -> None:
@@ -19,4 +19,11 @@ def add_flags(group: Any) -> None:
         group,
         "--enable-bootstrap-token-auth",
         "bootstrap tokens in Secrets of the system namespace authenticate (default false)",
+    )
+    add(
+        group,
+        "--event-ttl",
+        duration,
+        "DURATION",
+        "delete Events when they have not been written for this time, 0 to keep them (default 1h)",
     )
