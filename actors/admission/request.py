@@ -49,6 +49,11 @@ class AdmissionRequest:
     reinvocation: Reinvocation | None = None  # None: no webhook was called
     in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
 
+    def annotate(self, key: str, value: str) -> None:
+        """Add an annotation to the audit event of the request, unless it has one with this key."""
+        if self.context is not None and self.context.annotations is not None:
+            self.context.annotations.setdefault(key, value)
+
     def complete(self, durable: bool) -> None:
         """Call the callbacks, each once, even if another one raises."""
         for callback in self.callbacks:

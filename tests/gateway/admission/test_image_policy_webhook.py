@@ -13,6 +13,7 @@ from actors.admission.configuration import AdmissionConfigurationError, PluginCo
 from actors.admission.plugins.pods.image_policy_webhook import parse_image_policy
 from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
 from tests.actors.object_store import Refused
+from tests.gateway.admission.audited import annotations_of_pods, audited
 from tests.gateway.admission.configured import configured
 from tests.gateway.api import Api, served
 
@@ -26,12 +27,14 @@ def decide(received: Received) -> dict[str, Any]:
     status: dict[str, Any] = {"allowed": not {"bad", "worse"}.intersection(images)}
     if "bad" in images:
         status["reason"] = "bad is not signed"
+    if "noted" in images:
+        status["auditAnnotations"] = {"ticket": "1"}
     return {"apiVersion": V1ALPHA1, "kind": "ImageReview", "spec": {"ignored": True}, "status": status}
 
 
 @asynccontextmanager
 async def running(
-    folder: Path, respond: Callable[[Received], Any] = decide, **policy: Any
+    folder: Path, respond: Callable[[Received], Any] = decide, changed: Any = None, **policy: Any
 ) -> AsyncIterator[tuple[Peer, Api]]:
     async with https_peer(respond) as peer:
         file = peer.kubeconfig(folder)
@@ -42,6 +45,7 @@ async def running(
             admission=admission,
             enable_admission_plugins="ImagePolicyWebhook",
             runtime_config=f"{V1ALPHA1}=true",
+            **(changed or {}),
         ) as api:
             yield peer, api
 
@@ -142,6 +146,20 @@ async def _limited(api: Api, name: str) -> dict[str, str]:
     stored = (await api.get("pods", name))["metadata"]["annotations"]
     assert stored[FAILED_OPEN] == "true"
     return {key: value for key, value in stored.items() if "limit-ranger" in key}
+
+
+async def test_audit_events_show_annotations_and_failures(tmp_path: Path) -> None:
+    def respond(received: Received) -> Any:
+        failing = received.document["spec"]["containers"] == [{"image": "failing"}]
+        return Reply(status=400) if failing else decide(received)
+
+    changed = {"audit": audited(tmp_path)}
+    async with running(tmp_path, respond, changed, defaultAllow=True) as (_, api):
+        for name, image in (("a", "noted"), ("b", "noted"), ("c", "failing"), ("d", "good")):
+            await create(api, name, image)
+    prefix = "imagepolicywebhook.image-policy.cluster.io/"
+    noted, failed = {f"{prefix}ticket": "1"}, {f"{prefix}failed-open": "true"}
+    assert annotations_of_pods(tmp_path, "image-policy.cluster.io") == [noted, noted, failed, {}]
 
 
 async def test_pods_are_refused_by_default_when_the_webhook_fails(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.extensions import Extensions
+from tests.gateway.admission.audited import annotations_of_pods, audited
 from tests.gateway.api import ALICE, Api, ApiResponse, served
 from tests.gateway.granting import Grants
 
@@ -30,10 +32,10 @@ def may_use(user: str, policy: str) -> tuple[str, str, str, str]:
 
 
 @asynccontextmanager
-async def started(*rights: tuple[str, str, str, str]) -> AsyncIterator[tuple[Api, Grants]]:
+async def started(*rights: tuple[str, str, str, str], **changed: Any) -> AsyncIterator[tuple[Api, Grants]]:
     grants = Grants(*PODS, *rights)
     async with served(
-        extensions=Extensions(authorizers=[grants]), enable_admission_plugins="PodSecurityPolicy"
+        extensions=Extensions(authorizers=[grants]), enable_admission_plugins="PodSecurityPolicy", **changed
     ) as api:
         yield api, grants
 
@@ -113,3 +115,23 @@ async def test_updates_are_checked_and_change_nothing() -> None:
         grants.rights.remove(may_use("alice", "open"))
         assert message(await update(labels={"x": "2"})) == "unable to validate pod: []"
         (await update(finalizers=["example.com/f"])).expect(200)
+
+
+async def test_audit_event_names_the_policy(tmp_path: Path) -> None:
+    async with started(may_use("alice", "open"), audit=audited(tmp_path)) as (api, _):
+        await create_policy(api, "open")
+        (await create(api, "a")).expect(201)
+    prefix = "podsecuritypolicy.policy.cluster.io"
+    assert annotations_of_pods(tmp_path, prefix) == [
+        {f"{prefix}/admit-policy": "open", f"{prefix}/validate-policy": "open"}
+    ]
+
+
+async def test_large_pods_are_evaluated_too() -> None:
+    async with started(may_use("alice", "drops")) as (api, _):
+        await create_policy(api, "drops", requiredDropCapabilities=["KILL"])
+        containers = [{"name": f"c{index}", "image": "i" * 200} for index in range(1000)]
+        body = {"metadata": {"name": "a"}, "spec": {"containers": containers}}
+        made = (await api.ask("POST", PATH, body, token=ALICE)).expect(201)
+        dropped = [one["securityContext"]["capabilities"]["drop"] for one in made["spec"]["containers"]]
+        assert dropped == [["KILL"]] * 1000

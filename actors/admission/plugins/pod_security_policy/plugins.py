@@ -52,24 +52,30 @@ class PodSecurityPolicyDefaults(AsyncPlugin):
     def __init__(self, names: Names, policies: _Policies) -> None:
         self._policies = policies
         self._annotation = names.key("psp")
+        self._audit_key = f"{names.group('podsecuritypolicy.policy')}/admit-policy"
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
+        name, pod = await self._chosen(request)
+        request.annotate(self._audit_key, name)
+        return Admitted(self._annotated(pod, name))
+
+    async def _chosen(self, request: AdmissionRequest) -> tuple[str, Object]:
+        """The policy, and the pod with what it fills in."""
         pod = request.object
         assert pod is not None
         changing: tuple[str, Object] | None = None
         errors: dict[str, list[FieldError]] = {}
         for name, policy in self._policies.ordered(request):
-            await trio.lowlevel.checkpoint()  # there may be many policies
-            changed = filled(policy, pod)
-            if found := self._policies.errors(policy, changed):
+            changed, found = await self._policies.evaluate(policy, request)
+            if found:
                 errors[name] = found
             elif (changing is None or changed == pod) and await self._policies.may_use(name, request):
                 if changed == pod:
-                    return Admitted(self._annotated(pod, name))
+                    return name, pod
                 changing = name, changed
         if changing is None:
             raise await self._policies.refusal(request, "unable to admit pod", errors)
-        return Admitted(self._annotated(changing[1], changing[0]))
+        return changing
 
     def _annotated(self, pod: Object, policy: str) -> Object:
         metadata = pod["metadata"]
@@ -84,6 +90,7 @@ class PodSecurityPolicyCheck(AsyncPlugin):
     def __init__(self, names: Names, policies: _Policies) -> None:
         self._policies = policies
         self._annotation = names.key("psp")
+        self._audit_key = f"{names.group('podsecuritypolicy.policy')}/validate-policy"
 
     def concerns(self, request: AdmissionRequest) -> bool:
         return request.old is None or _compared(request.object) != _compared(request.old)
@@ -94,11 +101,11 @@ class PodSecurityPolicyCheck(AsyncPlugin):
         first = pod["metadata"].get("annotations", {}).get(self._annotation, "")
         errors: dict[str, list[FieldError]] = {}
         for name, policy in self._policies.ordered(request, first):
-            await trio.lowlevel.checkpoint()
-            changed = filled(policy, pod)
-            if found := self._policies.errors(policy, changed):
+            changed, found = await self._policies.evaluate(policy, request)
+            if found:
                 errors[name] = found
             elif changed == pod and await self._policies.may_use(name, request):
+                request.annotate(self._audit_key, name)
                 return Admitted()
         raise await self._policies.refusal(request, "unable to validate pod", errors)
 
@@ -118,8 +125,18 @@ class _Policies:
             raise forbidden(request, f"{NAME}: no providers available to validate pod request")
         return policies
 
-    def errors(self, policy: Policy, pod: Object) -> list[FieldError]:
-        return collect(check_pod, self._names, policy, pod)
+    async def evaluate(self, policy: Policy, request: AdmissionRequest) -> tuple[Object, list[FieldError]]:
+        """The pod with what the policy fills in, and what violates the policy even then."""
+        pod = request.object
+        assert pod is not None
+        if request.in_thread:  # a large pod
+            return await trio.to_thread.run_sync(self._evaluate, policy, pod)
+        await trio.lowlevel.checkpoint()  # there may be many policies
+        return self._evaluate(policy, pod)
+
+    def _evaluate(self, policy: Policy, pod: Object) -> tuple[Object, list[FieldError]]:
+        changed = filled(policy, pod)
+        return changed, collect(check_pod, self._names, policy, changed)
 
     async def refusal(
         self, request: AdmissionRequest, why: str, errors: dict[str, list[FieldError]]

@@ -50,6 +50,7 @@ class ImagePolicy:
 class _Decision:
     allowed: bool
     reason: str = ""
+    audit_annotations: tuple[tuple[str, str], ...] = ()
 
 
 class ImagePolicyWebhook(AsyncPlugin):
@@ -63,6 +64,7 @@ class ImagePolicyWebhook(AsyncPlugin):
         self._api_version = f"{names.group('imagepolicy')}/v1alpha1"
         self._annotations = f".{names.group('image-policy')}/"
         self._failed_open = f"alpha{self._annotations}failed-open"
+        self._audit_prefix = f"imagepolicywebhook{self._annotations}"
         self._cache: ExpiringCache[bytes, _Decision] = ExpiringCache(MAX_CACHED)
         self._calls: SharedCalls[bytes, _Decision] = SharedCalls()
 
@@ -83,7 +85,10 @@ class ImagePolicyWebhook(AsyncPlugin):
         except WebhookError as error:
             if not self._policy.default_allow:
                 raise forbidden(request, str(error)) from None
+            request.annotate(f"{self._audit_prefix}failed-open", "true")
             return Admitted(annotations=((self._failed_open, "true"),))
+        for name, value in decision.audit_annotations:
+            request.annotate(self._audit_prefix + name, value)
         if not decision.allowed:
             raise forbidden(request, _refusal(decision.reason))
         return Admitted()
@@ -124,9 +129,11 @@ class ImagePolicyWebhook(AsyncPlugin):
 
 def _decision(status: dict[str, Any]) -> _Decision:
     allowed, reason = status.get("allowed", False), status.get("reason", "")
-    if not isinstance(allowed, bool) or not isinstance(reason, str):
+    annotations = status.get("auditAnnotations") or {}
+    usable = isinstance(allowed, bool) and isinstance(reason, str) and isinstance(annotations, dict)
+    if not usable or not all(isinstance(value, str) for value in annotations.values()):
         raise WebhookError("the status of the ImageReview cannot be used")
-    return _Decision(allowed, reason)
+    return _Decision(allowed, reason, tuple(annotations.items()))
 
 
 def _refusal(reason: str) -> str:
