@@ -18,6 +18,7 @@ class RequestError(Exception):
     """Base of every error that becomes an error response."""
 
     message: str = ""
+    warnings: tuple[str, ...] = ()  # of admission, for the client
 
     def __str__(self) -> str:
         return self.message

@@ -17,6 +17,7 @@ import trio
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted
+from actors.admission.request import AdmissionRequest
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
 from actors.large_work import LARGE_BYTES, LargeWork, NeedsThread
@@ -204,6 +205,7 @@ class ResourceActor:
             self._start_thread(envelope, attempt)
             return None
         except Exception as error:
+            _add_warnings(error, attempt.request)
             reply = PendingReply(envelope, None, b"", error)
         else:
             if attempt.request is not None and attempt.request.warnings:
@@ -304,6 +306,7 @@ class ResourceActor:
                 progress.object = _annotated(progress.object, outcome.annotations)
             self._mailbox.put_back(envelope)
         except Exception as error:
+            _add_warnings(error, progress.request)
             envelope.fail(error)
         self._mailbox.wake()
 
@@ -351,6 +354,12 @@ class ResourceActor:
             key = proposal.namespace, proposal.name
             if self._pending.get(key) is proposal:
                 del self._pending[key]
+
+
+def _add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
+    """A refused write has the warnings of admission too."""
+    if request is not None and request.warnings and isinstance(error, RequestError):
+        error.warnings = (*request.warnings, *error.warnings)
 
 
 def _cancel(envelope: Envelope) -> None:

@@ -19,7 +19,7 @@ from actors.access.authentication.authenticate import Authenticated, Authenticat
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.access.impersonation import impersonate
 from actors.clock import Clock
-from actors.errors import BadRequest
+from actors.errors import BadRequest, RequestError
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
@@ -252,6 +252,8 @@ class Pipeline:
 
     async def _failure_response(self, context: RequestContext, error: Exception) -> Response:
         failure = failure_of(error)
+        if isinstance(error, RequestError) and error.warnings:
+            context.warnings.extend(error.warnings)
         if context.route is NO_ROUTE:
             context.route = Route(context.request.method.lower(), context.request.path, is_resource=False)
         if failure is None:

@@ -68,6 +68,7 @@ class WebhookCaller:
         self._annotate(hook, request, verdict)
         if not verdict.allowed:
             refused = denial(hook, verdict.status)
+            refused.warnings = verdict.warnings
             self.count(hook, request, NO_ERROR, refused.code)
             raise refused
         return verdict, document

@@ -26,6 +26,7 @@ from actors.admission.webhooks.review import JSON_PATCH, Verdict
 from actors.errors import RequestError, WebhookFailed
 from actors.messages import Object
 from actors.names import Names
+from actors.time_limit import run_limited
 
 # Patches up to this size are applied in the event loop.
 SMALL_PATCH: Final = 4096
@@ -42,6 +43,8 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     ) -> None:
         self._configurations = configurations
         self._clients = clients
+        # One: more threads would only take turns with the interpreter lock.
+        self._thread = trio.CapacityLimiter(1)
         self.rejections = rejections
         self._caller = WebhookCaller(names, clients, rejections, "admit")
         self._mutation_key = f"{names.group('mutation.webhook.admission')}/round_%d_index_%d"
@@ -74,16 +77,11 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                 continue
             if not matches_object(match.hook, *labels_of(current)):
                 continue
-            verdict, document = await self._caller.ask(match, current)
-            changed = False
-            if verdict is not None:
-                warnings += verdict.warnings
-                if verdict.patch:
-                    patched = await self._patch(match, current, document, verdict)
-                    if patched is not None:
-                        warnings += patched.warnings
-                        changed, current.object = patched.changed, patched.object
-                self._annotate(match, request, state.round, verdict, changed)
+            try:
+                changed = await self._ask(match, current, state.round, warnings)
+            except RequestError as error:
+                error.warnings = (*warnings, *error.warnings)
+                raise
             if changed:
                 state = replace(
                     state, due=not state.round, again=state.again | state.called, called=frozenset()
@@ -92,6 +90,20 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                 state = replace(state, called=state.called | {match.hook.identity})
         state = replace(state, output=current.object)
         return Admitted(current.object, tuple(warnings), reinvocation=state)
+
+    async def _ask(self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]) -> bool:
+        """Ask one webhook and set the object to what it made of it; returns whether that is another one."""
+        verdict, document = await self._caller.ask(match, request)
+        if verdict is None:
+            return False
+        warnings += verdict.warnings
+        changed = False
+        patched = await self._patch(match, request, document, verdict) if verdict.patch else None
+        if patched is not None:
+            warnings += patched.warnings
+            changed, request.object = patched.changed, patched.object
+        self._annotate(match, request, round_, verdict, changed)
+        return changed
 
     async def _patch(
         self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict
@@ -107,8 +119,9 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                     "which is not supported for this operation"
                 )
             apply = partial(apply_patch, request, match.definition, document, operations)
-            if request.in_thread or len(verdict.patch) > SMALL_PATCH:
-                return await trio.to_thread.run_sync(apply)
+            copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
+            if request.in_thread or copies or len(verdict.patch) > SMALL_PATCH:
+                return await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
             return apply()
         except RequestError:
             self._caller.count(match.hook, request, INTERNAL, 0)

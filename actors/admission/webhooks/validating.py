@@ -48,12 +48,14 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
             async with trio.open_nursery() as nursery:
                 for index, match in enumerate(found):
                     nursery.start_soon(partial(self._ask, match, request, outcomes, index))
-        warnings: list[str] = []
-        for outcome in outcomes:
-            if isinstance(outcome, RequestError):
-                raise outcome
-            warnings += outcome
-        return Admitted(None, tuple(warnings))
+        refusals = [one for one in outcomes if isinstance(one, RequestError)]
+        warnings = tuple(
+            text for one in outcomes for text in (one.warnings if isinstance(one, RequestError) else one)
+        )
+        if refusals:
+            refusals[0].warnings = warnings
+            raise refusals[0]
+        return Admitted(None, warnings)
 
     async def _ask(
         self,

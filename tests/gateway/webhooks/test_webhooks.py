@@ -198,6 +198,22 @@ async def test_dry_run_options_and_warnings() -> None:
         assert deleted.warnings == ['299 - "careful"']
 
 
+async def test_refused_write_has_the_warnings_of_all_webhooks() -> None:
+    async with hooking(
+        early={"warnings": ["early"]},
+        warn={"warnings": ["careful"]},
+        deny={**DENY, "warnings": ["really"]},
+    ) as hooks:
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/early"))
+        both = hooks.hook("b.example.com", "/deny"), hooks.hook("c.example.com", "/warn")
+        await hooks.configure("validating", *both)
+        refused = await hooks.create("a")
+        assert refused.status == 400
+        assert refused.warnings == ['299 - "early"', '299 - "really"', '299 - "careful"']
+        await hooks.configure("mutating", hooks.hook("d.example.com", "/deny"), name="z")
+        assert (await hooks.create("a")).warnings == ['299 - "early"', '299 - "really"']
+
+
 async def test_webhook_that_writes_to_the_server() -> None:
     async with hooking() as hooks:
 
