@@ -45,6 +45,8 @@ class WebhookCaller:
         self._rejections = rejections
         self._type = type_  # in metrics: admit or validating
         self._mutating = type_ == "admit"
+        kind = "mutation" if self._mutating else "validating"
+        self._failed_key = f"{names.group(f'failed-open.{kind}.webhook.admission')}/round_%d_index_%d"
 
     async def ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict | None, Object | None]:
         """The verdict, and the object that the webhook got; no verdict if it failed and may be ignored.
@@ -59,6 +61,7 @@ class WebhookCaller:
         except CallFailed as failed:
             if not hook.fails_closed:
                 logger.warning("a webhook failed and is ignored: %s", failed)
+                self._annotate_failure(match, request)
                 return None, None
             self.count(hook, request, CALLING, failed.code)
             raise WebhookFailed(str(failed)) from None
@@ -101,6 +104,13 @@ class WebhookCaller:
         old = old_document(request, match.definition, version)
         review: Any = self._reviews.request(uid, match.hook, match.definition, request, new, old)
         return orjson.dumps(review), new
+
+    def _annotate_failure(self, match: Match, request: AdmissionRequest) -> None:
+        annotations = request.context.annotations if request.context is not None else None
+        if annotations is not None:
+            round_ = request.reinvocation.round if request.reinvocation is not None else 0
+            key = self._failed_key % (round_ if self._mutating else 0, match.position)
+            annotations.setdefault(key, match.hook.name)
 
     def _annotate(self, hook: Hook, request: AdmissionRequest, verdict: Verdict) -> None:
         annotations = request.context.annotations if request.context is not None else None

@@ -104,6 +104,15 @@ async def test_certificate_of_another_name_is_refused() -> None:
         assert hooks.called() == []
 
 
+async def test_without_ca_bundle_the_roots_of_the_system_count() -> None:
+    async with hooking() as hooks:
+        made = hooks.hook("a.example.com")
+        del made["clientConfig"]["caBundle"]
+        await hooks.configure("validating", made)
+        assert "certificate verify failed" in (await hooks.create("a")).expect(500)["message"]
+        assert hooks.called() == []
+
+
 async def test_credentials_by_host_and_port(tmp_path: Path) -> None:
     certificate = {
         name: base64.b64encode((pki() / file).read_bytes()).decode()

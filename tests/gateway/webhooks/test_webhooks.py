@@ -259,12 +259,13 @@ async def test_audit_events_show_what_webhooks_did() -> None:
         log = folder / "audit.log"
         audit = AuditSettings(audit_policy_file=folder / "policy.yaml", audit_log_path=str(log))
         patch = {**adding("/data/x", "1"), "auditAnnotations": {"seen": "yes"}}
-        async with hooking(changed={"audit": audit}, patch=patch) as hooks:
+        async with hooking(changed={"audit": audit}, patch=patch, dead=lambda _: None) as hooks:
             await hooks.configure(
                 "mutating",
                 hooks.hook("a.example.com", "/allow", rules=[]),
                 hooks.hook("b.example.com", "/patch"),
             )
+            await hooks.configure("validating", hooks.hook("c.example.com", "/dead", failurePolicy="Ignore"))
             made = (await hooks.create("a")).expect(201)
             (await hooks.api.ask("PUT", f"{MAPS}/a", made)).expect(200)
         created, updated = (orjson.loads(line)["annotations"] for line in log.read_text().splitlines())
@@ -279,6 +280,8 @@ async def test_audit_events_show_what_webhooks_did() -> None:
         "patchType": "JSONPatch",
     }
     assert created["b.example.com/seen"] == "yes"
+    failed = "failed-open.validating.webhook.admission.cluster.io/round_0_index_0"
+    assert created[failed] == updated[failed] == "c.example.com"
     assert orjson.loads(updated[mutation]) == {**hook, "mutated": False}
     assert patch_key not in updated, "patches are for level Request and higher"
 
