@@ -49,8 +49,11 @@ class WebhookClients:
         """The URL to call, and host and port as the certificate and the credentials name them."""
         service = hook.service
         if service is None:
-            parts = urlsplit(hook.url)
-            return hook.url, parts.hostname or "", parts.port or 443
+            try:
+                parts = urlsplit(hook.url)
+                return hook.url, parts.hostname or "", parts.port or 443
+            except ValueError:
+                raise WebhookError("the URL cannot be used") from None
         try:
             dialled = self._services.resolve(service)
         except Unresolved as error:

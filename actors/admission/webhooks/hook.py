@@ -83,7 +83,7 @@ def hooks_of(configuration: Object) -> tuple[Hook, ...]:
 
 
 def _hook(configuration: str, index: int, stored: Object) -> Hook:
-    client = stored["clientConfig"]
+    client = stored.get("clientConfig") or {}
     service = client.get("service")
     versions = stored.get("admissionReviewVersions") or ()
     selector = stored.get("objectSelector") or {}

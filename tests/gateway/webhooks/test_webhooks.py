@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -363,6 +364,9 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
         request.dry_run = False
         with pytest.raises(WebhookFailed, match="no known review version"):
             await mutating._caller.ask(match, request)
+        wrong = replace(hook, review_version="v1", url="https://127.0.0.1:70000/")
+        with pytest.raises(WebhookFailed, match="the URL cannot be used"):
+            await mutating._caller.ask(match._replace(hook=wrong), request)
         counts = mutating.rejections.counts()
         assert counts[INTERNAL, "a.example.com", CREATE, "0", "admit"] == 1
         assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 1
