@@ -170,7 +170,7 @@ def _build_store(
         access.authorizer,
         signing_authorities(settings, names),
         settings.signing.cluster_signing_duration,
-        settings.controllers.enabled_controllers(),
+        settings.controllers.enabled_controllers(settings.dialect),
         access.accounts.issuer,
         quotas,
         bool(settings.secure_port),

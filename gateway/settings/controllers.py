@@ -12,6 +12,8 @@ from gateway.settings.checks import SettingsError
 
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
+# Controllers that run only in one dialect, unless they are named.
+OF_DIALECT: Final = {"root-ca-cert-publisher": "kubernetes"}
 CONTROLLERS: Final = (
     "bootstrapsigner",
     "clusterrole-aggregation",
@@ -46,16 +48,18 @@ class ControllerSettings:
                 f"all but that one: {', '.join(CONTROLLERS)}",
             )
 
-    def enabled_controllers(self) -> frozenset[str]:
-        return frozenset(filter(self._enabled, CONTROLLERS))
+    def enabled_controllers(self, dialect: str) -> frozenset[str]:
+        return frozenset(name for name in CONTROLLERS if self._enabled(name, dialect))
 
-    def _enabled(self, name: str) -> bool:
+    def _enabled(self, name: str, dialect: str) -> bool:
         """The first item that names the controller decides, otherwise `*`."""
         patterns = self._patterns()
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
-        return "*" in patterns and (self.enable_bootstrap_token_auth or name not in WITH_BOOTSTRAP_TOKENS)
+        if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
+            return False
+        return "*" in patterns and OF_DIALECT.get(name, dialect) == dialect
 
     def _patterns(self) -> list[str]:
         return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]

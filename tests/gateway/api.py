@@ -144,9 +144,11 @@ class Api:
         return len(accounts) >= len(SYSTEM_NAMESPACES)
 
     def _has_certificates(self, config_maps: list[Document]) -> bool:
-        """The CA certificate is in every namespace, if there is one."""
+        """The CA certificate is in every namespace, if it is published."""
         published = [one for one in config_maps if one["metadata"]["name"].endswith("root-ca.crt")]
-        return not self.settings.secure_port or len(published) >= len(SYSTEM_NAMESPACES)
+        enabled = self.settings.controllers.enabled_controllers(self.settings.dialect)
+        publishes = self.settings.secure_port and "root-ca-cert-publisher" in enabled
+        return not publishes or len(published) >= len(SYSTEM_NAMESPACES)
 
     @staticmethod
     def _has_conditions(flow_schemas: list[Document]) -> bool:

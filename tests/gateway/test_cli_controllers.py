@@ -16,14 +16,24 @@ from tests.actors.controllers.signing_requests import controller_context
 ALL = frozenset(CONTROLLERS)
 
 
-def enabled(*flags: str) -> frozenset[str]:
-    return parse_flags(flags)[0].controllers.enabled_controllers()
+def enabled(*flags: str, dialect: str = "kubernetes") -> frozenset[str]:
+    settings = parse_flags([f"--dialect={dialect}", *flags])[0]
+    return settings.controllers.enabled_controllers(settings.dialect)
 
 
 def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
     assert enabled() == enabled("--controllers=*") == ALL - {"bootstrapsigner", "tokencleaner"}
     assert enabled("--enable-bootstrap-token-auth") == ALL
     assert WITH_BOOTSTRAP_TOKENS == ("bootstrapsigner", "tokencleaner")
+
+
+def test_cluster_dialect_publishes_its_certificate_only_if_chosen() -> None:
+    publisher = "root-ca-cert-publisher"
+    assert publisher in enabled() and publisher not in enabled(dialect="cluster")
+    assert enabled() - enabled(dialect="cluster") == {publisher}
+    assert enabled(f"--controllers=*,{publisher}", dialect="cluster") == enabled()
+    assert enabled(f"--controllers={publisher}", dialect="cluster") == {publisher}
+    assert publisher not in enabled(f"--controllers=*,-{publisher}")
 
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:

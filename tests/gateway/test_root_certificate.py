@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.names import NAMES
+from gateway.settings.controllers import ControllerSettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import ApiResponse, names, served
 from tests.gateway.https import certificates, served_securely
@@ -18,7 +19,8 @@ async def test_every_namespace_has_the_certificate_and_gets_it_back(dialect: str
     def is_published(response: ApiResponse) -> bool:
         return response.status == 200 and response.document["data"] == {"ca.crt": authority}
 
-    async with served_securely(dialect=dialect) as api:
+    chosen = ControllerSettings(controllers=("*", "root-ca-cert-publisher"))
+    async with served_securely(dialect=dialect, controllers=chosen) as api:
         await api.create("namespaces", {"metadata": {"name": "n"}})
         for namespace in ("default", "n", NAMES[dialect].system_namespace):
             await eventually(api, api.path("configmaps", namespace, name), is_published)
@@ -40,4 +42,10 @@ async def test_every_namespace_has_the_certificate_and_gets_it_back(dialect: str
 
 async def test_server_without_secure_port_publishes_nothing() -> None:
     async with served() as api:
+        assert names(await api.list("configmaps", None)) == []
+
+
+async def test_cluster_dialect_publishes_nothing_by_default() -> None:
+    async with served_securely() as api:
+        await api.create("namespaces", {"metadata": {"name": "n"}})
         assert names(await api.list("configmaps", None)) == []

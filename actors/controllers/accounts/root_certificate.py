@@ -1,7 +1,8 @@
 """The root certificate publisher: keeps a ConfigMap with the CA certificate of this server in every namespace.
 
 Pods mount it beside their token, to verify the server. The ConfigMap is restored when somebody changes or deletes it.
-The publisher runs on servers with a secure port only: others have no certificate to verify.
+The publisher runs on servers with a secure port only, since others have no certificate to verify, and in the cluster
+dialect only if --controllers names it.
 """
 
 from __future__ import annotations
