@@ -28,6 +28,7 @@ from actors.controllers.namespaces import NamespaceController
 from actors.controllers.quota.status import ResourceQuotaController
 from actors.controllers.service_accounts import ServiceAccountController
 from actors.controllers.storage.claims import ClaimProtection
+from actors.controllers.storage.ephemeral import EphemeralVolumeController
 from actors.controllers.storage.volumes import VolumeProtection
 
 
@@ -41,6 +42,7 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
         "csrcleaner": lambda: CertificateCleaning(context),
         "csrsigning": lambda: CertificateSigning(context),
         "endpoint": lambda: EndpointsController(*parts),
+        "ephemeral-volume": lambda: EphemeralVolumeController(context),
         "garbagecollector": lambda: GarbageCollector(*parts),
         "namespace": lambda: NamespaceController(*parts),
         "pv-protection": lambda: VolumeProtection(context),

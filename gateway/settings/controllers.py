@@ -21,6 +21,7 @@ CONTROLLERS: Final = (
     "csrcleaner",
     "csrsigning",
     "endpoint",
+    "ephemeral-volume",
     "garbagecollector",
     "namespace",
     "pv-protection",

@@ -20,6 +20,7 @@ from tests.actors.controllers.signing_requests import controller_context
         ("csrcleaner", "certificate cleaning controller"),
         ("csrsigning", "certificate signing controller"),
         ("endpoint", "endpoints controller"),
+        ("ephemeral-volume", "ephemeral volume controller"),
         ("garbagecollector", "garbage collector"),
         ("namespace", "namespace controller"),
         ("pv-protection", "PV protection controller"),
