@@ -21,6 +21,7 @@ from actors.bootstrap.objects import (
     ServingAddress,
     api_service,
     flow_control,
+    health_roles,
     namespaces,
     priority_classes,
     roles,
@@ -65,8 +66,11 @@ class Bootstrap:
         self._client = Client(directory, write_contexts, SERVER_USER, SERVER_MANAGER)
 
     async def create_namespaces(self) -> None:
-        """Before the server listens: a list of an empty journal would have version 0, which means any in a watch."""
-        await self._create_or_update(namespaces(self._names))
+        """Before the server listens: a list of an empty journal would have version 0, which means any in a watch.
+
+        Anonymous health checks come at once: the role and the binding that allow them exist before that, too.
+        """
+        await self._create_or_update([*namespaces(self._names), *health_roles(self._names)])
 
     async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress) -> None:
         """Everything else; the Service needs the namespace `default`."""

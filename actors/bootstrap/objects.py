@@ -65,6 +65,11 @@ def roles(names: Names) -> list[InitialObject]:
     ]
 
 
+def health_roles(names: Names) -> list[InitialObject]:
+    """The role and the binding that allow everybody to read the health and the version of the server."""
+    return [one for one in roles(names) if one.document["metadata"]["name"] == "system:public-info-viewer"]
+
+
 def flow_control(names: Names) -> list[InitialObject]:
     """Created if missing; a controller maintains their specs."""
     return [

@@ -11,13 +11,13 @@ from benchmarks.large_journal import LargeJournal
 from benchmarks.options import Options, Sizes
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.access import ACCESS
-from benchmarks.workloads.access_decision import ACCESS_DECISION
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.http2_watches import HTTP2_WATCHES
+from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
+from benchmarks.workloads.in_process.ownership import OWNERSHIP
 from benchmarks.workloads.journal import JOURNAL
-from benchmarks.workloads.ownership import OWNERSHIP
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS

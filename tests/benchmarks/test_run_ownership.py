@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.run import main
-from benchmarks.workloads.ownership import OWNERSHIP
+from benchmarks.workloads.in_process.ownership import OWNERSHIP
 
 
 def test_run_measures_every_workload_of_ownership(tmp_path: Path) -> None:

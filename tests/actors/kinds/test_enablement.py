@@ -27,7 +27,9 @@ def resources(text: str, api_version: str) -> set[str]:
     return {d.plural for d in catalog.definitions if d.api_version == api_version}
 
 
-EVERY = {d.api_version for d in ALL.declared}
+OFF = {"authentication.cluster.io/v1beta1"}  # unless it is switched on
+DECLARED = {d.api_version for d in ALL.declared}
+EVERY = DECLARED - OFF
 APPS = resources("", "apps/v1")
 
 
@@ -36,8 +38,8 @@ APPS = resources("", "apps/v1")
     [
         ("", EVERY),
         (" , ", EVERY),
-        ("api/all", EVERY),
-        ("api/all=true", EVERY),
+        ("api/all", DECLARED),
+        ("api/all=true", DECLARED),
         ("api/legacy=true", EVERY),
         ("api/legacy=false", EVERY),
         ("api/alpha=true", EVERY),
@@ -52,6 +54,7 @@ APPS = resources("", "apps/v1")
         ("api/all=false,v1=true", {"v1"}),
         ("api/all=false,api/v1=true", {"v1"}),
         ("api/all=false,v1,apps/v1", {"v1", "apps/v1"}),
+        ("authentication.cluster.io/v1beta1", DECLARED),
         ("v1=false", EVERY - {"v1"}),
         ("imagepolicy.cluster.io/v1alpha1=true", EVERY),
     ],

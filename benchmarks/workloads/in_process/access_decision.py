@@ -20,7 +20,7 @@ from actors.store.feed import Feed
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.access import ROLES
-from benchmarks.workloads.ownership import measured
+from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
 from gateway.access import Access, build_access
 from gateway.extensions import NO_EXTENSIONS
