@@ -25,6 +25,7 @@ from actors.controllers.flow_control import FlowControlController
 from actors.controllers.garbage.collector import GarbageCollector
 from actors.controllers.loop import Controller, Loop
 from actors.controllers.namespaces import NamespaceController
+from actors.controllers.pods.orphaned import PodGarbageCollector
 from actors.controllers.quota.status import ResourceQuotaController
 from actors.controllers.service_accounts import ServiceAccountController
 from actors.controllers.storage.claims import ClaimProtection
@@ -45,6 +46,7 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
         "ephemeral-volume": lambda: EphemeralVolumeController(context),
         "garbagecollector": lambda: GarbageCollector(*parts),
         "namespace": lambda: NamespaceController(*parts),
+        "podgc": lambda: PodGarbageCollector(context),
         "pv-protection": lambda: VolumeProtection(context),
         "pvc-protection": lambda: ClaimProtection(context),
         "resourcequota": lambda: ResourceQuotaController(context, _quotas(context)),

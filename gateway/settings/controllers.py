@@ -24,6 +24,7 @@ CONTROLLERS: Final = (
     "ephemeral-volume",
     "garbagecollector",
     "namespace",
+    "podgc",
     "pv-protection",
     "pvc-protection",
     "resourcequota",

@@ -23,6 +23,7 @@ from tests.actors.controllers.signing_requests import controller_context
         ("ephemeral-volume", "ephemeral volume controller"),
         ("garbagecollector", "garbage collector"),
         ("namespace", "namespace controller"),
+        ("podgc", "pod garbage collector"),
         ("pv-protection", "PV protection controller"),
         ("pvc-protection", "PVC protection controller"),
         ("resourcequota", "resource quota controller"),

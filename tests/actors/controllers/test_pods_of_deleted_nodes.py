@@ -1,0 +1,77 @@
+"""Pods that are bound to a deleted node are deleted after 40 seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trio.testing import MockClock
+
+from actors.messages import Object
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
+
+
+async def create_pod(cluster: ControlPlane, name: str, node: str = "n", **metadata: object) -> Object:
+    spec = {"containers": [{"name": "c", "image": "i"}], **({"nodeName": node} if node else {})}
+    return await cluster.create("pods", name, content={"spec": spec}, **metadata)
+
+
+async def test_pods_of_a_deleted_node_are_deleted_after_the_quarantine(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        for node in ("n", "m"):
+            await cluster.create("nodes", node)
+        await create_pod(cluster, "of-n")
+        await create_pod(cluster, "of-m", "m")
+        await create_pod(cluster, "of-none", "", annotations={"a": '{"nodeName":"n"}'})
+        terminating = await create_pod(cluster, "terminating")
+        await cluster.delete("pods", terminating["metadata"]["name"])
+        await cluster.delete("nodes", "n")
+        await cluster.wait_until_idle(39)
+        assert cluster.names("pods") == ["of-m", "of-n", "of-none", "terminating"]
+        await cluster.wait_until_idle(2)
+        assert cluster.names("pods") == ["of-m", "of-none"]
+
+
+async def test_node_that_comes_back_keeps_its_pods(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.create("nodes", "n")
+        await create_pod(cluster, "p")
+        await cluster.delete("nodes", "n")
+        await cluster.wait_until_idle(30)
+        await cluster.create("nodes", "n")
+        await cluster.wait_until_idle(600)
+        assert cluster.names("pods") == ["p"]
+
+
+async def test_pods_of_nodes_that_never_existed_stay(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_pod(cluster, "p")
+        await cluster.wait_until_idle(600)
+        assert cluster.names("pods") == ["p"]
+
+
+async def test_pod_that_is_bound_after_the_deletion_is_deleted(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.create("nodes", "n")
+        await cluster.delete("nodes", "n")
+        await cluster.wait_until_idle(600)
+        await create_pod(cluster, "p")
+        await cluster.wait_until_idle(41)
+        assert cluster.names("pods") == []
+
+
+async def test_nodes_that_were_deleted_while_the_server_was_down(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await cluster.create("nodes", "n")
+        await create_pod(cluster, "p")
+        await cluster.delete("nodes", "n")
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.wait_until_idle(30)
+        assert cluster.names("pods") == ["p"]
+        await cluster.wait_until_idle(11)
+        assert cluster.names("pods") == []
