@@ -82,10 +82,12 @@ TOKEN_REQUEST = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    return _review(names, "v1"), _review(names, "v1beta1", on_by_default=False)
+    stored = _review(names, "v1", Storage(ephemeral=True))
+    other = Storage(ephemeral=True, stored_as=stored.type_name)
+    return stored, _review(names, "v1beta1", other, on_by_default=False)
 
 
-def _review(names: Names, version: str, *, on_by_default: bool = True) -> Definition:
+def _review(names: Names, version: str, storage: Storage, *, on_by_default: bool = True) -> Definition:
     return Definition(
         group=names.group("authentication"),
         version=version,
@@ -96,7 +98,7 @@ def _review(names: Names, version: str, *, on_by_default: bool = True) -> Defini
         fields=token_review(version),
         verbs=("create",),
         on_by_default=on_by_default,
-        storage=Storage(ephemeral=True),
+        storage=storage,
     )
 
 

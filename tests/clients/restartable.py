@@ -41,7 +41,11 @@ class RestartableServer:
         return self._server.client
 
     async def start(self) -> None:
-        flags = ("--dialect", "kubernetes", "--secure-port", str(self._port))
+        # Without the config maps of the publisher: the events are those of the test.
+        flags = (
+            *("--dialect", "kubernetes", "--secure-port", str(self._port)),
+            "--controllers=*,-root-ca-cert-publisher",
+        )
         self._server = await self._stack.enter_async_context(process(self._folder, *flags))
 
     async def restart(self) -> None:

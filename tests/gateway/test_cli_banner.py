@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gateway.cli.banner import banner
 from gateway.settings.settings import Addresses, Settings
+from tests.actors.certificates.shared_folder import own_certificates
 
 SECURE = Addresses(("127.0.0.1", 6443), None)
 
@@ -47,10 +48,10 @@ def test_machine_without_addresses_has_loopback_only() -> None:
     assert "other machines" not in text
 
 
-def test_given_certificate_is_its_own_ca_file(tmp_path: Path) -> None:
-    file = tmp_path / "tls.pem"
-    file.write_text("")
-    text = banner(Settings(tls_cert_file=file, tls_private_key_file=file), SECURE)
+def test_given_certificate_is_its_own_ca_file() -> None:
+    own = own_certificates("cluster")
+    file = own.certificate("server")
+    text = banner(Settings(tls_cert_file=file, tls_private_key_file=own.key("server")), SECURE)
     assert f"--cacert {file} " in text
 
 
