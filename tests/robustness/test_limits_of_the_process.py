@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -100,7 +101,7 @@ async def test_full_file_system_refuses_writes_until_there_is_room(mounted: Path
     async with process(mounted) as server:
         filler = mounted / "filler"
         assert (await write(server, "first"))[0] == 201
-        filler.write_bytes(bytes(free(mounted)))
+        fill(filler)
         for number in range(MAX_WRITES):
             code, status = await write(server, f"c{number}", LARGE[:100_000])
             if code != 201:
@@ -113,9 +114,11 @@ async def test_full_file_system_refuses_writes_until_there_is_room(mounted: Path
     assert run_journal("verify", mounted / "data").lines[-1] == "sound"
 
 
-def free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+def fill(path: Path) -> None:
+    """Write a file until its file system is full."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

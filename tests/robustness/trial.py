@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from journal import Journal
-from tests.robustness.client import Client
+from tests.robustness.client import Client, ConnectionBroken
 from tests.robustness.client_cache import ClientCache
 from tests.robustness.cluster import Cluster, DidNotStart
 from tests.robustness.history import History, PagedList, ServerRun
@@ -73,6 +73,15 @@ class Trial:
             # A first start commits too, so the server may reach a failpoint before it is ready.
             if not termination.failpoint or failed.code not in termination.codes:
                 raise
+            self.kills += 1
+            return
+        except ConnectionBroken:
+            # Controllers write after a start, so the server may reach a failpoint before the traffic begins.
+            if not termination.failpoint:
+                raise
+            self.history.runs.pop()  # it has no complete list and no request
+            code = self.cluster.ended()
+            assert code in termination.codes, f"{termination.name}: ended with {code}"
             self.kills += 1
             return
         schedule = SignalSchedule(termination.signals, self.cluster.signal)
