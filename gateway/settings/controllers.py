@@ -12,8 +12,13 @@ from gateway.settings.checks import SettingsError
 
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
-# Controllers that run only in one dialect, unless they are named.
-OF_DIALECT: Final = {"root-ca-cert-publisher": "kubernetes"}
+# Controllers that run only in one dialect, unless they are named: the conversations recorded in the cluster dialect are
+# those of a server without them, whose clients remove the finalizers of claims and volumes themselves.
+OF_DIALECT: Final = {
+    "pv-protection": "kubernetes",
+    "pvc-protection": "kubernetes",
+    "root-ca-cert-publisher": "kubernetes",
+}
 CONTROLLERS: Final = (
     "bootstrapsigner",
     "clusterrole-aggregation",

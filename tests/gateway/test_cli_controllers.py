@@ -27,13 +27,13 @@ def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
     assert WITH_BOOTSTRAP_TOKENS == ("bootstrapsigner", "tokencleaner")
 
 
-def test_cluster_dialect_publishes_its_certificate_only_if_chosen() -> None:
-    publisher = "root-ca-cert-publisher"
-    assert publisher in enabled() and publisher not in enabled(dialect="cluster")
-    assert enabled() - enabled(dialect="cluster") == {publisher}
-    assert enabled(f"--controllers=*,{publisher}", dialect="cluster") == enabled()
-    assert enabled(f"--controllers={publisher}", dialect="cluster") == {publisher}
-    assert publisher not in enabled(f"--controllers=*,-{publisher}")
+def test_cluster_dialect_runs_three_controllers_only_if_chosen() -> None:
+    chosen = {"root-ca-cert-publisher", "pv-protection", "pvc-protection"}
+    assert enabled() - enabled(dialect="cluster") == chosen
+    assert enabled(f"--controllers=*,{','.join(chosen)}", dialect="cluster") == enabled()
+    for one in chosen:
+        assert enabled(f"--controllers={one}", dialect="cluster") == {one}
+        assert one not in enabled(f"--controllers=*,-{one}")
 
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ deletion begins, and again when something that uses it changes; at rest nothing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import trio
 
@@ -20,9 +19,6 @@ from actors.errors import Conflict, NotFound
 from actors.messages import Object
 from actors.store.document import decode, is_being_deleted
 from journal.records import Event
-
-# Clients that delete an object and then remove the finalizer themselves still find the object for this time.
-RELEASE_DELAY: Final = 2.0
 
 Key = tuple[str, str]  # namespace and name
 
@@ -48,7 +44,7 @@ class FinalizerRelease:
             if event.type_id != self._protected:
                 self.observe_user(event)
             elif not event.removed and is_being_deleted(event.body):
-                self.queue.add_after((event.namespace, event.name), RELEASE_DELAY)
+                self.queue.add((event.namespace, event.name))
 
     def observe_user(self, event: Event) -> None:
         """Called with the events of the other observed types."""

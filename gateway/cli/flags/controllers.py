@@ -13,8 +13,8 @@ def add_flags(group: Any) -> None:
         "--controllers",
         "LIST",
         "controllers to run: * for all, name for one, -name for all but that one; tokencleaner and "
-        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher only with "
-        "--dialect kubernetes (default *)",
+        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher, "
+        "pv-protection and pvc-protection only with --dialect kubernetes (default *)",
     )
     add_switch(
         group,

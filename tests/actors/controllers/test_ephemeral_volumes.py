@@ -6,7 +6,6 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from actors.controllers.storage.protection import RELEASE_DELAY
 from actors.messages import DeleteOptions, Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -59,7 +58,7 @@ async def test_deleted_claim_is_created_again(tmp_path: Path, autojump_clock: Mo
         await cluster.wait_until_idle(1)
         before = cluster.get(CLAIMS, "p-v")
         await cluster.delete(CLAIMS, "p-v")
-        await cluster.wait_until_idle(RELEASE_DELAY + 1)
+        await cluster.wait_until_idle(1)
         after = cluster.get(CLAIMS, "p-v")
         assert before and after and before["metadata"]["uid"] != after["metadata"]["uid"]
 
