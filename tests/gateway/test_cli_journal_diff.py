@@ -61,9 +61,24 @@ def test_diff_as_json(folder: Path) -> None:
 
 def test_diff_in_reverse(folder: Path) -> None:
     document = run_journal("diff", "10", "3", "-o", "json", f"--data-dir={folder}").document
-    assert [one["name"] for one in document["created"]] == ["old"]
-    assert [one["name"] for one in document["deleted"]] == ["new", "key"]
+    assert document["backward"] is True
+    assert [one["name"] for one in document["created"]] == ["new", "key"]
+    assert [one["name"] for one in document["deleted"]] == ["old"]
     assert document["changed"][0]["changes"][0] == {"path": "data.color", "before": "red", "after": "blue"}
+
+
+def test_diff_in_reverse_says_what_happened(folder: Path) -> None:
+    result = run_journal("diff", "10", "3", f"--data-dir={folder}")
+    lines = [line.partition(" at 2024")[0] for line in result.lines]
+    assert lines[:-1] == [
+        "- ConfigMap default/new  6, not yet created, last create by alice",
+        "+ ConfigMap default/old  2, not yet deleted, last delete by carol",
+        "~ ConfigMap default/web  10 -> 1, last update by alice",
+        '    ~ data.color: "red" -> "blue"',
+        '    - data.size: "xl"',
+        "- Secret prod/key  9, not yet created, last create by alice",
+    ]
+    assert lines[-1].startswith("2 not yet created, 1 not yet deleted, 1 changed going back from 10 (2024-05")
 
 
 @pytest.mark.parametrize(

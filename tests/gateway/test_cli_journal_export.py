@@ -149,3 +149,12 @@ def test_import_that_gets_sigterm_leaves_nothing(folder: Path, tmp_path: Path) -
     assert importing.stderr is not None
     importing.stderr.close()
     assert not (tmp_path / "copy").exists()
+
+
+def test_export_into_a_missing_folder_names_the_path(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "missing" / "backup.journal"
+    result = run_journal("export", target, f"--data-dir={folder}")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        f"rewound: {target}: the folder {target.parent} does not exist; create it first, or name another file\n"
+    )

@@ -166,3 +166,26 @@ def test_log_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert offsets(tmp_path, "--name=n3") == [4, 11, 18, 25, 32, 39]
     assert offsets(tmp_path, "--name=n3", "-n", "4") == [18, 25, 32, 39]
     assert offsets(tmp_path, "--name=nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--verb=nonsense"], "--verb: 'nonsense' is no verb of the journal; there are create, update, "),
+        (["--since=9"], "--since: there is no event 9 yet, the newest is 8; take one up to that"),
+        (["--since=2999-01-01T00:00:00Z"], " is in the future; take a time that has passed"),
+        (["--since=2999-01-01T00:00:00Z", "-f"], " is in the future; take a time that has passed"),
+        (["--since=5", "--until=3"], "--since (event 5) is after --until (event 3); exchange them"),
+        (["--since=2024-05-01T12:00:05Z", "--until=2024-05-01T12:00:04Z"], " is after --until ("),
+        (["--since=2024-05-01T12:00:05Z", "--until=3"], " is after --until (event 3); exchange them"),
+    ],
+)
+def test_flags_that_no_event_can_match_are_refused(folder: Path, flags: list[str], text: str) -> None:
+    result = run_journal("log", f"--data-dir={folder}", *flags)
+    assert (result.code, result.out) == (2, "")
+    assert text in result.err
+
+
+@pytest.mark.parametrize("flags", [["--verb=patch"], ["--verb=undel*"], ["--since=10m"]])
+def test_flags_that_an_event_could_match_are_accepted(folder: Path, flags: list[str]) -> None:
+    assert offsets(folder, *flags) == []

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.journal.printing.columns import Columns
+from gateway.cli.journal.printing.lines import LogLines
 from gateway.cli.journal.printing.output import Output, escaped
+from gateway.cli.journal.query.event_reader import EventReader
+from gateway.cli.journal.query.folder import open_folder
+from gateway.cli.journal.query.secrets import Masking
+from gateway.cli.journal.query.selection import Selection
 from tests.gateway.journal_commands import put, run_journal, write_history
 
 
@@ -104,3 +109,39 @@ def test_character_outside_the_encoding_is_escaped() -> None:
     output.line("größe")
     output.flush()
     assert raw.getvalue() == b"gr\\xf6\\xdfe\n"
+
+
+def test_columns_of_rows_one_by_one_repeat_their_titles_when_they_grow() -> None:
+    stream = io.StringIO()
+    columns = Columns(Output(stream), ("N", "NAME", "WHAT"), ("N",), reserved={"NAME": 6})
+    for row in (
+        ("1", "a", "first"),
+        ("2", "longer", "fits"),
+        ("3", "much-longer", "grows"),
+        ("4", "b", "last"),
+    ):
+        columns.rows([row])
+    assert stream.getvalue().splitlines() == [
+        "N  NAME    WHAT",
+        "1  a       first",
+        "2  longer  fits",
+        "N  NAME         WHAT",
+        "3  much-longer  grows",
+        "4  b            last",
+    ]
+
+
+def test_followed_log_keeps_its_columns_for_a_longer_name(tmp_path: Path) -> None:
+    """On a terminal a longer name is shortened to the width that its column has from the start."""
+    write_history(tmp_path, [put("a"), put("a-name-that-is-much-longer-than-the-first-one-" + "x" * 40)])
+    stream = io.StringIO()
+    with open_folder(tmp_path) as folder:
+        lines = LogLines(Output(stream, width=140), folder.kinds, follows=True)
+        reader = EventReader(folder.journal, Selection(), Masking(folder.kinds, show_secrets=False))
+        for entry in [one for some in reader.forward(0, 2) for one in some]:
+            lines.print([entry])
+    title, *rows = stream.getvalue().splitlines()
+    assert len(rows) == 2
+    for column in ("USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"):
+        at = title.index(column)
+        assert all(row[at - 1] == " " != row[at] for row in rows), column

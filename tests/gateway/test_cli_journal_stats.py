@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from journal import Journal, retention, snapshot_writer
-from tests.gateway.journal_commands import delete, put, run_journal, write_history
+import pytest
+
+from gateway.cli.journal.printing.wording import rate
+from journal import Event, Journal, retention, snapshot_writer
+from tests.gateway.journal_commands import NOON, delete, put, run_journal, write_history
 
 
 def test_stats_count_by_type(tmp_path: Path) -> None:
@@ -48,3 +51,22 @@ def test_stats_of_an_empty_journal(tmp_path: Path) -> None:
     assert "newest     none" in result.lines
     document = run_journal("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert (document["newest"], document["types"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [(0.0, "0/s"), (53 / 3600, "53.0/h"), (53 / 60, "53.0/min"), (1.25, "1.2/s"), (2 / 86400, "2.0/day")],
+)
+def test_rates_are_in_a_unit_that_shows_them(per_second: float, text: str) -> None:
+    assert rate(per_second) == text
+
+
+def test_stats_show_the_rate_of_a_slow_journal(tmp_path: Path) -> None:
+    steps = [put("a", {"n": str(at)}) for at in range(3)]
+    write_history(tmp_path, steps)
+    journal = Journal.open(tmp_path / "journal")
+    day_later = Event(4, 1, "create", "default", "b", 0, False, NOON + 86400_000_000, "alice", "", b"", b"{}")
+    journal.append([day_later])
+    journal.close()
+    lines = run_journal("stats", f"--data-dir={tmp_path}").lines
+    assert "rate       0/s in the last minute, 0/s in the last hour, 4.0/day since the floor" in lines

@@ -1,7 +1,8 @@
 """`rewound journal diff`: what changed between two versions or times.
 
 Objects created, deleted and changed in between, field by field. Only objects with events in between are read, so
-two near versions of a large journal are compared quickly. With B before A the differences are reversed.
+two near versions of a large journal are compared quickly. With B before A it goes back in time: + and - are what B
+has and lacks, and the words say what happened, so an object that was created in between is `- ... not yet created`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ SLICE = 200  # objects compared in one view
 Compare = Callable[[bytes, bytes], list[Change]]  # of two stored contents
 
 _WORDS = {"+": "created", "-": "deleted", "~": "changed"}
+_WORDS_BACK = {"-": "created", "+": "deleted", "~": "changed"}  # what happened, by sign, when B is before A
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +141,45 @@ def _one(
     return Difference(kind, *keys.names_of(key), before, after, view.event_of(key, last), changes)
 
 
+def _words(ends: tuple[int, int]) -> dict[str, str]:
+    """What happened to an object, by the sign of its difference."""
+    return _WORDS_BACK if ends[0] > ends[1] else _WORDS
+
+
 def _print(
     output: Output, ends: tuple[int, int], times: list[int], differences: Iterator[Difference]
 ) -> None:
     counts: Counter[str] = Counter()
+    back = ends[0] > ends[1]
     for one in differences:
         counts[one.sign] += 1
         title = f"{one.sign} {one.kind.kind} {object_name(one.namespace, one.name)}"
         painted = output.paint(escaped(title), SIGN_COLORS[one.sign])
-        output.line(f"{painted}  {output.paint(escaped(_last_change(one)), 'dim')}")
+        output.line(f"{painted}  {output.paint(escaped(_last_change(one, back=back)), 'dim')}")
         for change in one.changes:
             text = output.fit(escaped(f"    {change.sign} {describe(change)}"))
             output.line(output.paint(text, SIGN_COLORS[change.sign]))
-    counted = ", ".join(f"{counts[sign]} {word}" for sign, word in _WORDS.items() if counts[sign])
+    counted = ", ".join(
+        f"{counts[sign]} {_not_yet(sign, back=back)}{word}"
+        for sign, word in _words(ends).items()
+        if counts[sign]
+    )
     moments = [
         f"{version} ({exact(at)})" if at else str(version) for version, at in zip(ends, times, strict=True)
     ]
-    output.line(output.paint(f"{counted or 'nothing changed'} between {' and '.join(moments)}", "dim"))
+    where = f"going back from {' to '.join(moments)}" if back else f"between {' and '.join(moments)}"
+    output.line(output.paint(f"{counted or 'nothing changed'} {where}", "dim"))
 
 
-def _last_change(one: Difference) -> str:
+def _not_yet(sign: str, *, back: bool) -> str:
+    return "not yet " if back and sign != "~" else ""
+
+
+def _last_change(one: Difference, *, back: bool) -> str:
     versions = " -> ".join(str(version) for version in (one.before, one.after) if version)
-    return f"{versions}, last {one.last.verb} by {one.last.user} at {local(one.last.time)}"
+    not_yet = _not_yet(one.sign, back=back)
+    what = f" {not_yet}{_WORDS_BACK[one.sign]}," if not_yet else ""
+    return f"{versions},{what} last {one.last.verb} by {one.last.user} at {local(one.last.time)}"
 
 
 def _print_document(
@@ -170,7 +189,8 @@ def _print_document(
         side: {"offset": version, "time": rfc3339(at) if at else None}
         for side, version, at in zip(("from", "to"), ends, times, strict=True)
     }
-    document |= {word: [] for word in _WORDS.values()}
+    words = _words(ends)
+    document |= {"backward": ends[0] > ends[1]} | {word: [] for word in _WORDS.values()}
     for one in differences:
         entry: dict[str, Any] = identity(one.kind, one.namespace, one.name)
         entry |= {side: at for side, at in (("before", one.before), ("after", one.after)) if at}
@@ -183,5 +203,5 @@ def _print_document(
         }
         if one.sign == "~":
             entry["changes"] = [change.document() for change in one.changes]
-        document[_WORDS[one.sign]].append(entry)
+        document[words[one.sign]].append(entry)
     output.json(document)

@@ -88,7 +88,7 @@ def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         return
     if path.exists() and not force:
         raise Failure(f"{path} already exists; name another file, or replace it with --force")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    handle, name = _temporary_file(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -99,3 +99,15 @@ def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+def _temporary_file(path: Path) -> tuple[int, str]:
+    """A new file beside `path`. An error names `path`, because nobody asked for the other file."""
+    if not path.parent.is_dir():
+        raise Failure(
+            f"{path}: the folder {path.parent} does not exist; create it first, or name another file"
+        )
+    try:
+        return tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

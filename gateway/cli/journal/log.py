@@ -27,8 +27,9 @@ from gateway.cli.journal.query.flags import (
 )
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.follow import follow
+from gateway.cli.journal.query.ranges import event_range
 from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import parse_selection
+from gateway.cli.journal.query.selection import VERBS, check_verb, parse_selection
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
 
@@ -38,7 +39,7 @@ Show = Callable[[Sequence[Entry]], None]
 def add_flags(parser: Parser) -> None:
     add_kinds(parser)
     parser.add_argument("--user", metavar="NAME", help="events of this user; * is a wildcard")
-    parser.add_argument("--verb", metavar="VERB", help="create, update, delete, deletecollection, ...")
+    parser.add_argument("--verb", metavar="VERB", help=f"{', '.join(VERBS)}; * is a wildcard")
     parser.add_argument("--since", type=moment, metavar="MOMENT", help="this event and later ones")
     parser.add_argument("--until", type=moment, metavar="MOMENT", help="this event and earlier ones")
     add_limits(parser)
@@ -50,6 +51,7 @@ def add_flags(parser: Parser) -> None:
 def run(options: Options, output: Output) -> int:
     if options.follow and (options.until or options.reverse):
         raise UsageError("--follow: has no end, so leave out --until and --reverse")
+    check_verb(options.verb)
     with open_folder(options.data_dir) as folder:
         _log(folder, options, output)
     return 0
@@ -60,9 +62,8 @@ def _log(folder: Folder, options: Options, output: Output) -> None:
     masking = Masking(folder.kinds, show_secrets=options.show_secrets)
     reader = EventReader(folder.journal, selection, masking)
     with folder.journal.read() as view:
-        first = options.since.first(view) if options.since else 0
+        first, last = event_range(view, options.since, options.until)
         head = view.head
-        last = min(options.until.version(view), head) if options.until else head
     limit = options.limit
     if options.follow and options.since is None:
         limit = limit or BEFORE_FOLLOWING
@@ -93,7 +94,7 @@ def _flushing(show: Show, output: Output) -> Show:
 
 def _show(folder: Folder, options: Options, output: Output) -> Show:
     if options.output == "text":
-        return LogLines(output, folder.kinds).print
+        return LogLines(output, folder.kinds, follows=options.follow).print
 
     def show(entries: Sequence[Entry]) -> None:
         for entry in entries:

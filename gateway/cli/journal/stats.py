@@ -12,7 +12,7 @@ from typing import Any
 from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.printing.wording import rate, size
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.times import exact, rfc3339, span
@@ -122,8 +122,8 @@ def _print(output: Output, stats: Stats) -> None:
         "floor": f"{stats.floor}" + ("" if stats.floor else " (nothing was removed)"),
         "newest": newest,
         "oldest": (exact(stats.oldest) if stats.oldest else "none") + passed,
-        "rate": f"{rates['minute']:.1f}/s in the last minute, {rates['hour']:.1f}/s in the last hour, "
-        f"{rates['kept']:.1f}/s since the floor",
+        "rate": f"{rate(rates['minute'])} in the last minute, {rate(rates['hour'])} in the last hour, "
+        f"{rate(rates['kept'])} since the floor",
         "snapshots": ", ".join(f"{at} ({rows} objects)" for at, rows in stats.snapshots) or "none",
         "file": f"{size(stats.file_bytes)}, {size(stats.used_bytes)} in use, map {size(stats.map_bytes)}",
     }

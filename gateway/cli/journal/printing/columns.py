@@ -1,7 +1,9 @@
 """Aligned columns of a table that is printed in batches: widths only grow.
 
-`log -f` prints a few rows at a time; other tables are one batch. On a terminal, long names are shortened in favour
-of the last column, which has the most information, and that one is cut at the edge.
+`log -f` prints a few rows at a time, and a reader has seen the rows before: its columns begin with widths for most
+names, and when one has to grow, the titles are printed again above the rows that have the new widths. Other tables
+have their titles once. On a terminal, long names are shortened in favour of the last column, which has the most
+information, and that one is cut at the edge.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ MIN_LAST_WIDTH = 24  # with less space than this, the last column is not cut
 
 
 class Columns:
-    """`right`: titles of right-aligned columns; `shares`: a name may take 1/n of the terminal's width."""
+    """`right`: titles of right-aligned columns; `shares`: a name may take 1/n of the terminal's width.
+
+    `reserved`: widths that columns have from the start, because rows come one by one.
+    """
 
     def __init__(
         self,
@@ -25,12 +30,17 @@ class Columns:
         titles: Sequence[str],
         right: Sequence[str] = (),
         shares: Mapping[str, int] | None = None,
+        reserved: Mapping[str, int] | None = None,
     ) -> None:
         self._output, self._titles = output, titles
         self._right = [title in right for title in titles]
         self._shares = [(shares or {}).get(title, 0) for title in titles]
-        self._widths = [len(title) for title in titles]
-        self._titled = False
+        self._widths = [
+            max(len(title), self._allowed(number, (reserved or {}).get(title, 0)))
+            for number, title in enumerate(titles)
+        ]
+        self._titled: list[int] = []  # the widths below the titles that were printed last
+        self._one_by_one = bool(reserved)
 
     def rows(self, rows: Iterable[Sequence[str]], colors: Sequence[Sequence[str]] = ()) -> None:
         """Print rows; `colors` has the colour of each cell, or is empty."""
@@ -38,17 +48,23 @@ class Columns:
         for row in cells:
             for number, cell in enumerate(row):
                 self._widths[number] = max(self._widths[number], min(len(cell), MAX_WIDTH))
-        if not self._titled and cells:
-            self._titled = True
+        padded = self._widths[:-1]  # the last column is not
+        if cells and (not self._titled or (self._one_by_one and self._titled != padded)):
+            self._titled = padded
             self._print(self._titles, ["dim"] * len(self._titles))
         for number, row in enumerate(cells):
             self._print(row, colors[number] if colors else [""] * len(row))
 
     def _shown(self, number: int, cell: str) -> str:
-        text, width = escaped(cell), self._output.width
-        if width is None or not self._shares[number]:
-            return text
-        return _shorten(text, max(MIN_NAME_WIDTH, width // self._shares[number]))
+        text = escaped(cell)
+        return _shorten(text, self._allowed(number, len(text)))
+
+    def _allowed(self, number: int, wanted: int) -> int:
+        """How much of a width a cell of this column may take on this terminal."""
+        width, share = self._output.width, self._shares[number]
+        if width is None or not share:
+            return wanted
+        return min(wanted, max(MIN_NAME_WIDTH, width // share))
 
     def _print(self, cells: Sequence[str], colors: Sequence[str]) -> None:
         padded = [self._padded(number, cell) for number, cell in enumerate(cells)]

@@ -16,13 +16,21 @@ _TITLES = ("OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"
 VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
 
 
-class LogLines:
-    """Keeps the column widths, so that later batches line up with earlier ones."""
+# Widths to begin with when later events are not known yet: names of most events fit.
+_RESERVED = {"OFFSET": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
+_SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
 
-    def __init__(self, output: Output, kinds: Kinds) -> None:
+
+class LogLines:
+    """Keeps the column widths, so that later batches line up with earlier ones.
+
+    `follows`: more events come later, so the columns begin wide enough for most names.
+    """
+
+    def __init__(self, output: Output, kinds: Kinds, *, follows: bool = False) -> None:
         self._kinds = kinds
         self._time = clock if output.width is not None else local
-        self._columns = Columns(output, _TITLES, ("OFFSET",), {"USER": 8, "OBJECT": 4, "MANAGER": 8})
+        self._columns = Columns(output, _TITLES, ("OFFSET",), _SHARES, _RESERVED if follows else {})
 
     def print(self, entries: Sequence[Entry]) -> None:
         self._columns.rows([self._cells(entry) for entry in entries], [_colors(e.event) for e in entries])

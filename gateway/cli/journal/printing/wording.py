@@ -53,6 +53,14 @@ def size(count: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+def rate(per_second: float) -> str:
+    """Per second, minute, hour or day: the first in which it is at least 1."""
+    for unit, seconds in (("s", 1), ("min", 60), ("h", 3600)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f}/{unit}"
+    return f"{per_second * 86400:.1f}/day" if per_second else "0/s"
+
+
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 

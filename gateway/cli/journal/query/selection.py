@@ -18,6 +18,8 @@ from journal.records import Event
 from journal.view import View
 
 _WILD = frozenset("*?[")
+# What the journal records as the verb of an event.
+VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection", "rollback", "undelete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,12 @@ class Selection:
         # Read each time: a live server may register a type while this command runs.
         types = view.types()
         return frozenset(types.get(kind.type_name, 0) for kind in self.kinds)
+
+
+def check_verb(verb: str | None) -> None:
+    """UsageError for a verb that no event has."""
+    if verb is not None and not any(fnmatchcase(known, verb) for known in VERBS):
+        raise UsageError(f"--verb: {verb!r} is no verb of the journal; there are {', '.join(VERBS)}")
 
 
 def parse_selection(kinds: Kinds, options: Options) -> Selection:
