@@ -83,5 +83,6 @@ class Expression:
 
     source: str
     root: Node
-    positions: dict[int, int]  # the offset in code points of each node's first character (cel-go's rules)
-    macro_calls: dict[int, Node]  # comprehension id -> the call as written, for messages and cost
+    positions: dict[
+        int, int
+    ]  # node id -> the offset in code points that messages show for it (cel-go's rules)

@@ -1,0 +1,356 @@
+"""Parses a CEL expression into its syntax tree, macros expanded.
+
+This parser knows correct expressions only: one pass of recursive descent over the tokens. Whatever it stumbles over,
+`recovery` parses the source again in the manner of cel-go's generated parser, and returns the problems that cel-go
+prints. Both bound the depth of an expression by the same number (`MOST_VISITS`): cel-go counts the nested steps of the
+walk over its parse tree, one for each grammar rule on the way to a node, so every function here keeps in `height` how
+many steps the node needs that it returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors.cel import recovery
+from actors.cel.lexer import BYTES, END, FLOAT, IDENTIFIER, INT, STRING, UINT, Token, tokenize
+from actors.cel.limits import LONGEST_EXPRESSION, MOST_VISITS, RESERVED
+from actors.cel.literals import bytes_of, double_of, int_of, string_of, uint_of
+from actors.cel.macros import Builder, MacroError
+from actors.cel.source import NOWHERE, Problems, Source
+from actors.cel.syntax import (
+    Constant,
+    Expression,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    MessageLiteral,
+    Node,
+    Select,
+)
+
+_RELATIONS: Final = {
+    "==": "_==_",
+    "!=": "_!=_",
+    "in": "@in",
+    "<": "_<_",
+    "<=": "_<=_",
+    ">=": "_>=_",
+    ">": "_>_",
+}
+_SUMS: Final = {"+": "_+_", "-": "_-_"}
+_PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
+
+# Brackets nested deeper than this cannot stay within MOST_VISITS: every level takes six steps. Stops the descent.
+_DEEPEST_BRACKETS: Final = MOST_VISITS // 6 + 1
+
+
+class _NotUnderstood(Exception):
+    """The source is no correct expression."""
+
+
+def parse(source: str) -> Expression | Problems:
+    if len(source) > LONGEST_EXPRESSION:
+        problems = Problems(Source(source))
+        size = f"size: {len(source)}, limit {LONGEST_EXPRESSION}"
+        problems.report(NOWHERE, f"expression code point size exceeds limit: {size}")
+        return problems
+    tokens, unrecognized = tokenize(source)
+    if unrecognized:
+        return recovery.explain(source)
+    parser = _Parser(tokens)
+    try:
+        root = parser.start()
+    except (_NotUnderstood, MacroError):
+        return recovery.explain(source)
+    return Expression(source, root, parser.build.positions)
+
+
+class _Parser:
+    __slots__ = ("_brackets", "_index", "_tokens", "build", "height", "kind")
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._index = 0
+        self._brackets = 0
+        self.kind = tokens[0].kind  # of the next token
+        self.height = 0
+        self.build = Builder()
+
+    def start(self) -> Node:
+        root = self._expression()
+        if self.kind != END or self.height + 1 > MOST_VISITS:
+            raise _NotUnderstood
+        return root
+
+    def _next(self) -> Token:
+        token = self._tokens[self._index]
+        if token.kind == END:
+            raise _NotUnderstood
+        self._index += 1
+        self.kind = self._tokens[self._index].kind
+        return token
+
+    def _expect(self, kind: str) -> Token:
+        if self.kind != kind:
+            raise _NotUnderstood
+        return self._next()
+
+    def _expression(self) -> Node:
+        """Conditions `a ? b : c ? d : e` nest to the right: collect them, then make the calls from the last one."""
+        node = self._either()
+        if self.kind != "?":
+            self.height += 1
+            return node
+        conditions: list[tuple[int, Node, Node, int]] = []
+        while self.kind == "?":
+            height = self.height
+            offset = self._next().offset
+            then = self._either()
+            conditions.append((offset, node, then, max(height, self.height)))
+            self._expect(":")
+            node = self._either()
+        self.height += 1
+        for offset, condition, then, height in reversed(conditions):
+            node = self.build.call(offset, "_?_:_", condition, then, node)
+            self.height = 1 + max(height, self.height)
+        return node
+
+    def _either(self) -> Node:
+        node = self._both()
+        height = self.height
+        if self.kind == "||":
+            terms, offsets = [node], []
+            while self.kind == "||":
+                offsets.append(self._next().offset)
+                terms.append(self._both())
+                height = max(height, self.height)
+            node = self.build.balanced("_||_", terms, offsets)
+        self.height = height + 1
+        return node
+
+    def _both(self) -> Node:
+        node = self._relation()
+        height = self.height
+        if self.kind == "&&":
+            terms, offsets = [node], []
+            while self.kind == "&&":
+                offsets.append(self._next().offset)
+                terms.append(self._relation())
+                height = max(height, self.height)
+            node = self.build.balanced("_&&_", terms, offsets)
+        self.height = height + 1
+        return node
+
+    def _relation(self) -> Node:
+        node = self._sum()
+        height = self.height + 1
+        while self.kind in _RELATIONS:
+            token = self._next()
+            right = self._sum()
+            node = self.build.call(token.offset, _RELATIONS[token.kind], node, right)
+            height = 1 + max(height, self.height + 1)
+        self.height = height
+        return node
+
+    def _sum(self) -> Node:
+        node = self._product()
+        while self.kind in _SUMS:
+            token, height = self._next(), self.height
+            right = self._product()
+            node = self.build.call(token.offset, _SUMS[token.kind], node, right)
+            self.height = 1 + max(height, self.height)
+        return node
+
+    def _product(self) -> Node:
+        node = self._unary()
+        self.height += 1
+        while self.kind in _PRODUCTS:
+            token, height = self._next(), self.height
+            right = self._unary()
+            node = self.build.call(token.offset, _PRODUCTS[token.kind], node, right)
+            self.height = 1 + max(height, self.height + 1)
+        return node
+
+    def _unary(self) -> Node:
+        kind = self.kind
+        if (kind != "!" and kind != "-") or (
+            kind == "-" and self._tokens[self._index + 1].kind in (INT, FLOAT)
+        ):
+            node = self._member()
+            self.height += 1
+            return node
+        offset, count = self._tokens[self._index].offset, 0
+        while self.kind == kind:
+            self._next()
+            count += 1
+        node = self._member()
+        self.height += 2
+        return self.build.call(offset, f"{kind}_", node) if count % 2 else node
+
+    def _member(self) -> Node:
+        node = self._primary()
+        while True:
+            kind, height = self.kind, self.height + 1
+            self.height = 0
+            if kind == ".":
+                node = self._select(node)
+            elif kind == "[":
+                offset = self._next().offset
+                index = self._inner()
+                self._expect("]")
+                node = self.build.call(offset, "_[_]", node, index)
+            elif kind == "{":
+                node = self._message(node)
+            else:
+                self.height = height - 1
+                return node
+            self.height = max(height, self.height)
+            if self.height > MOST_VISITS:
+                raise _NotUnderstood
+
+    def _select(self, operand: Node) -> Node:
+        dot = self._next().offset
+        name = self._expect(IDENTIFIER).text
+        if self.kind != "(":
+            return Select(self.build.id_at(dot), operand, name)
+        offset = self._next().offset
+        return self.build.receiver_call(offset, name, operand, self._items(")"))
+
+    def _message(self, named: Node) -> Node:
+        offset = self._next().offset
+        name = _qualified_name(named)
+        fields: list[tuple[str, Node]] = []
+        ids: list[int] = []
+        height = 0
+        while self.kind == IDENTIFIER:
+            field = self._next().text
+            ids.append(self.build.id_at(self._expect(":").offset))
+            fields.append((field, self._inner()))
+            height = max(height, self.height)
+            if self.kind != ",":
+                break
+            self._next()
+        else:
+            if not fields and self.kind == ",":
+                self._next()
+        self._expect("}")
+        self.height = height
+        return MessageLiteral(self.build.id_at(offset), name, tuple(fields), tuple(ids))
+
+    def _primary(self) -> Node:
+        kind = self.kind
+        if kind == IDENTIFIER or kind == ".":
+            return self._identifier()
+        if kind == "(":
+            self._next()
+            node = self._inner()
+            self._expect(")")
+            return node
+        if kind == "[":
+            offset = self._next().offset
+            return ListLiteral(self.build.id_at(offset), self._items("]"))
+        if kind == "{":
+            return self._map()
+        self.height = 0
+        return self._literal()
+
+    def _identifier(self) -> Node:
+        prefix = "." if self.kind == "." and self._next() else ""
+        token = self._expect(IDENTIFIER)
+        if token.text in RESERVED:
+            raise _NotUnderstood
+        name = prefix + token.text
+        if self.kind == "(":
+            offset = self._next().offset
+            return self.build.global_call(offset, name, self._items(")"))
+        self.height = 0
+        return Identifier(self.build.id_at(token.offset), name)
+
+    def _items(self, closing: str) -> tuple[Node, ...]:
+        """Expressions up to the closing bracket. A list may end with a comma, arguments may not."""
+        items: list[Node] = []
+        height = 0
+        while self.kind != closing:
+            if self.kind == "," and not items:
+                break
+            items.append(self._inner())
+            height = max(height, self.height)
+            if self.kind != ",":
+                break
+            if self._tokens[self._index + 1].kind == closing:
+                break
+            self._next()
+        if self.kind == "," and closing == "]":
+            self._next()
+        self._expect(closing)
+        self.height = height
+        return tuple(items)
+
+    def _map(self) -> Node:
+        offset = self._next().offset
+        entries: list[tuple[Node, Node]] = []
+        ids: list[int] = []
+        height = 0
+        while self.kind != "}" and not (self.kind == "," and not entries):
+            key = self._inner()
+            height = max(height, self.height + 1)
+            ids.append(self.build.id_at(self._expect(":").offset))
+            entries.append((key, self._inner()))
+            height = max(height, self.height + 1)
+            if self.kind != ",":
+                break
+            self._next()
+        else:
+            if self.kind == ",":
+                self._next()
+        self._expect("}")
+        self.height = height
+        return MapLiteral(self.build.id_at(offset), tuple(entries), tuple(ids))
+
+    def _literal(self) -> Constant:
+        sign, token = "", self._next()
+        offset = token.offset
+        if token.kind == "-":
+            sign, token = "-", self._next()
+            if token.kind not in (INT, FLOAT):
+                raise _NotUnderstood
+        read = _LITERALS.get(token.kind)
+        if read is None:
+            raise _NotUnderstood
+        value = read(sign, token.text)
+        if value is None and token.kind != "null":
+            raise _NotUnderstood
+        return self.build.constant(offset, value)
+
+    def _inner(self) -> Node:
+        """An expression within brackets."""
+        self._brackets += 1
+        if self._brackets > _DEEPEST_BRACKETS:
+            raise _NotUnderstood
+        node = self._expression()
+        self._brackets -= 1
+        return node
+
+
+_LITERALS: Final[dict[str, Callable[[str, str], Any]]] = {
+    INT: lambda sign, text: int_of(text, sign),
+    UINT: lambda sign, text: uint_of(text),
+    FLOAT: lambda sign, text: double_of(text, sign),
+    STRING: lambda sign, text: string_of(text),
+    BYTES: lambda sign, text: bytes_of(text),
+    "true": lambda sign, text: True,
+    "false": lambda sign, text: False,
+    "null": lambda sign, text: None,
+}
+
+
+def _qualified_name(node: Node) -> str:
+    names: list[str] = []
+    while isinstance(node, Select):
+        names.append(node.field)
+        node = node.operand
+    if not isinstance(node, Identifier):
+        raise _NotUnderstood
+    names.append(node.name)
+    return ".".join(reversed(names))
