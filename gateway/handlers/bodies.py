@@ -177,6 +177,10 @@ class Bodies:
         raw = context.request.body
         loaded = _load_yaml(raw)
         _keep_json(context, loaded.value)
+        try:
+            definition.schema.require_type(loaded.value)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
         return self._decode_tree(
             context, definition, field_validation, loaded.value, loaded.problems, _is_large_yaml(raw)
         )

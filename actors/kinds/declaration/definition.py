@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from actors.errors import Resource
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
@@ -116,6 +117,15 @@ class Table:
     row_conditions: Callable[[Object], list[Object]] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomKind:
+    """What a custom kind has instead of a declaration: the `fields` of its definition are those at the top level."""
+
+    schema: Schema
+    openapi: Mapping[str, Any]  # the openAPIV3Schema of this version
+    extension_prefix: str  # of the extensions in it
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Definition:
     group: str
@@ -127,6 +137,7 @@ class Definition:
     check_name: CheckName
     fields: Struct
     set_defaults: Callable[[Object], None] | None = None  # defaults that depend on more than one field
+    custom: CustomKind | None = None
     verbs: tuple[str, ...] = ALL_VERBS
     strategic_merge_patch: bool = True  # takes such patches, which need more than a schema says
     subresources: tuple[Subresource, ...] = ()
@@ -176,6 +187,8 @@ class Definition:
 
     @cached_property
     def schema(self) -> Schema:
+        if self.custom is not None:
+            return self.custom.schema
         return Schema(self.fields, self.api_version, self.kind, self.set_defaults, self.storage.also_accepts)
 
     @cached_property

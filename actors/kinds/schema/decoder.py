@@ -110,6 +110,9 @@ class Schema:
             self._set_defaults(found)
         return found
 
+    def require_type(self, document: Any) -> None:
+        """Of kinds whose documents must have kind and apiVersion: check that a sent one has them."""
+
     def check_type(self, document: Any) -> None:
         """apiVersion and kind may be omitted, but must not be those of another type."""
         if not isinstance(document, (Members, dict)):

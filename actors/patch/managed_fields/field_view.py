@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import zero_struct
 from actors.messages import Object
-from actors.patch.managed_fields.topology import Record, Shapes
+from actors.patch.managed_fields.schema_topology import SchemaShapes
+from actors.patch.managed_fields.topology import Excluded, Record, Shapes
 
 # Metadata that the server sets; no manager owns it.
 NEVER_OWNED: Final = (
@@ -66,18 +68,26 @@ class FieldViews:
     def _make(self, version: str, subresource: str) -> FieldView:
         definition = self._definitions[version]
         conversion, excluded = definition.storage.conversion, _excluded(definition, subresource)
-        shapes, exact = self._shapes[version]
+        shape, exact = (self._root(shapes, definition, excluded) for shapes in self._shapes[version])
         return FieldView(
             version,
             subresource,
             definition.schema,
-            shapes.root(definition.fields, excluded),
-            exact.root(definition.fields, excluded),
+            shape,
+            exact,
             zero_struct(definition.fields, defaults=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,
             definition.reset_fields(subresource),
         )
+
+    def _root(self, shapes: Shapes, definition: Definition, excluded: Excluded) -> Record:
+        custom = definition.custom
+        if custom is None:
+            return shapes.root(definition.fields, excluded)
+        metadata = shapes.of_field(METADATA, excluded["metadata"])
+        made = SchemaShapes(custom.extension_prefix, metadata, exact=shapes.exact)
+        return made.root(custom.openapi, excluded)
 
 
 def _as_it_is(stored: Object) -> Object:

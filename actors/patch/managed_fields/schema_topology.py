@@ -39,16 +39,17 @@ _TYPE: Final = ("apiVersion", "kind")
 class SchemaShapes:
     """Makes the shapes of one dialect. `metadata` is the shape that the metadata of every object has."""
 
-    def __init__(self, extension_prefix: str, metadata: Shape) -> None:
-        self._prefix, self._metadata = extension_prefix, metadata
+    def __init__(self, extension_prefix: str, metadata: Shape, *, exact: bool = False) -> None:
+        self._prefix, self._metadata, self._exact = extension_prefix, metadata, exact
 
     def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
         """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
         parts = self._properties(schema)
         parts[FIELD + "metadata"] = self._metadata
-        for name in (*_TYPE, *(name for name, inside in excluded.items() if inside is None)):
+        hidden = {*_TYPE, *(name for name, inside in excluded.items() if inside is None)}
+        for name in hidden:
             parts.pop(FIELD + name, None)
-        return Record(parts, parts, _OPEN if self._is_open(schema) and not excluded else None)
+        return Record(parts, parts, _OPEN if self._is_open(schema) else None, frozenset(hidden))
 
     def _of(self, schema: Schema) -> Shape:
         if schema.get("type") == "array":
@@ -74,7 +75,7 @@ class SchemaShapes:
         items = schema.get("items", {})
         match self._marker(schema, "list-type"):
             case "set":
-                return Elements(_VALUE)
+                return Elements(_VALUE, exact=self._exact)
             case "map":
                 return self._entries(items, self._marker(schema, "list-map-keys") or ())
         return _VALUE
@@ -84,7 +85,7 @@ class SchemaShapes:
         known = [properties.get(key, {}) for key in keys]
         defaults = {key: one.get("default") for key, one in zip(keys, known, strict=True)}
         texts = all(one.get("type") == "string" for one in known)
-        return Entries(self._of(items), defaults, texts=texts)
+        return Entries(self._of(items), defaults, texts=texts, exact=self._exact)
 
     def _is_open(self, schema: Schema) -> bool:
         return bool(self._marker(schema, "preserve-unknown-fields"))

@@ -68,17 +68,23 @@ class _Parts(dict[str, "Shape"]):
 
 @final
 class Record:
-    """`parts` are shapes by element. `rest`, if any, is that of all other members, which are keys more than fields."""
+    """`parts` are shapes by element. `rest`, if any, is that of all other members, which are keys more than fields,
+    but for those that are `hidden`.
+    """
 
-    __slots__ = ("_elements", "_parts", "_plans", "_rest", "element", "part")
+    __slots__ = ("_elements", "_hidden", "_parts", "_plans", "_rest", "element", "part")
 
     def __init__(
-        self, parts: Mapping[str, Shape], elements: Iterable[str], rest: Shape | None = None
+        self,
+        parts: Mapping[str, Shape],
+        elements: Iterable[str],
+        rest: Shape | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         self._elements = {element[2:]: element for element in elements}
-        self._parts, self._rest = parts, rest
+        self._parts, self._rest, self._hidden = parts, rest, hidden
         # Walking objects is mostly asking these: methods of Python's own cost a third of ours.
-        self.element: Callable[[str], str | None] = self._elements.get if rest is None else _any_element
+        self.element: Callable[[str], str | None] = self._elements.get if rest is None else self._any_element
         self.part: Callable[[str], Shape] = parts.__getitem__ if rest is None else self._part_or_rest
         self._plans: dict[tuple[str, ...], Plan] = {}
 
@@ -98,9 +104,12 @@ class Record:
 
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
         if self._rest is not None:
-            return {FIELD + name: part for name, part in value.items()}
+            return {FIELD + name: part for name, part in value.items() if name not in self._hidden}
         elements = self._elements
         return {elements[name]: part for name, part in value.items() if name in elements}
+
+    def _any_element(self, name: str) -> str | None:
+        return None if name in self._hidden else FIELD + name
 
     def plan(self, value: Mapping[str, Any]) -> Plan:
         """The members of a value in the order of their elements, with these and their shapes.
@@ -117,10 +126,6 @@ class Record:
         elements = sorted(element for name in names if (element := self.element(name)) is not None)
         plan = self._plans[names] = tuple((element[2:], element, self.part(element)) for element in elements)
         return plan
-
-
-def _any_element(name: str) -> str:
-    return FIELD + name
 
 
 @final
@@ -260,7 +265,7 @@ class Shapes:
     """All shapes of one kind, each made once."""
 
     def __init__(self, *, exact: bool = False) -> None:
-        self._exact = exact
+        self.exact = exact
         self._records: dict[Struct, Record] = {}
 
     def root(self, struct: Struct, excluded: Excluded) -> Record:
@@ -306,10 +311,10 @@ class Shapes:
                 return LEAF
             texts = all(key.type is STRING for key in keys)
             defaults = {key.name: _default(key) for key in keys}
-            return Entries(self._of(item), defaults, texts=texts, exact=self._exact)
+            return Entries(self._of(item), defaults, texts=texts, exact=self.exact)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         divided = merged and isinstance(item, Scalar)
-        return Elements(LEAF, exact=self._exact) if divided else LEAF
+        return Elements(LEAF, exact=self.exact) if divided else LEAF
 
 
 def _keys(field: Field) -> Sequence[str]:
