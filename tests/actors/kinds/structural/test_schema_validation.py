@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.structural.exact_validation import validate
 from actors.kinds.structural.node import parse_schema
-from actors.kinds.structural.validity import compile_validity
+from actors.kinds.structural.validation.exact import validate
+from actors.kinds.structural.validation.validity import compile_validity
 from actors.names import NAMES
 
 from .schemas import NUMBER, TEXT, WHOLE, compiled, list_of, problems, record

@@ -1,0 +1,255 @@
+"""Pruning and defaulting: what of a document becomes the object, compiled to one function per schema node.
+
+Unknown fields are dropped, null counts as absent where the schema does not allow it, and defaults are filled in, also
+inside defaults. The functions build a new tree and leave the document as it is. They have no paths: when something was
+dropped (`Dropped`), `unknown_fields` goes through the document again and names it, which few documents need.
+
+    node = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
+    coerce({"b": 1})  ->  {"a": "x"}, one field dropped
+
+Where unknown fields are preserved, only the declared ones are gone through. Scalars are never looked at: validation does
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from actors.kinds.structural.node import NO_NODES, Node
+from actors.time_limit import check_time
+
+Dropped = list[str]  # names of dropped fields
+Coerce = Callable[[Any, Dropped], Any]
+Create = Callable[[], Any]
+
+TYPE_META: Final = frozenset(("apiVersion", "kind", "metadata"))
+_SCALARS: Final = frozenset((str, int, float, bool))
+_MANY: Final = 256  # members after which the time is checked
+
+
+def compile_coercion(root: Node, *, defaults: bool) -> Coerce:
+    """`root` without apiVersion, kind and metadata, which its document does not have any more."""
+    return _Compiler(defaults).object(root, bool(root.preserve), is_root=True)
+
+
+def default_of(node: Node, coerce: Coerce) -> Create | None:
+    """Creates the default of a node, with the defaults inside it filled in."""
+    if node.default is None:
+        return None
+    default = node.default if type(node.default) in _SCALARS else coerce(node.default, [])
+    if type(default) in _SCALARS:
+        return lambda: default
+    if default == {}:
+        return dict
+    written = orjson.dumps(default)
+    return lambda: orjson.loads(written)
+
+
+class _Compiler:
+    def __init__(self, defaults: bool) -> None:
+        self._defaults = defaults
+
+    def of(self, node: Node | None, *, preserve: bool = False) -> Coerce:
+        """`preserve`: the list around it preserves unknown fields."""
+        if node is None:
+            return drop_all
+        preserve = preserve or bool(node.preserve)
+        if preserve and not node.properties and node.values is None and node.items is None:
+            return _as_it_is
+        return _either(self.object(node, preserve), self._list(node, preserve))
+
+    def object(self, node: Node, preserve: bool, *, is_root: bool = False) -> Coerce:
+        properties = {
+            name: inner for name, inner in node.properties.items() if not (is_root and name in TYPE_META)
+        }
+        steps = {name: self.of(inner) for name, inner in properties.items()}
+        if node.embedded:
+            for name in TYPE_META:
+                steps[name] = _as_it_is
+        creates = {
+            name: create
+            for name, inner in properties.items()
+            if self._defaults and (create := default_of(inner, steps[name])) is not None
+        }
+        nulls = {name: create_null(inner, creates.get(name)) for name, inner in properties.items()}
+        rest = self._rest(node, preserve)
+        if rest is None:
+            return _record(steps, nulls, tuple(creates.items()))
+        return _map(steps, nulls, tuple(creates.items()), rest, self._null_rest(node.values, rest))
+
+    def _rest(self, node: Node, preserve: bool) -> Coerce | None:
+        """What becomes of members without a property; None: they are dropped."""
+        if node.values is not None:
+            return self.of(node.values)
+        if preserve:
+            return _as_it_is if node.additional is None else drop_all
+        return drop_all if node.additional is not None else None
+
+    def _null_rest(self, values: Node | None, coerce: Coerce) -> Create:
+        if values is None:
+            return _null
+        return create_null(values, default_of(values, coerce) if self._defaults else None)
+
+    def _list(self, node: Node, preserve: bool) -> Coerce:
+        items = node.items
+        if items is None:
+            return _as_it_is if preserve else drop_in_list
+        coerce = self.of(items, preserve=preserve)
+        create = default_of(items, coerce) if self._defaults and not items.nullable else None
+
+        def walk(value: list[Any], dropped: Dropped) -> list[Any]:
+            check_time()
+            found = [item if type(item) in _SCALARS else coerce(item, dropped) for item in value]
+            if create is not None and None in found:
+                found = [create() if item is None else item for item in found]
+            return found
+
+        return walk
+
+
+def create_null(node: Node, create: Create | None) -> Create:
+    """What a null becomes: it stays, is replaced by the default, or makes the field absent."""
+    if node.nullable:
+        return _null
+    if create is not None:
+        return create
+    return _null if node.default is not None else _absent
+
+
+def _null() -> Any:
+    return None
+
+
+def _absent() -> Any:
+    return _ABSENT
+
+
+_ABSENT: Final = object()
+
+
+def _as_it_is(value: Any, _: Dropped) -> Any:
+    return value
+
+
+def drop_all(value: Any, dropped: Dropped) -> Any:
+    """Without a schema no object has members; lists keep their length."""
+    if type(value) is dict:
+        dropped.extend(value)
+        return {}
+    return drop_in_list(value, dropped) if type(value) is list else value
+
+
+def drop_in_list(value: list[Any], dropped: Dropped) -> list[Any]:
+    check_time()
+    return [item if type(item) in _SCALARS else drop_all(item, dropped) for item in value]
+
+
+def _either(walk_object: Coerce, walk_list: Coerce) -> Coerce:
+    def coerce(value: Any, dropped: Dropped) -> Any:
+        if type(value) is dict:
+            return walk_object(value, dropped)
+        return walk_list(value, dropped) if type(value) is list else value
+
+    return coerce
+
+
+def _record(
+    steps: Mapping[str, Coerce], nulls: Mapping[str, Create], creates: tuple[tuple[str, Create], ...]
+) -> Coerce:
+    """An object with properties only."""
+    step_of = steps.get
+
+    def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, member in value.items():
+            step = step_of(name)
+            if step is None:
+                dropped.append(name)
+            elif type(member) in _SCALARS:
+                found[name] = member
+            elif member is None:
+                replaced = nulls[name]() if name in nulls else None
+                if replaced is not _ABSENT:
+                    found[name] = replaced
+            else:
+                found[name] = step(member, dropped)
+        for name, create in creates:
+            if name not in found:
+                found[name] = create()
+        return found
+
+    return walk
+
+
+def _map(
+    steps: Mapping[str, Coerce],
+    nulls: Mapping[str, Create],
+    creates: tuple[tuple[str, Create], ...],
+    rest: Coerce,
+    null_rest: Create,
+) -> Coerce:
+    """An object with members that no property names."""
+    step_of, null_of = steps.get, nulls.get
+
+    def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
+        if len(value) > _MANY:
+            check_time()
+        found: dict[str, Any] = {}
+        for name, member in value.items():
+            if type(member) in _SCALARS:
+                found[name] = member
+            elif member is None:
+                replaced = null_of(name, _null if name in steps else null_rest)()
+                if replaced is not _ABSENT:
+                    found[name] = replaced
+            else:
+                found[name] = step_of(name, rest)(member, dropped)
+        for name, create in creates:
+            if name not in found:
+                found[name] = create()
+        return found
+
+    return walk
+
+
+def unknown_fields(root: Node, value: Any, *, is_root: bool = True) -> list[str]:
+    """The paths of the fields that coercion drops, sorted."""
+    return sorted(_unknown(root, value, "", False, is_root))
+
+
+def _unknown(
+    node: Node | None, value: Any, path: str, preserve: bool, is_root: bool = False
+) -> Iterator[str]:
+    check_time()
+    if type(value) is list:
+        items = None if node is None else node.items
+        inner = preserve or bool(node and node.preserve)
+        if items is None and inner:
+            return
+        for index, item in enumerate(value):
+            yield from _unknown(items, item, f"{path}[{index}]", inner)
+    elif type(value) is dict:
+        for name, member in value.items():
+            yield from _unknown_member(
+                node, name, member, f"{path}.{name}" if path else name, preserve, is_root
+            )
+
+
+def _unknown_member(
+    node: Node | None, name: str, member: Any, path: str, preserve: bool, is_root: bool
+) -> Iterator[str]:
+    if node is None:
+        yield path
+        return
+    if (is_root or node.embedded) and name in TYPE_META:
+        return
+    properties: Mapping[str, Node] = node.properties or NO_NODES
+    if name in properties:
+        yield from _unknown(properties[name], member, path, False)
+    elif node.additional is not None:
+        yield from _unknown(node.values, member, path, False)
+    elif not (preserve or node.preserve):
+        yield path

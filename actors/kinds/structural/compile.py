@@ -1,0 +1,140 @@
+"""Compiles the schema of one version of a custom resource to what its Definition and its strategy need.
+
+`compile_schema` takes an `openAPIV3Schema` that `checks.check_schema` has accepted. Compiled schemas are immutable and
+usable from any thread. Validation compiles on first use: most kinds of a cluster are never written.
+
+An object is pruned and defaulted when it is written, so that it needs neither when it is read, unless the schema has
+changed since. `prune_and_default` is for those: whoever publishes a Definition whose objects may have been stored under
+another schema gives it a `Conversion` with it (`Compiled.conversion`), and none otherwise, so that reads stay free of
+charge. `is_canonical` says of one stored object whether it needs the conversion.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from actors.kinds.declaration.definition import Conversion, CustomKind
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.decoder import Schema
+from actors.kinds.schema.fields import ANY_JSON, Field, Struct
+from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion
+from actors.kinds.structural.decoder import CustomSchema
+from actors.kinds.structural.embedded import compile_coercion as compile_embedded
+from actors.kinds.structural.embedded import compile_validation
+from actors.kinds.structural.validation.exact import validate
+from actors.kinds.structural.validation.findings import report
+from actors.kinds.structural.validation.list_types import compile_list_types
+from actors.kinds.structural.node import Node, parse_schema
+from actors.kinds.structural.numbers import compile_numbers
+from actors.kinds.structural.validation.validity import compile_validity
+from actors.kinds.validation.field_errors import FieldErrors, collect
+from actors.messages import Object
+from actors.names import Names
+
+
+class Compiled:
+    def __init__(self, schema: Object, *, api_version: str, kind: str, names: Names) -> None:
+        self.openapi = schema  # as written in the definition
+        self.root: Node = parse_schema(schema, names)
+        self._api_version, self._kind = api_version, kind
+        self._names = names
+
+    @cached_property
+    def fields(self) -> Struct:
+        """The members at the top level, for what needs no more: reset fields, and the type that OpenAPI names."""
+        group, _, version = self._api_version.rpartition("/")
+        declared = [name for name in self.root.properties if name not in TYPE_META]
+        fields = [Field(name, ANY_JSON, 0, pointer=True) for name in declared]
+        return Struct(f"{group}.{version}.{self._kind}", METADATA, *fields)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return CustomSchema(self.root, self.fields, self._api_version, self._kind)
+
+    @cached_property
+    def custom(self) -> CustomKind:
+        """For the Definition."""
+        prefix = self._names.extension_prefix
+        return CustomKind(schema=self.schema, openapi=self.openapi, extension_prefix=prefix)
+
+    def validate(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
+        """The schema, embedded objects, and lists of type set and map. Metadata is the caller's.
+
+        A list that has repeated items already may keep them.
+        """
+        document = self._document(new)
+        if not self._is_valid(document):
+            report(errors, "", validate(self.root, document).by_text.values())
+        if self._validate_embedded is not None:
+            self._validate_embedded(new, "", errors)
+        if self._list_types is not None and not (old is not None and collect(self._list_types, old, "")):
+            self._list_types(errors, new, "")
+
+    def prune_and_default(self, stored: Object) -> Object:
+        """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is."""
+        return self._coerced(stored, self._coerce)
+
+    def prune(self, stored: Object) -> Object:
+        """The same without defaults: what remains of an object that is converted to this version."""
+        return self._coerced(stored, self._prune)
+
+    def _coerced(self, stored: Object, coerce: Coerce) -> Object:
+        found: Object = {"metadata": stored["metadata"]}
+        found.update(coerce({name: one for name, one in stored.items() if name not in TYPE_META}, []))
+        return found if self._embedded is None else self._embedded(found, "", [])
+
+    @cached_property
+    def conversion(self) -> Conversion:
+        """For a Definition whose objects were stored under another schema, or in another version of it."""
+        return Conversion(to_storage=_as_it_is, from_storage=self.prune_and_default)
+
+    def is_canonical(self, stored: Object) -> bool:
+        """Whether a stored object is the same under this schema."""
+        return self.prune_and_default(stored) == stored
+
+    def canonicalize(self, new: Object) -> None:
+        """Give a valid object the form in which it is stored: 1.0 becomes 1, as Go writes it."""
+        if self._numbers is not None:
+            for name, member in self._numbers(new).items():
+                new[name] = member
+
+    def _document(self, stored: Object) -> Object:
+        """With apiVersion and kind, which a schema may restrict and a rule may read."""
+        return {"apiVersion": self._api_version, "kind": self._kind, **stored}
+
+    @cached_property
+    def _is_valid(self) -> Any:
+        return compile_validity(self.root)
+
+    @cached_property
+    def _coerce(self) -> Coerce:
+        return compile_coercion(self.root, defaults=True)
+
+    @cached_property
+    def _prune(self) -> Coerce:
+        return compile_coercion(self.root, defaults=False)
+
+    @cached_property
+    def _embedded(self) -> Any:
+        return compile_embedded(self.root, drop_invalid=True)
+
+    @cached_property
+    def _validate_embedded(self) -> Any:
+        return compile_validation(self.root)
+
+    @cached_property
+    def _list_types(self) -> Any:
+        return compile_list_types(self.root)
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return compile_numbers(self.root)
+
+
+def compile_schema(openapi_v3_schema: Object, *, api_version: str, kind: str, names: Names) -> Compiled:
+    return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names)
+
+
+def _as_it_is(stored: Object) -> Object:
+    return stored

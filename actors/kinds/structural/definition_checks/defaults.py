@@ -1,0 +1,107 @@
+"""Defaults in a schema: each must be valid where it stands, and have no unknown fields.
+
+Defaults inside the metadata of embedded objects are checked as part of an object that has nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from actors.kinds.structural.coercion import TYPE_META, compile_coercion
+from actors.kinds.structural.embedded import NotAnObject, compile_validation
+from actors.kinds.structural.embedded import compile_coercion as compile_embedded
+from actors.kinds.structural.validation.exact import validate
+from actors.kinds.structural.validation.findings import report
+from actors.kinds.structural.node import Node
+from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
+from actors.kinds.values.go_syntax import show
+
+_TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a node is in the nearest object around it: names, and None for an item of a list."""
+
+    root: Node
+    steps: tuple[str | None, ...] = ()
+    inside_meta: bool = False
+
+    def child(self, name: str | None, *, inside_meta: bool) -> _Place:
+        return _Place(self.root, (*self.steps, name), inside_meta)
+
+    def surround(self, value: Any) -> dict[str, Any]:
+        for step in reversed(self.steps):
+            value = [value] if step is None else {step: value}
+        return {**_TYPE, **value}
+
+
+def check_defaults(errors: FieldErrors, path: str, root: Node) -> None:
+    _check(errors, path, root, _Place(root), is_root=True)
+
+
+def _check(errors: FieldErrors, path: str, node: Node, place: _Place, *, is_root: bool = False) -> None:
+    if node.embedded:
+        place = _Place(node)
+    if node.default is not None:
+        _check_default(errors, f"{path}.default", node, place)
+    if node.items is not None:
+        _check(errors, f"{path}.items", node.items, place.child(None, inside_meta=place.inside_meta))
+    is_object = node.embedded or is_root
+    for name, inner in node.properties.items():
+        inside = place.inside_meta or (is_object and name in TYPE_META)
+        _check(errors, f"{path}.properties[{name}]", inner, place.child(name, inside_meta=inside))
+
+
+def _check_default(errors: FieldErrors, path: str, node: Node, place: _Place) -> None:
+    if place.inside_meta:
+        wrong = _metadata_problem(node, place)
+        if wrong:
+            text = f"must result in valid metadata: {wrong}"
+            errors.add(invalid(path, show(node.default), text))
+            return
+    else:
+        dropped: list[str] = []
+        compile_coercion_of(node)(node.default, dropped)
+        if dropped:
+            errors.add(invalid(path, show(node.default), "must not have unknown fields"))
+        if _embedded_errors(errors, path, node):
+            return
+    report(errors, path, validate(node, node.default).by_text.values())
+
+
+def compile_coercion_of(node: Node) -> Any:
+    """Prunes a value that stands at the node, whatever its type."""
+    around = Node(properties={"value": node})
+    prune = compile_coercion(around, defaults=False)
+    return lambda value, dropped: prune({"value": value}, dropped)["value"]
+
+
+def _metadata_problem(node: Node, place: _Place) -> str:
+    obj = place.surround(node.default)
+    root = Node(properties=place.root.properties, embedded=True)
+    coerce, rules = compile_embedded(root, drop_invalid=False), compile_validation(root)
+    assert coerce is not None and rules is not None
+    try:
+        coerced = coerce(obj, "", [])
+    except NotAnObject as error:
+        return str(error)
+    found = [
+        f"{one.field}: {one.message}" for one in collect(lambda errors: rules(coerced, "", errors) and None)
+    ]
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
+
+
+def _embedded_errors(errors: FieldErrors, path: str, node: Node) -> bool:
+    coerce, rules = compile_embedded(node, drop_invalid=False), compile_validation(node)
+    if coerce is None or rules is None:
+        return False
+    try:
+        coerced = coerce(node.default, path, [])
+    except NotAnObject as error:
+        errors.add(error.error)
+        return True
+    before = len(errors.found)
+    rules(coerced, path, errors)
+    return len(errors.found) > before
