@@ -6,28 +6,22 @@ wait). It is tried up to five times, admission reviews once: after connection er
 with a Retry-After header, as Kubernetes does. Everything else fails at once, also a call that took too long: another
 try would rarely be faster. Cancelling the caller cancels the call.
 
-`run` closes the connections when the server stops. httpx is imported at the first call, because few servers need it.
+`run` closes the connections when the server stops.
 """
 
 from __future__ import annotations
 
-import logging
 import random
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 import trio
 
+from actors.access.remote.http_response import Response, ResponseError, ResponseTooLarge
+from actors.access.remote.https_client import HttpsClient, InvalidUrl
 from actors.access.remote.target import Target
-from actors.background_import import imported
-
-if TYPE_CHECKING:
-    import httpx
-
-# httpx logs every call with its whole URL, which may have a credential in its query.
-logging.getLogger("httpx").setLevel(logging.WARNING)
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5
@@ -57,7 +51,9 @@ class _Retriable(Exception):
 class Webhook:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._client: httpx.AsyncClient | None = None
+        self._client = HttpsClient(
+            target.tls, server_name=target.server_name, proxy_url=target.proxy_url, kept=MAX_CALLS
+        )
         self._calls = trio.Semaphore(MAX_CALLS)
         self._token, self._token_expires = "", float("-inf")
 
@@ -112,14 +108,11 @@ class Webhook:
         try:
             await trio.sleep_forever()
         finally:
-            await self.aclose()
+            self.close()
 
-    async def aclose(self) -> None:
-        """Close all connections; a further call opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
-                await client.aclose()
+    def close(self) -> None:
+        """Close all connections that are idle; a further call opens new ones."""
+        self._client.close()
 
     def _error(self, why: str) -> WebhookError:
         return WebhookError(f"{self._target.shown}: {why}")
@@ -142,36 +135,19 @@ class Webhook:
         return value
 
     async def _call(self, body: bytes, url: str) -> bytes:
-        httpx = await imported("httpx")
-        client = self._connected(httpx)
-        extensions = {"sni_hostname": self._target.server_name} if self._target.server_name else {}
         try:
-            async with client.stream(
-                "POST", url, content=body, headers=self._headers(), extensions=extensions
-            ) as response:
-                if not 200 <= response.status_code <= 206:
-                    raise self._status_error(response)
-                return await self._read(response)
-        except httpx.InvalidURL:
+            response = await self._client.post(url, self._headers(), body, MAX_RESPONSE)
+        except InvalidUrl:
             raise self._error("the URL cannot be used") from None
-        except httpx.HTTPError as error:
-            # TLS errors name the certificate, and connection errors the address: neither has credentials in it.
-            tls_error = _tls_error(error)
-            if tls_error is not None:
-                raise self._error(str(tls_error)) from None
-            raise _Retriable(self._error(str(error) or type(error).__name__)) from None
-
-    def _connected(self, httpx: Any) -> httpx.AsyncClient:
-        client = self._client
-        if client is None:
-            client = self._client = httpx.AsyncClient(
-                verify=self._target.tls,
-                proxy=self._target.proxy_url or None,
-                timeout=None,  # `_try` limits the whole call
-                limits=httpx.Limits(max_connections=MAX_CALLS, max_keepalive_connections=MAX_CALLS),
-                trust_env=False,  # a .netrc of the server's user is not meant for webhooks
-            )
-        return client
+        except (ResponseTooLarge, ssl.SSLError) as error:
+            # Neither a certificate nor a response becomes another one by another try.
+            raise self._error(str(error)) from None
+        except (OSError, ResponseError) as error:
+            # Connection errors name the address: they have no credentials in them.
+            raise _Retriable(self._error(_shown(error))) from None
+        if not 200 <= response.status <= 206:
+            raise self._status_error(response)
+        return response.body
 
     def _headers(self) -> dict[str, str]:
         headers = {
@@ -200,31 +176,20 @@ class Webhook:
             self._token_expires = now + TOKEN_FILE_SECONDS
         return f"Bearer {self._token}" if self._token else ""
 
-    def _status_error(self, response: httpx.Response) -> Exception:
-        error = self._error(f"responded with status {response.status_code}")
-        error.status = response.status_code
-        retry_after = response.headers.get("retry-after", "")
-        if retry_after.isascii() and retry_after.isdigit():  # "²" is a digit too, and no number
-            return _Retriable(error, min(float(retry_after), MAX_RETRY_AFTER))
-        return _Retriable(error) if response.status_code in _RETRIED else error
-
-    async def _read(self, response: httpx.Response) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        # Cancelled instead of left: only so do httpx's generators end one inside the other.
-        with trio.CancelScope() as reading:
-            async for part in response.aiter_raw():
-                size += len(part)
-                if size > MAX_RESPONSE:
-                    reading.cancel()
-                parts.append(part)
-        if size > MAX_RESPONSE:
-            raise self._error(f"the response has more than {MAX_RESPONSE} bytes")
-        return b"".join(parts)
+    def _status_error(self, response: Response) -> Exception:
+        error = self._error(f"responded with status {response.status}")
+        error.status = response.status
+        retry_after = response.fields.get(b"retry-after", b"")
+        if retry_after.isdigit():
+            return _Retriable(error, min(float(retry_after[:9]), MAX_RETRY_AFTER))
+        return _Retriable(error) if response.status in _RETRIED else error
 
 
-def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
-    """The failure of TLS that caused an error: certificates do not become valid by another try."""
-    while error is not None and not isinstance(error, ssl.SSLError):
-        error = error.__cause__ or error.__context__
-    return error
+def _shown(error: Exception) -> str:
+    """What happened, also if trio tried several addresses."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{error}: {cause.strerror.lower()}"
+    return str(error) or type(error).__name__

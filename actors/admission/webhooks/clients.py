@@ -43,7 +43,7 @@ class WebhookClients:
             await trio.sleep_forever()
         finally:
             for webhook in list(self._clients.values()):
-                await webhook.aclose()
+                webhook.close()
 
     def _address(self, hook: Hook) -> tuple[str, str, int]:
         """The URL to call, and host and port as the certificate and the credentials name them."""
@@ -71,14 +71,14 @@ class WebhookClients:
             found = self._clients.get(key) or Webhook(_target(hook, url, host, port, tls, user))
             self._clients[key] = found
         self._clients.move_to_end(key)
-        await self._close_idle()
+        self._close_idle()
         return found
 
-    async def _close_idle(self) -> None:
+    def _close_idle(self) -> None:
         if len(self._clients) > MAX_CLIENTS:
             idle = next((key for key, one in self._clients.items() if one.idle), None)
             if idle is not None:
-                await self._clients.pop(idle).aclose()
+                self._clients.pop(idle).close()
 
     def _tls(self, ca_bundle: bytes, user: User) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

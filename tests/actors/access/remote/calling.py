@@ -11,12 +11,10 @@ import trio.testing
 
 from actors.access.remote.target import read_target
 from actors.access.remote.webhook import Webhook
-from actors.background_import import imported
 
 
 @asynccontextmanager
 async def calling(file: Path) -> AsyncIterator[Webhook]:
-    await imported("httpx")  # a virtual clock does not wait for a thread that imports
     clock = trio.lowlevel.current_clock()
     if isinstance(clock, trio.testing.MockClock):
         clock.autojump_threshold = (

@@ -1,0 +1,201 @@
+"""POSTs over HTTPS with kept connections: a lean HTTP/1.1 client for webhooks ([decision 0022]).
+
+Connections that are idle are kept for up to 90 seconds, those that were used last are used first. One that the peer
+has closed meanwhile is not used; if the peer closes it just while a request is under way, before a byte of the response
+has arrived, the request is sent once more over a new connection. Redirects are not followed. The caller bounds the time
+and the number of calls. A call that fails or is cancelled closes its connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+import trio
+
+from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
+from actors.access.remote.tls_stream import ByteStream, SocketByteStream, TlsStream
+
+IDLE_SECONDS: Final = 90.0
+_SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted
+
+
+class InvalidUrl(ValueError):
+    pass
+
+
+class Address(NamedTuple):
+    """What of a URL a call needs."""
+
+    host: str
+    port: int
+    authority: str  # the Host header
+    path: str  # with the query
+    tls: bool
+    authorization: str  # of a user in the URL
+
+
+@lru_cache(maxsize=512)
+def parse_url(url: str) -> Address:
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, _ascii(parts.hostname or "")
+    except ValueError:
+        raise InvalidUrl(url) from None
+    if parts.scheme not in ("https", "http") or not host:
+        raise InvalidUrl(url)
+    default = 443 if parts.scheme == "https" else 80
+    shown = f"[{host}]" if ":" in host else host
+    path = quote(parts.path or "/", safe=_SAFE)
+    return Address(
+        host,
+        port or default,
+        shown if port in (None, default) else f"{shown}:{port}",
+        f"{path}?{quote(parts.query, safe=_SAFE)}" if parts.query else path,
+        parts.scheme == "https",
+        _basic(parts.username, parts.password),
+    )
+
+
+def _ascii(host: str) -> str:
+    if not host.isascii():
+        return host.encode("idna").decode("ascii")
+    if not all(character.isalnum() or character in "-._:%" for character in host):
+        raise ValueError(host)
+    return host
+
+
+def _basic(username: str | None, password: str | None) -> str:
+    if username is None:
+        return ""
+    pair = f"{unquote(username)}:{unquote(password or '')}".encode()
+    return f"Basic {base64.b64encode(pair).decode()}"
+
+
+class _Connection(NamedTuple):
+    stream: ByteStream
+    host: str
+    port: int
+
+
+class HttpsClient:
+    def __init__(
+        self, context: ssl.SSLContext, *, server_name: str = "", proxy_url: str = "", kept: int
+    ) -> None:
+        """`server_name`: in the certificate, if it is not the host of the URL. `kept`: how many idle connections."""
+        self._context = context
+        self._server_name = server_name
+        self._proxy_url = proxy_url
+        self._kept = kept
+        self._idle: list[tuple[float, _Connection]] = []  # since when; the oldest first
+
+    async def post(self, url: str, headers: dict[str, str], body: bytes, largest: int) -> Response:
+        """The response; its body only if it is a success.
+
+        Raises InvalidUrl, OSError (ssl.SSLError among these), ResponseError, ResponseTooLarge for a body of more than
+        `largest` bytes.
+        """
+        address = parse_url(url)
+        if not address.tls:
+            raise InvalidUrl(url)
+        request = _head(address, headers, len(body)) + body
+        connection = self._take_idle(address)
+        if connection is not None:
+            try:
+                return await self._exchange(connection, request, largest)
+            except Disconnected as error:
+                if error.began:
+                    raise
+        return await self._exchange(await self._connect(address), request, largest)
+
+    def close(self) -> None:
+        """Close idle connections; a further call opens new ones."""
+        idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.stream.close()
+
+    async def _exchange(self, connection: _Connection, request: bytes, largest: int) -> Response:
+        response: Response | None = None
+        try:
+            try:
+                await connection.stream.send(request)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # perhaps after a response that says why
+            response = await ResponseReader(connection.stream, largest).read()
+            return response
+        finally:
+            if response is not None and response.reusable:
+                self._keep(connection)
+            else:
+                connection.stream.close()
+
+    def _take_idle(self, address: Address) -> _Connection | None:
+        self._close_expired()
+        for index in range(len(self._idle) - 1, -1, -1):
+            connection = self._idle[index][1]
+            if connection.port == address.port and connection.host == address.host:
+                del self._idle[index]
+                if not connection.stream.readable():
+                    return connection
+                connection.stream.close()
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        if len(self._idle) >= self._kept:
+            self._idle.pop(0)[1].stream.close()
+        self._idle.append((trio.current_time(), connection))
+
+    def _close_expired(self) -> None:
+        oldest = trio.current_time() - IDLE_SECONDS
+        while self._idle and self._idle[0][0] < oldest:
+            self._idle.pop(0)[1].stream.close()
+
+    async def _connect(self, address: Address) -> _Connection:
+        transport = await (self._tunnel(address) if self._proxy_url else _dial(address))
+        stream = await _with_tls(transport, self._context, self._server_name or address.host)
+        return _Connection(stream, address.host, address.port)
+
+    async def _tunnel(self, address: Address) -> ByteStream:
+        """A connection to the address through the proxy."""
+        proxy = parse_url(self._proxy_url)
+        stream = await _dial(proxy)
+        try:
+            if proxy.tls:
+                context = await trio.to_thread.run_sync(ssl.create_default_context)
+                stream = await _with_tls(stream, context, proxy.host)
+            host = f"[{address.host}]" if ":" in address.host else address.host
+            target = f"{host}:{address.port}"
+            authorization = f"proxy-authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+            await stream.send(f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{authorization}\r\n".encode())
+            _, status, _ = await ResponseReader(stream, 0).head()
+            if not 200 <= status <= 299:
+                raise ResponseError(f"the proxy responded with status {status}")
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+
+async def _dial(address: Address) -> ByteStream:
+    return SocketByteStream((await trio.open_tcp_stream(address.host, address.port)).socket)
+
+
+async def _with_tls(transport: ByteStream, context: ssl.SSLContext, name: str) -> ByteStream:
+    try:
+        stream = TlsStream(transport, context, name)
+        await stream.handshake()
+    except BaseException:
+        transport.close()
+        raise
+    return stream
+
+
+def _head(address: Address, headers: dict[str, str], length: int) -> bytes:
+    fields = {"host": address.authority, **headers, "content-length": str(length)}
+    if address.authorization:
+        fields.setdefault("authorization", address.authorization)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"POST {address.path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")

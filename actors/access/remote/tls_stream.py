@@ -1,0 +1,108 @@
+"""A TLS client stream over a socket, or over another stream of its kind: what calls to webhooks send and receive.
+
+trio's SSLStream does the same for both sides of a connection and for several tasks at once, at several times the cost
+of a call. Here one task uses a stream at a time, and the peer's name is given, whatever address was dialled.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import trio
+
+_T = TypeVar("_T")
+
+PART: Final = 1 << 16  # bytes that are read at once
+
+
+class ByteStream(Protocol):
+    async def send(self, data: bytes) -> None: ...
+    async def receive(self) -> bytes:
+        """At least one byte, or b"" at the end."""
+
+    def readable(self) -> bool:
+        """Whether something has arrived that nobody has read: bytes, or the end."""
+
+    def close(self) -> None: ...
+
+
+class SocketByteStream:
+    __slots__ = ("_poll", "_socket")
+
+    def __init__(self, socket: trio.socket.SocketType) -> None:
+        self._socket = socket
+        self._poll = select.poll()
+        self._poll.register(socket.fileno(), select.POLLIN)
+
+    async def send(self, data: bytes) -> None:
+        sent = await self._socket.send(data)
+        while sent < len(data):
+            sent += await self._socket.send(memoryview(data)[sent:])
+
+    async def receive(self) -> bytes:
+        return await self._socket.recv(PART)
+
+    def readable(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class TlsStream:
+    __slots__ = ("_incoming", "_outgoing", "_tls", "_transport")
+
+    def __init__(self, transport: ByteStream, context: ssl.SSLContext, server_name: str) -> None:
+        """`server_name`: the host name or IP address that the certificate of the peer must have."""
+        self._transport = transport
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name or None)
+
+    async def handshake(self) -> None:
+        """ssl.SSLError if the certificate is not valid for the name, or the peer speaks no TLS."""
+        await self._exchange(self._tls.do_handshake)
+        await self._flush()
+
+    async def send(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = await self._exchange(partial(self._tls.write, rest))
+            rest = rest[written:]
+        await self._flush()
+
+    async def receive(self) -> bytes:
+        """b"" at the end, also without the alert that ends TLS: who reads knows how long a message is."""
+        try:
+            return await self._exchange(self._read)
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return b""
+
+    def readable(self) -> bool:
+        return bool(self._incoming.pending) or bool(self._tls.pending()) or self._transport.readable()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _read(self) -> bytes:
+        return self._tls.read(PART)
+
+    async def _exchange(self, step: Callable[[], _T]) -> _T:
+        """Repeat a step of TLS until it needs nothing more from the peer."""
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                arrived = await self._transport.receive()
+                if arrived:
+                    self._incoming.write(arrived)
+                else:
+                    self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        if self._outgoing.pending:
+            await self._transport.send(self._outgoing.read())
