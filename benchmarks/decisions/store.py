@@ -47,8 +47,9 @@ class Clock:
 
 
 class Store:
-    def __init__(self, directory: Directory, contexts: WriteContexts) -> None:
+    def __init__(self, directory: Directory, contexts: WriteContexts, admission: Admission) -> None:
         self._directory = directory
+        self.admission = admission
         self._contexts = contexts
         self._numbers = count()
 
@@ -133,4 +134,4 @@ async def _start(journal: Journal, nursery: trio.Nursery) -> Store:
     directory = Directory(registry, journal, committer, admission, Supervisor(), nursery)
     bootstrap = Bootstrap(CLUSTER, CATALOG, journal, directory, contexts)
     await bootstrap.create_namespaces()
-    return Store(directory, contexts)
+    return Store(directory, contexts, admission)

@@ -35,6 +35,14 @@ OF_HTTP1 = (
     Target("access-decision", "cpu_us", 15, "authenticate and authorize a known user, 500 roles"),
     Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),
+    Target("admission-config-map", "cpu_us", 10, "admission of a ConfigMap, default plugins"),
+    Target("admission-pod", "cpu_us", 150, "admission of a Pod, default plugins"),
+    Target("create-webhook", "extra_us", 400, "create with one webhook that is asked, over without"),
+    Target(
+        "create-webhooks-200", "extra_us", 20, "create with 200 configurations that do not match, over none"
+    ),
+    Target("webhook-slow", "kb", 20, "memory of a write that waits for a webhook"),
+    Target("webhook-slow", "p99_ratio", 1.5, "other writes beside 1,000 that wait, over alone"),
     Target("ownership-create", "cpu_us", 60, "ownership of a new 1 kB ConfigMap"),
     Target("ownership-update", "cpu_us", 60, "ownership after an update of it"),
     Target("ownership-pod-update", "cpu_us", 1_500, "ownership after an update of a 20-container Pod"),

@@ -11,11 +11,13 @@ from benchmarks.large_journal import LargeJournal
 from benchmarks.options import Options, Sizes
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.access import ACCESS
+from benchmarks.workloads.admission import ADMISSION
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.http2_watches import HTTP2_WATCHES
 from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
+from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
 from benchmarks.workloads.in_process.ownership import OWNERSHIP
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
@@ -36,13 +38,14 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *READS,
     *AFTER_READS,
     *ACCESS,
+    *ADMISSION,
     *REQUESTS,
     *PAGES,
     *AFTER_PAGES,
     *WATCHES,
 )
 JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
-OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (*OWNERSHIP, *ACCESS_DECISION)
+OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (*OWNERSHIP, *ACCESS_DECISION, *IN_PROCESS_ADMISSION)
 
 
 class NoSuchWorkload(ValueError):

@@ -106,7 +106,7 @@ class ResponseReader:
         return size
 
     async def _until_end(self) -> bytes:
-        parts, size = [self._buffer], len(self._buffer)
+        parts, size = [self._buffer], self._bounded(len(self._buffer))
         self._buffer = b""
         while part := await self._stream.receive():
             size = self._bounded(size + len(part))

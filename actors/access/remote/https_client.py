@@ -1,4 +1,4 @@
-"""POSTs over HTTPS with kept connections: a lean HTTP/1.1 client for webhooks ([decision 0022]).
+"""POSTs over HTTPS with kept connections: a lean HTTP/1.1 client for webhooks (decision 0022).
 
 Connections that are idle are kept for up to 90 seconds, those that were used last are used first. One that the peer
 has closed meanwhile is not used; if the peer closes it just while a request is under way, before a byte of the response
@@ -17,9 +17,11 @@ from urllib.parse import quote, unquote, urlsplit
 import trio
 
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
-from actors.access.remote.tls_stream import ByteStream, SocketByteStream, TlsStream
+from actors.access.remote.tls_stream import ByteStream, TlsStream, dial
 
 IDLE_SECONDS: Final = 90.0
+# A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
+MAX_HANDSHAKES: Final = 8
 _SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted
 
 
@@ -91,6 +93,7 @@ class HttpsClient:
         self._proxy_url = proxy_url
         self._kept = kept
         self._idle: list[tuple[float, _Connection]] = []  # since when; the oldest first
+        self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
 
     async def post(self, url: str, headers: dict[str, str], body: bytes, largest: int) -> Response:
         """The response; its body only if it is a success.
@@ -154,14 +157,15 @@ class HttpsClient:
             self._idle.pop(0)[1].stream.close()
 
     async def _connect(self, address: Address) -> _Connection:
-        transport = await (self._tunnel(address) if self._proxy_url else _dial(address))
-        stream = await _with_tls(transport, self._context, self._server_name or address.host)
+        async with self._handshakes:
+            transport = await (self._tunnel(address) if self._proxy_url else dial(address.host, address.port))
+            stream = await _with_tls(transport, self._context, self._server_name or address.host)
         return _Connection(stream, address.host, address.port)
 
     async def _tunnel(self, address: Address) -> ByteStream:
         """A connection to the address through the proxy."""
         proxy = parse_url(self._proxy_url)
-        stream = await _dial(proxy)
+        stream: ByteStream = await dial(proxy.host, proxy.port)
         try:
             if proxy.tls:
                 context = await trio.to_thread.run_sync(ssl.create_default_context)
@@ -177,10 +181,6 @@ class HttpsClient:
             stream.close()
             raise
         return stream
-
-
-async def _dial(address: Address) -> ByteStream:
-    return SocketByteStream((await trio.open_tcp_stream(address.host, address.port)).socket)
 
 
 async def _with_tls(transport: ByteStream, context: ssl.SSLContext, name: str) -> ByteStream:

@@ -7,6 +7,7 @@ of a call. Here one task uses a stream at a time, and the peer's name is given, 
 from __future__ import annotations
 
 import select
+import socket as stdlib_socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -31,26 +32,44 @@ class ByteStream(Protocol):
 
 
 class SocketByteStream:
+    """A connected socket. Only waiting is a checkpoint: a call has one, for the response."""
+
     __slots__ = ("_poll", "_socket")
 
-    def __init__(self, socket: trio.socket.SocketType) -> None:
+    def __init__(self, socket: stdlib_socket.socket) -> None:
         self._socket = socket
         self._poll = select.poll()
-        self._poll.register(socket.fileno(), select.POLLIN)
+        self._poll.register(socket, select.POLLIN)
 
     async def send(self, data: bytes) -> None:
-        sent = await self._socket.send(data)
-        while sent < len(data):
-            sent += await self._socket.send(memoryview(data)[sent:])
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._socket)
 
     async def receive(self) -> bytes:
-        return await self._socket.recv(PART)
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                return self._socket.recv(PART)
+            except BlockingIOError:
+                pass
 
     def readable(self) -> bool:
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+async def dial(host: str, port: int) -> SocketByteStream:
+    """OSError if no address of the host accepts a connection."""
+    stream = await trio.open_tcp_stream(host, port)
+    return SocketByteStream(stdlib_socket.socket(fileno=stream.socket.detach()))
 
 
 class TlsStream:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +35,9 @@ MAX_RESPONSE: Final = 1 << 20
 MAX_CALLS: Final = 100
 TOKEN_FILE_SECONDS: Final = 60.0  # how long the contents of a token file are used before it is read again
 _RETRIED: Final = frozenset({429, 500, 504})
+
+
+MakeBody = Callable[[], Awaitable[bytes]]
 
 
 class WebhookError(Exception):
@@ -61,10 +65,13 @@ class Webhook:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
         return self._object(await self.send(orjson.dumps(document), first_delay))
 
-    async def ask(self, body: bytes, url: str, seconds: float) -> dict[str, Any]:
-        """Like `post`, with a single try of at most so many seconds, at another URL with the same TLS identity."""
+    async def ask(self, make: MakeBody, url: str, seconds: float) -> dict[str, Any]:
+        """Like `post`, with a single try of at most so many seconds, at another URL with the same TLS identity.
+
+        The body is made when the call can begin, so that those that wait for others do not hold one.
+        """
         try:
-            return self._object(await self._try(body, url, seconds))
+            return self._object(await self._try(make, url, seconds))
         except _Retriable as failed:
             raise failed.error from None
 
@@ -76,14 +83,18 @@ class Webhook:
     async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
         """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
         delay = first_delay
+
+        async def make() -> bytes:
+            return body
+
         for _ in range(TRIES - 1):
             try:
-                return await self._try(body)
+                return await self._try(make)
             except _Retriable as failed:
                 await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
                 delay *= DELAY_FACTOR
         try:
-            return await self._try(body)
+            return await self._try(make)
         except _Retriable as failed:
             raise failed.error from None
 
@@ -117,11 +128,17 @@ class Webhook:
     def _error(self, why: str) -> WebhookError:
         return WebhookError(f"{self._target.shown}: {why}")
 
-    async def _try(self, body: bytes, url: str = "", seconds: float = TRY_SECONDS) -> bytes:
+    async def _try(self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS) -> bytes:
         try:
             with trio.fail_after(seconds):
-                async with self._calls:
-                    return await self._call(body, url or self._target.url)
+                try:
+                    self._calls.acquire_nowait()
+                except trio.WouldBlock:
+                    await self._calls.acquire()
+                try:
+                    return await self._call(await make(), url or self._target.url)
+                finally:
+                    self._calls.release()
         except trio.TooSlowError:
             raise self._error(f"did not respond within {seconds:g} s") from None
 

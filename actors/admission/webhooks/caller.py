@@ -84,10 +84,16 @@ class WebhookCaller:
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", 400)
         version = await _version(request.written)
-        build = partial(self._build, uid, match, request, version)
-        body, document = await trio.to_thread.run_sync(build) if request.in_thread else build()
+        document: Object | None = None
+
+        async def make() -> bytes:
+            nonlocal document
+            build = partial(self._build, uid, match, request, version)
+            body, document = await trio.to_thread.run_sync(build) if request.in_thread else build()
+            return body
+
         try:
-            response = await self._clients.ask(hook, body)
+            response = await self._clients.ask(hook, make)
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
         try:

@@ -15,7 +15,7 @@ import trio
 
 from actors.access.remote.kubeconfig_file import KubeconfigError, User
 from actors.access.remote.target import Target, authorization_of
-from actors.access.remote.webhook import Webhook, WebhookError
+from actors.access.remote.webhook import MakeBody, Webhook, WebhookError
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.services import Services, Unresolved
@@ -31,11 +31,14 @@ class WebhookClients:
         self._credentials = credentials
         self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
 
-    async def ask(self, hook: Hook, body: bytes) -> dict[str, Any]:
-        """The JSON object that the webhook responds with. WebhookError if there is none."""
+    async def ask(self, hook: Hook, make: MakeBody) -> dict[str, Any]:
+        """The JSON object that the webhook responds with. WebhookError if there is none.
+
+        `make` makes the body when the call can begin.
+        """
         url, host, port = self._address(hook)
         webhook = await self._client(hook, url, host, port)
-        return await webhook.ask(body, f"{url}?timeout={hook.seconds}s", hook.seconds)
+        return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 
     async def run(self) -> None:
         """Keep connections until cancelled, then close them."""

@@ -68,9 +68,8 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         return [one for one in found if one.hook.identity in again]
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        state = _since_last(request.reinvocation or Reinvocation(), request.object)
-        # A copy, because no step changes the request: each webhook gets what the one before it has left.
-        current = replace(request)
+        state = first = _since_last(request.reinvocation or Reinvocation(), request.object)
+        current = request
         warnings: list[str] = []
         for match in self._configurations.candidates(request).matches:
             if state.round and match.hook.identity not in state.again:
@@ -82,28 +81,32 @@ class MutatingAdmissionWebhook(AsyncPlugin):
             except RequestError as error:
                 error.warnings = (*warnings, *error.warnings)
                 raise
-            if changed:
+            if changed is not None:
+                # A copy, because no step changes the request: each webhook gets what the one before it has left.
+                current = replace(current, object=changed)
                 state = replace(
                     state, due=not state.round, again=state.again | state.called, called=frozenset()
                 )
             if match.hook.reinvoked:
                 state = replace(state, called=state.called | {match.hook.identity})
-        state = replace(state, output=current.object)
-        return Admitted(current.object, tuple(warnings), reinvocation=state)
+        if state is first and current is request:
+            return Admitted(None, tuple(warnings))
+        return Admitted(current.object, tuple(warnings), reinvocation=replace(state, output=current.object))
 
-    async def _ask(self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]) -> bool:
-        """Ask one webhook and set the object to what it made of it; returns whether that is another one."""
+    async def _ask(
+        self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]
+    ) -> Object | None:
+        """Ask one webhook; returns what it made of the object, None if that is the same."""
         verdict, document = await self._caller.ask(match, request)
         if verdict is None:
-            return False
+            return None
         warnings += verdict.warnings
-        changed = False
         patched = await self._patch(match, request, document, verdict) if verdict.patch else None
         if patched is not None:
             warnings += patched.warnings
-            changed, request.object = patched.changed, patched.object
+        changed = patched is not None and patched.changed
         self._annotate(match, request, round_, verdict, changed)
-        return changed
+        return patched.object if patched is not None and changed else None
 
     async def _patch(
         self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict

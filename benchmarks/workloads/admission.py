@@ -1,0 +1,198 @@
+"""What admission webhooks cost the creates of ConfigMaps: one that matches, 200 that do not, and a slow one.
+
+Three servers of ours take turns: without webhooks, with one validating webhook, and with 200 configurations whose
+rules match the writes and whose selectors do not. `extra_us` is the difference to the rounds without webhooks.
+
+Then a thousand writes wait for a webhook that responds after seconds: `kb` is the memory that each of them holds, and
+`p99_ratio` the latency of other writes to the same kind meanwhile, over that before.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import socket
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.baselines.certificate import write_certificate
+from benchmarks.loads.client import Client
+from benchmarks.loads.job import Job, Lane, LoadResult, run_job, run_lane
+from benchmarks.loads.plans import config_map
+from benchmarks.options import Options
+from benchmarks.reports.measurement import Measurement, cpu_us, from_load
+from benchmarks.servers.endpoint import Endpoint
+from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.servers.memory import memory
+from benchmarks.servers.server_process import ServerProcess, fresh_folder
+from benchmarks.servers.webhook_server import webhook_server
+from benchmarks.workloads.access import GROUPS
+from benchmarks.workloads.workload import Comparison, Skipped, Workload
+
+WRITERS = 16
+CONFIGURATIONS = 200
+MAPS = "/api/v1/namespaces/default/configmaps"
+WAITING = 1000
+# A webhook gets 100 calls at once, so the last of a thousand writes waits ten times as long.
+SLOW_SECONDS = 2.0
+WRITES = 400
+
+
+def measure(server: MeasuredServer) -> Sequence[Measurement]:
+    options, sizes = _startable(server)
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder(options))
+        port, ca = stack.enter_context(_webhook(folder))
+        servers = [stack.enter_context(_server(options, name)) for name in ("without", "one", "many")]
+        _configure(servers[1].endpoint, options, "one", _hook(port, ca, "/0"))
+        for number in range(CONFIGURATIONS):
+            hook = _hook(port, ca, "/0", objectSelector={"matchLabels": {f"team-{number}": "x"}})
+            _configure(servers[2].endpoint, options, f"other-{number}", hook)
+        plan = {"plan": "create", "path": MAPS, "prefix": "o-"}
+        lanes = tuple(Lane(each.endpoint, plan, WRITERS) for each in servers)
+        results = run_job(Job(lanes, sizes.seconds, sizes.rounds, warmup=sizes.warmup))
+    return [_measurement(*each, results[0]) for each in zip(TITLES, results, strict=True)]
+
+
+def _measurement(name: str, result: LoadResult, base: LoadResult) -> Measurement:
+    found = from_load(name, result, WRITERS)
+    rounds = zip(result.rounds, base.rounds, strict=True)
+    extra = [cpu_us(own) - cpu_us(other) for own, other in rounds if own.operations and other.operations]
+    if result is not base and extra:
+        found.figures["extra_us"] = round(statistics.median(extra), 2)
+    return found
+
+
+def slow_webhook(server: MeasuredServer) -> Measurement:
+    options, sizes = _startable(server)
+    count = min(WAITING, sizes.watchers)
+    seconds = SLOW_SECONDS * count / WAITING
+    with (
+        _folder(options) as folder,
+        _webhook(folder) as (port, ca),
+        _server(options, "slow") as process,
+    ):
+        hook = _hook(port, ca, f"/{seconds:g}", objectSelector={"matchLabels": {"app": "slow"}})
+        _configure(process.endpoint, options, "slow", {**hook, "timeoutSeconds": 30})
+        alone = _others(process.endpoint, "before-")
+        with _waiting_writes(process.plain_endpoint, count) as sockets:
+            base = memory(process.endpoint.pids)
+            _send(sockets, process.plain_endpoint)
+            time.sleep(min(seconds, 0.5))
+            grown = memory(process.endpoint.pids)
+            beside = _others(process.endpoint, "beside-")
+            statuses = _statuses(sockets)
+    figures = {
+        "kb": round((grown.anonymous_mb - base.anonymous_mb) * 1024 / count, 2),
+        "p99_ms": beside.latency_ms["p99"],
+        "p99_ratio": round(beside.latency_ms["p99"] / alone.latency_ms["p99"], 2),
+    }
+    notes = {"waiting": count, "p99_ms_before": alone.latency_ms["p99"], "statuses": statuses}
+    return Measurement("webhook-slow", figures, {**notes, "errors": count - statuses.get("201", 0)})
+
+
+def _others(endpoint: Endpoint, prefix: str) -> LoadResult:
+    return run_lane(
+        Lane(endpoint, {"plan": "create", "path": MAPS, "prefix": prefix, "total": WRITES}, 1), 30
+    )
+
+
+@contextmanager
+def _waiting_writes(endpoint: Endpoint, count: int) -> Iterator[list[socket.socket]]:
+    """Connections that have each had a response, so that what they cost by themselves is not counted."""
+    sockets: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            sockets.append(socket.create_connection((endpoint.host, endpoint.port), timeout=60))
+            sockets[-1].sendall(_request(endpoint, "GET", f"{MAPS}/none", b""))
+            sockets[-1].recv(1 << 16)
+        yield sockets
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _send(sockets: list[socket.socket], endpoint: Endpoint) -> None:
+    for number, one in enumerate(sockets):
+        body = config_map(f"slow-{number}", number).replace(b'"app":"bench"', b'"app":"slow"')
+        one.sendall(_request(endpoint, "POST", MAPS, body))
+
+
+def _statuses(sockets: list[socket.socket]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in sockets:
+        status = one.recv(1 << 16)[9:12].decode()
+        found[status] = found.get(status, 0) + 1
+    return found
+
+
+def _request(endpoint: Endpoint, method: str, path: str, body: bytes) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {endpoint.token}\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _startable(server: MeasuredServer) -> tuple[Options, Any]:
+    if server.process is None:
+        raise Skipped("only a server that the harness starts can have these webhooks")
+    return server.options, server.sizes
+
+
+@contextmanager
+def _folder(options: Options) -> Iterator[Path]:
+    folder = fresh_folder(options.scratch, "webhook")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _webhook(folder: Path) -> Iterator[tuple[int, str]]:
+    """The port of a webhook, and the caBundle for it."""
+    certificate, key = write_certificate(folder, "127.0.0.1")
+    with webhook_server(certificate, key) as port:
+        yield port, base64.b64encode(certificate.read_bytes()).decode()
+
+
+@contextmanager
+def _server(options: Options, purpose: str) -> Iterator[ServerProcess]:
+    folder = fresh_folder(options.scratch, purpose)
+    process = ServerProcess(folder, dialect=options.dialect, command=options.rewound)
+    try:
+        yield process
+    finally:
+        process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hook(port: int, ca: str, path: str, **fields: Any) -> dict[str, Any]:
+    rule = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    return {
+        "name": "bench.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}{path}", "caBundle": ca},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "rules": [rule],
+        **fields,
+    }
+
+
+def _configure(endpoint: Endpoint, options: Options, name: str, hook: dict[str, Any]) -> None:
+    path = f"/apis/admissionregistration.{GROUPS[options.dialect]}/v1/validatingwebhookconfigurations"
+    with Client(endpoint) as client:
+        client.expect("POST", path, {"metadata": {"name": name}, "webhooks": [hook]})
+
+
+TITLES = {
+    "create-no-webhook": "create 1 kB, no webhook",
+    "create-webhook": "the same, one webhook is asked",
+    "create-webhooks-200": "the same, 200 configurations that do not match",
+}
+ADMISSION = (
+    Comparison("create-webhook", TITLES, measure),
+    Workload("webhook-slow", "{watchers} writes wait for a slow webhook beside others", slow_webhook),
+)

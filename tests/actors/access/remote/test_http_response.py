@@ -1,0 +1,140 @@
+"""Responses of webhooks, byte by byte: what is well formed is read, what is ambiguous or too large is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.access.remote.http_response import (
+    MAX_CHUNKS,
+    MAX_HEAD,
+    Disconnected,
+    Response,
+    ResponseError,
+    ResponseReader,
+    ResponseTooLarge,
+)
+
+LARGEST = 1000
+OK = b"HTTP/1.1 200 OK\r\n"
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n"
+
+
+class Received:
+    """A stream whose bytes have all arrived, in parts of some size."""
+
+    def __init__(self, sent: bytes, part: int) -> None:
+        self._parts = [sent[start : start + part] for start in range(0, len(sent), part)]
+
+    async def send(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    async def receive(self) -> bytes:
+        return self._parts.pop(0) if self._parts else b""
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+async def read(sent: bytes, part: int = 1 << 16) -> Response:
+    return await ResponseReader(Received(sent, part), LARGEST).read()
+
+
+@pytest.mark.parametrize("part", [1, 7, 1 << 16])
+@pytest.mark.parametrize(
+    ("sent", "status", "body", "reusable"),
+    [
+        (OK + b"Content-Length: 4\r\n\r\nbody", 200, b"body", True),
+        (OK + b"Content-Length: 4\r\nContent-Length: 4\r\n\r\nbody", 200, b"body", True),
+        (OK + b"content-length:0\r\n\r\n", 200, b"", True),
+        (b"HTTP/1.1 201\r\nContent-Length: 2\r\nX-A: \t b \t\r\n\r\n{}", 201, b"{}", True),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nbod\r\n1;x=y\r\ny\r\n0\r\n\r\n", 200, b"body", True),
+        (OK + b"Transfer-Encoding: Chunked\r\n\r\n00A\r\n0123456789\r\n0\r\nT: t\r\n\r\n", 200, b"0123456789", True),
+        (OK + b"Connection: Close\r\nContent-Length: 2\r\n\r\n{}", 200, b"{}", False),
+        (OK + b"\r\nuntil the end", 200, b"until the end", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, b"{}", False),
+        (INTERIM + OK + b"Content-Length: 0\r\n\r\n", 200, b"", True),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
+        (b"HTTP/1.1 500 Bad\r\nContent-Length: 99999999\r\n\r\n", 500, b"", False),
+    ],
+)  # fmt: skip
+async def test_well_formed(part: int, sent: bytes, status: int, body: bytes, reusable: bool) -> None:
+    found = await read(sent, part)
+    assert (found.status, found.body, found.reusable) == (status, body, reusable)
+
+
+async def test_bytes_after_the_response_end_the_connection() -> None:
+    assert not (await read(OK + b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n")).reusable
+
+
+@pytest.mark.parametrize("part", [5, 1 << 16])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/1.1 99 X\r\n\r\n",
+        b"SSH-2.0-x\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20 + OK + b"\r\n",
+        OK + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody",
+        OK + b"Content-Length: -4\r\n\r\n",
+        OK + b"Content-Length: +4\r\n\r\nbody",
+        OK + b"Content-Length: 4, 4\r\n\r\nbody",
+        OK + b"Content-Length: \r\n\r\nbody",
+        OK + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000 + b"\r\na\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * (LARGEST // 2) + b"\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        OK + b"A: b\r\n folded\r\nContent-Length: 0\r\n\r\n",
+        OK + b"A : b\r\nContent-Length: 0\r\n\r\n",
+        OK + b"A: b\nB: c\r\nContent-Length: 0\r\n\r\n",
+        OK + b"A: " + b"x" * MAX_HEAD + b"\r\n\r\n",
+        OK + b"A: b\r\n" * 1000 + b"\r\n",
+    ],
+)
+async def test_ambiguous_or_endless(sent: bytes, part: int) -> None:
+    with pytest.raises(ResponseError):
+        await read(sent, part)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        OK + b"Content-Length: 1001\r\n\r\n",
+        OK + b"Content-Length: 999999999999\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3e9\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3e8\r\n" + b"x" * 1000 + b"\r\n1\r\n",
+        OK + b"\r\n" + b"x" * 1001,
+    ],
+)
+async def test_body_that_is_too_large(sent: bytes) -> None:
+    with pytest.raises(ResponseTooLarge, match="more than 1000 bytes"):
+        await read(sent)
+
+
+async def test_number_of_chunks_is_bounded() -> None:
+    sent = OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * (MAX_CHUNKS + 1)
+    with pytest.raises(ResponseError, match="chunks"):
+        await ResponseReader(Received(sent, 1 << 16), 1 << 20).read()
+
+
+@pytest.mark.parametrize(
+    ("sent", "began"),
+    [
+        (b"", False),
+        (b"HTTP/1.1 2", True),
+        (OK + b"Content-Length: 4\r\n\r\nbod", True),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbod", True),
+    ],
+)
+async def test_connection_that_ends_too_early(sent: bytes, began: bool) -> None:
+    with pytest.raises(Disconnected) as raised:
+        await read(sent)
+    assert raised.value.began is began
