@@ -36,10 +36,6 @@ MAX_WAITING_COMMANDS: Final = 4096
 T = TypeVar("T")
 
 
-class NeedsThread(Exception):
-    """The command concerns a large object: it must be decided in a worker thread."""
-
-
 class TooMuchLargeWork(Overloaded):
     message = "the server has more large requests than it can work on now, please try again later"
 

@@ -20,6 +20,10 @@ T = TypeVar("T")
 _local = threading.local()
 
 
+class NeedsThread(Exception):
+    """The command takes too long for the event loop: it must be decided in a worker thread."""
+
+
 class TookTooLong(TooLarge):
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -41,3 +45,10 @@ def check_time() -> None:
     end = getattr(_local, "end", None)
     if end is not None and thread_time() > end:
         raise TookTooLong(_local.seconds)
+
+
+def need_thread() -> None:
+    """For work of which each piece takes a part of a millisecond: only in such a thread, where time is limited."""
+    if getattr(_local, "end", None) is None:
+        raise NeedsThread
+    check_time()

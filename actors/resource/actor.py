@@ -20,7 +20,7 @@ from actors.admission.plugin import Admitted
 from actors.admission.request import AdmissionRequest
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
-from actors.large_work import LARGE_BYTES, LargeWork, NeedsThread
+from actors.large_work import LARGE_BYTES, LargeWork
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Object, Outcome
 from actors.resource.commands import Attempt, Commands, Paused, Progress, is_same_event
@@ -30,6 +30,7 @@ from actors.resource.proposing import Proposer
 from actors.resource.replies import CommitCallback, Envelope, PendingReply
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
+from actors.time_limit import NeedsThread
 from journal.log import Journal
 from journal.view import View
 

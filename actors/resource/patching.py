@@ -14,13 +14,14 @@ from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.kinds.values.go_format import quoted
-from actors.large_work import LARGE_BYTES, NeedsThread
+from actors.large_work import LARGE_BYTES
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, encode_unversioned
+from actors.time_limit import NeedsThread
 
 LONGEST_QUOTE = 4096  # of the patch, in an error message
 

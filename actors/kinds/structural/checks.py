@@ -1,8 +1,8 @@
 """What v1.25 refuses about the schema of a CustomResourceDefinition when the definition is written.
 
 The order is that of v1.25: structural rules (`definition_checks.structure`), and only if there are none, defaults
-(`definition_checks.defaults`); then every keyword, children before parents; then the rules in CEL (`rules`), if the schema around
-them has no errors.
+(`definition_checks.defaults`); then every keyword, children before parents (`definition_checks.keywords`); then the
+rules in CEL (`rules`), if the schema around them has no errors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 
 from actors.kinds.structural.definition_checks.defaults import check_defaults
 from actors.kinds.structural.definition_checks.keywords import KeywordChecks
-from actors.kinds.structural.node import Node, parse_schema
 from actors.kinds.structural.definition_checks.structure import check_structure
+from actors.kinds.structural.node import Node, parse_schema
 from actors.kinds.validation.field_errors import FieldErrors, collect, forbidden, invalid
 from actors.kinds.values.go_format import Formatted
 from actors.messages import Object

@@ -7,8 +7,7 @@ dropped (`Dropped`), `unknown_fields` goes through the document again and names 
     node = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
     coerce({"b": 1})  ->  {"a": "x"}, one field dropped
 
-Where unknown fields are preserved, only the declared ones are gone through. Scalars are never looked at: validation does
-that.
+Where unknown fields are preserved, only the declared ones are gone through. Scalars are left to validation.
 """
 
 from __future__ import annotations

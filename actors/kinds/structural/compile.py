@@ -22,11 +22,11 @@ from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion
 from actors.kinds.structural.decoder import CustomSchema
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.embedded import compile_validation
+from actors.kinds.structural.node import Node, parse_schema
+from actors.kinds.structural.numbers import compile_numbers
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import report
 from actors.kinds.structural.validation.list_types import compile_list_types
-from actors.kinds.structural.node import Node, parse_schema
-from actors.kinds.structural.numbers import compile_numbers
 from actors.kinds.structural.validation.validity import compile_validity
 from actors.kinds.validation.field_errors import FieldErrors, collect
 from actors.messages import Object

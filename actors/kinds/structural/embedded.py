@@ -1,8 +1,8 @@
 """Objects inside custom resources (embedded-resource): their type and metadata are decoded and validated like those of
 any object.
 
-`compile_embedded` returns None for schemas without any, which most are. The paths of unknown fields in such metadata are
-added to `unknown`; what cannot be decoded raises `NotAnObject` with the text of v1.25.
+Both functions return None for schemas without any, which most are. The paths of unknown fields in such metadata are
+added to the context; what cannot be decoded raises `NotAnObject` with the text of v1.25.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def compile_validation(node: Node | None) -> Visit | None:
 def _visit(
     node: Node, compile_inner: Callable[[Node | None], Visit | None], here: Visit | None
 ) -> Visit | None:
-    inner = {
-        name: step for name, one in node.properties.items() if (step := compile_inner(one)) is not None
-    }
+    inner = {name: step for name, one in node.properties.items() if (step := compile_inner(one)) is not None}
     items, values = compile_inner(node.items), compile_inner(node.values)
     if not inner and items is None and values is None:
         return here

@@ -58,7 +58,7 @@ def _go_text(error: Exception, pattern: str) -> str:
         return f"{known}: ``"
     if known == "invalid or unsupported Perl syntax" and where.startswith("(?<"):
         where = "(?<"
-    if where.startswith("\\p") or where.startswith("\\P"):
+    if where.startswith(("\\p", "\\P")):
         known = "invalid character class range"
     if known.startswith("missing closing") and pattern:
         where = where or pattern

@@ -26,7 +26,7 @@ from actors.admission.plugins.quota.usage import (
 )
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden
-from actors.large_work import NeedsThread
+from actors.time_limit import NeedsThread
 
 
 class ResourceQuota(Plugin):

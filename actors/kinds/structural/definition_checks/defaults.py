@@ -11,9 +11,9 @@ from typing import Any
 from actors.kinds.structural.coercion import TYPE_META, compile_coercion
 from actors.kinds.structural.embedded import NotAnObject, compile_validation
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
+from actors.kinds.structural.node import Node
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import report
-from actors.kinds.structural.node import Node
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
 from actors.kinds.values.go_syntax import show
 

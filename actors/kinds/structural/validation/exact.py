@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from actors.kinds.structural.node import Node
+from actors.kinds.structural.patterns import compile_pattern
 from actors.kinds.structural.validation.findings import (
     ENUM,
     REQUIRED,
@@ -22,8 +24,6 @@ from actors.kinds.structural.validation.findings import (
     wrong_type,
 )
 from actors.kinds.structural.validation.formats import format_check
-from actors.kinds.structural.node import Node
-from actors.kinds.structural.patterns import compile_pattern
 from actors.kinds.values.go_format import quoted_start
 from actors.time_limit import check_time
 
