@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type by the name that messages print for it: int, list(string), google.protobuf.Duration ..."""
+    """A type by the name that messages print for it: int, list(string), duration, the name of a message type ..."""
 
     name: str
     parameters: tuple[Type, ...] = ()
+    # How many types it consists of. The checker bounds it: types can double with every nested expression.
+    size: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(parameter.size for parameter in self.parameters))
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.parameters))
@@ -20,7 +25,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class TypeParameter(Type):
-    """A type variable of a function's declaration."""
+    """A type variable: of a function's declaration, or the checker's own while it infers a type."""
 
 
 BOOL: Final = Type("bool")
@@ -31,9 +36,12 @@ STRING: Final = Type("string")
 BYTES: Final = Type("bytes")
 NULL: Final = Type("null")
 DYN: Final = Type("dyn")
+ANY: Final = Type("any")  # google.protobuf.Any: dyn under another name
 ERROR: Final = Type("!error!")
-DURATION: Final = Type("google.protobuf.Duration")
-TIMESTAMP: Final = Type("google.protobuf.Timestamp")
+UNKNOWN: Final = Type("<nil>")  # what a call of an undeclared method has
+DURATION: Final = Type("duration")
+TIMESTAMP: Final = Type("timestamp")
+URL: Final = Type("cluster.URL")
 
 
 def list_of(item: Type) -> Type:
@@ -47,6 +55,11 @@ def map_of(key: Type, value: Type) -> Type:
 def type_of(of: Type) -> Type:
     """The type of a type: what `type(x)` and the identifiers `int`, `string` ... have."""
     return Type("type", (of,))
+
+
+def wrapper_of(primitive: Type) -> Type:
+    """A primitive type that also has null: what google.protobuf.Int64Value and its like are."""
+    return Type("wrapper", (primitive,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,343 @@
+"""Infers the types of an expression, and finds the overloads that its calls can mean: cel-go's checker.
+
+As v1.25 sets it up: the items of a list literal have one type, and so have keys and values of a map literal; numbers of
+different types do not compare. cel-go 0.12 forgets the second once it has been inside a macro's loop; so does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from actors.cel.declarations.functions import FUNCTIONS, MIXED_COMPARISONS
+from actors.cel.declarations.names import IDENTIFIERS, MESSAGE_FIELDS, WELL_KNOWN
+from actors.cel.declarations.signatures import Overload
+from actors.cel.source import NOWHERE, Location, Problems, Source
+from actors.cel.syntax import (
+    Call,
+    Comprehension,
+    Constant,
+    Expression,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    MessageLiteral,
+    Node,
+    Select,
+)
+from actors.cel.type_texts import as_message, signature
+from actors.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    UNKNOWN,
+    Environment,
+    Type,
+    TypeParameter,
+)
+from actors.cel.unification import Bindings, TypeTooComplex, bounded_list, bounded_map, is_as_general, kind_of
+from actors.cel.values import Uint
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a node means: the variable or type of this name, or the overloads that the call can be at run time."""
+
+    name: str = ""
+    overloads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A checked expression. A Select that has a reference is no selection but a name with dots."""
+
+    expression: Expression
+    types: dict[int, Type]
+    references: dict[int, Reference]
+
+    @property
+    def result(self) -> Type:
+        return self.types[self.expression.root.id]
+
+    def names(self, variable: str) -> bool:
+        """Whether the expression uses `variable`, or a macro's variable of that name."""
+        return any(reference.name == variable for reference in self.references.values())
+
+
+def check(expression: Expression, environment: Environment) -> Checked | Problems:
+    checker = _Checker(expression, environment)
+    try:
+        checker.check(expression.root)
+        if not checker.problems.count:
+            types = {number: checker.bindings.substitute(of, True) for number, of in checker.types.items()}
+            return Checked(expression, types, checker.references)
+    except TypeTooComplex:
+        checker.problems.report(NOWHERE, "types of the expression are too complex")
+    return checker.problems
+
+
+class _Checker:
+    def __init__(self, expression: Expression, environment: Environment) -> None:
+        self.problems = Problems(Source(expression.source))
+        self.bindings = Bindings(len(expression.source))
+        self.types: dict[int, Type] = {}
+        self.references: dict[int, Reference] = {}
+        self._positions = expression.positions
+        self._environment = environment
+        self._scopes: list[tuple[str, Type]] = []
+        self._excluded = MIXED_COMPARISONS
+        self._line_ends = _line_ends(expression.source)
+
+    def check(self, node: Node) -> Type:
+        """The type of `node`, which may have variables that later checks bind."""
+        found = self.types[node.id] = _CHECKS[node.__class__](self, node)
+        return found
+
+    def _constant(self, node: Constant) -> Type:
+        return _CONSTANTS[node.value.__class__]
+
+    def _identifier(self, node: Identifier) -> Type:
+        name = node.name.removeprefix(".")
+        found = self._lookup(name)
+        if found is None:
+            self._report(node, f"undeclared reference to '{node.name}' (in container '')")
+            return ERROR
+        self.references[node.id] = Reference(name)
+        return found
+
+    def _lookup(self, name: str) -> Type | None:
+        for variable, of in reversed(self._scopes):
+            if variable == name:
+                return of
+        return self._environment.variables.get(name) or IDENTIFIERS.get(name)
+
+    def _select(self, node: Select) -> Type:
+        name = _qualified_name(node)
+        found = self._lookup(name) if name else None
+        if found is not None:
+            self.references[node.id] = Reference(name)
+            return found
+        operand = self.bindings.substitute(self.check(node.operand))
+        result = self._selected(node, operand)
+        return BOOL if node.test_only else self.bindings.substitute(result)
+
+    def _selected(self, node: Select, operand: Type) -> Type:
+        kind = kind_of(operand)
+        if kind == "map":
+            return operand.parameters[1]
+        if kind == "object":
+            return self._field_type(node.id, operand.name, node.field) or ERROR
+        if kind == "parameter":
+            self.bindings.assignable(DYN, operand)
+            return DYN
+        if kind == "dyn" or kind == "error":
+            return DYN
+        self._report(node, f"type '{as_message(operand)}' does not support field selection")
+        return ERROR
+
+    def _field_type(self, place: int, message: str, name: str) -> Type | None:
+        declared = self._environment.messages.get(message)
+        fields = declared.fields if declared is not None else MESSAGE_FIELDS.get(message)
+        if fields is None:
+            self._report_at(place, f"[internal] unexpected failed resolution of '{message}'")
+            return None
+        found = fields.get(name)
+        if found is None:
+            self._report_at(place, f"undefined field '{name}'")
+        return found
+
+    def _call(self, node: Call) -> Type:
+        given = [self.check(argument) for argument in node.arguments]
+        overloads = FUNCTIONS.get(node.function.removeprefix("."))
+        if node.target is not None:
+            given.insert(0, self.check(node.target))
+        if overloads is None:
+            self._report(node, f"undeclared reference to '{node.function}' (in container '')")
+            return ERROR if node.target is None else UNKNOWN
+        return self._resolve(node, overloads, given)
+
+    def _resolve(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> Type:
+        """The result of all overloads that fit, or dyn if they differ in it."""
+        method, bindings = node.target is not None, self.bindings
+        matching: list[str] = []
+        result: Type | None = None
+        for overload in overloads:
+            if overload.method is not method or overload.id in self._excluded:
+                continue
+            parameters, returned = _instance(overload, bindings)
+            if not bindings.all_assignable(given, parameters):
+                continue
+            matching.append(overload.id)
+            returned = bindings.substitute(returned)
+            if result is None:
+                result = returned
+            elif kind_of(result) != "dyn" and returned != result:
+                result = DYN
+        if result is None:
+            name, applied = overloads[0].function, signature(given, method)
+            self._report(node, f"found no matching overload for '{name}' applied to '{applied}'")
+            return ERROR
+        self.references[node.id] = Reference("", tuple(matching))
+        return result
+
+    def _list(self, node: ListLiteral) -> Type:
+        item: Type | None = None
+        for element in node.items:
+            item = self._join(element, item, self.check(element))
+        return bounded_list(item or self.bindings.fresh())
+
+    def _map(self, node: MapLiteral) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for key_node, value_node in node.entries:
+            key = self._join(key_node, key, self.check(key_node))
+            value = self._join(value_node, value, self.check(value_node))
+        return bounded_map(key or self.bindings.fresh(), value or self.bindings.fresh())
+
+    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+        if previous is None:
+            return current
+        if self.bindings.assignable(previous, current):
+            return previous if is_as_general(previous, current) else current
+        self._report(node, f"expected type '{previous}' but found '{current}'")
+        return ERROR
+
+    def _message(self, node: MessageLiteral) -> Type:
+        name = node.name.removeprefix(".")
+        named = self._lookup(name)
+        if named is None:
+            self._report(node, f"undeclared reference to '{node.name}' (in container '')")
+            return UNKNOWN
+        self.references[node.id] = Reference(name)
+        message = self._constructed(node, named)
+        for (field, value), place in zip(node.fields, node.field_ids, strict=True):
+            given = self.check(value)
+            wanted = self._field_type(place, message.name if message is not ERROR else "", field) or ERROR
+            if not self.bindings.assignable(wanted, given):
+                text = f"expected type of field '{field}' is '{wanted}' but provided type is '{given}'"
+                self._report_at(place, text)
+        return WELL_KNOWN.get(message.name, message)
+
+    def _constructed(self, node: MessageLiteral, named: Type) -> Type:
+        if kind_of(named) == "error":
+            return ERROR
+        if named.name != "type":
+            self._report(node, f"'{named}({as_message(named)})' is not a type")
+            return ERROR
+        message = named.parameters[0]
+        if kind_of(message) != "object":
+            self._report(node, f"'{message}' is not a message type")
+            return ERROR
+        return message
+
+    def _comprehension(self, node: Comprehension) -> Type:
+        ranged = self.bindings.substitute(self.check(node.range))
+        initial = self.check(node.initial)
+        variable = self._variable_type(node.range, ranged)
+        self._excluded = frozenset()
+        self._scopes.append((node.accumulator, initial))
+        self._scopes.append((node.variable, variable))
+        self._expect(node.condition, BOOL)
+        self._expect(node.step, initial)
+        self._scopes.pop()
+        result = self.check(node.result)
+        self._scopes.pop()
+        return self.bindings.substitute(result)
+
+    def _variable_type(self, node: Node, ranged: Type) -> Type:
+        kind = kind_of(ranged)
+        if kind == "list" or kind == "map":
+            return ranged.parameters[0]
+        if kind in ("dyn", "error", "parameter"):
+            self.bindings.assignable(DYN, ranged)
+            return DYN
+        text = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        self._report(node, text)
+        return ERROR
+
+    def _expect(self, node: Node, wanted: Type) -> None:
+        found = self.check(node)
+        if not self.bindings.assignable(wanted, found):
+            self._report(node, f"expected type '{wanted}' but found '{found}'")
+
+    def _report(self, node: Node, message: str) -> None:
+        self._report_at(node.id, message)
+
+    def _report_at(self, place: int, message: str) -> None:
+        self.problems.report(self._location(self._positions[place]), message)
+
+    def _location(self, offset: int) -> Location:
+        """The first character of a line counts as the one behind the line before, as in cel-go's checker."""
+        line, column = 1, offset
+        for end in self._line_ends:
+            if end >= offset:
+                break
+            line, column = line + 1, offset - end
+        return Location(line, column)
+
+
+def _instance(overload: Overload, bindings: Bindings) -> tuple[tuple[Type, ...], Type]:
+    """The parameters and the result of an overload, with variables of this call's own."""
+    if not overload.type_parameters:
+        return overload.parameters, overload.result
+    fresh = {name: bindings.fresh() for name in overload.type_parameters}
+    return tuple(_renamed(of, fresh) for of in overload.parameters), _renamed(overload.result, fresh)
+
+
+def _renamed(of: Type, names: dict[str, TypeParameter]) -> Type:
+    if of.parameters:
+        return Type(of.name, tuple(_renamed(inner, names) for inner in of.parameters))
+    return names.get(of.name, of)
+
+
+def _qualified_name(node: Select) -> str:
+    """a.b.c of names alone, else nothing."""
+    names: list[str] = []
+    inner: Node = node
+    while isinstance(inner, Select):
+        if inner.test_only:
+            return ""
+        names.append(inner.field)
+        inner = inner.operand
+    if not isinstance(inner, Identifier):
+        return ""
+    names.append(inner.name.removeprefix("."))
+    return ".".join(reversed(names))
+
+
+def _line_ends(source: str) -> list[int]:
+    ends: list[int] = []
+    end = 0
+    for line in source.split("\n"):
+        end += len(line) + 1
+        ends.append(end)
+    return ends
+
+
+_CONSTANTS: Final = {
+    bool: BOOL,
+    int: INT,
+    Uint: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+_CHECKS: Final[dict[type[Node], Callable[[_Checker, Any], Type]]] = {
+    Constant: _Checker._constant,
+    Identifier: _Checker._identifier,
+    Select: _Checker._select,
+    Call: _Checker._call,
+    ListLiteral: _Checker._list,
+    MapLiteral: _Checker._map,
+    MessageLiteral: _Checker._message,
+    Comprehension: _Checker._comprehension,
+}
