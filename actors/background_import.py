@@ -11,6 +11,8 @@ from types import ModuleType
 
 import trio
 
+from actors import switch_interval
+
 _imported: dict[str, ModuleType] = {}
 
 
@@ -18,5 +20,9 @@ async def imported(name: str) -> ModuleType:
     """The module of this name. The caller may then use `import` statements for it, at no cost."""
     module = _imported.get(name)
     if module is None:
-        module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
+        switch_interval.shorten()
+        try:
+            module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
+        finally:
+            switch_interval.restore()
     return module

@@ -1,7 +1,8 @@
 """Authentication and authorization of one server, built from its settings: who makes a request, and what it may do.
 
 `store` builds it before actors, admission and controllers, which ask the authorizer too. Every method reads what it
-needs (accounts, tokens, roles) from the journal and the feed.
+needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that a flag must ask for are imported
+when it does: a start does not wait for the others.
 """
 
 from __future__ import annotations
@@ -9,16 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actors.access.accounts.accounts import Accounts, build_accounts
 from actors.access.accounts.keys import KeyFiles
 from actors.access.authentication.authenticate import Authenticator, TokenMethod
-from actors.access.authentication.bootstrap_tokens import BootstrapTokens
-from actors.access.authentication.oidc import OidcTokens
-from actors.access.authentication.oidc_provider import Provider
-from actors.access.authentication.token_file import read_tokens
-from actors.access.authentication.token_webhook import TokenWebhook
-from actors.access.authorization.abac import Abac, read_policies
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
@@ -26,10 +22,7 @@ from actors.access.authorization.node import NodeAuthorizer
 from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
-from actors.access.authorization.webhook import WebhookAuthorizer
 from actors.access.authorize import Authorizer
-from actors.access.remote.target import read_target
-from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
 from actors.identity import User
 from actors.names import Names
@@ -41,6 +34,9 @@ from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
 from gateway.settings.token_webhook import TokenWebhookSettings
 from journal.log import Journal
+
+if TYPE_CHECKING:
+    from actors.access.remote.webhook import Webhook
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
 
@@ -79,7 +75,11 @@ def build_access(
 
 
 def _listed_tokens(path: Path | None) -> dict[str, User]:
-    return {} if path is None else check_parsed("--token-auth-file", lambda: read_tokens(path))
+    if path is None:
+        return {}
+    from actors.access.authentication.token_file import read_tokens
+
+    return check_parsed("--token-auth-file", lambda: read_tokens(path))
 
 
 def _token_methods(
@@ -89,6 +89,8 @@ def _token_methods(
     own_audiences = settings.service_accounts.options(names).audiences
     methods: list[TokenMethod] = [accounts.tokens]
     if settings.controllers.enable_bootstrap_token_auth:
+        from actors.access.authentication.bootstrap_tokens import BootstrapTokens
+
         methods.append(BootstrapTokens(names, journal, clock, own_audiences))
     if settings.oidc.oidc_issuer_url:
         methods.append(_oidc(settings.oidc, clock, own_audiences))
@@ -96,6 +98,9 @@ def _token_methods(
 
 
 def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
+    from actors.access.authentication.oidc import OidcTokens
+    from actors.access.authentication.oidc_provider import Provider
+
     provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file)
     return OidcTokens(settings.rules, provider, settings.algorithms, clock, api_audiences)
 
@@ -107,12 +112,17 @@ def _token_webhook(
     path = settings.authentication_token_webhook_config_file
     if path is None:
         return []
+    from actors.access.authentication.token_webhook import TokenWebhook
+
     webhook = _webhook("--authentication-token-webhook-config-file", path, tasks)
     api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
     return [TokenWebhook(webhook, api_version, audiences, settings.authentication_token_webhook_cache_ttl)]
 
 
 def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
+    from actors.access.remote.target import read_target
+    from actors.access.remote.webhook import Webhook
+
     webhook = Webhook(check_parsed(flag, lambda: read_target(path)))
     tasks.append(("webhook connections", webhook.run))
     return webhook
@@ -140,6 +150,8 @@ def _authorizer(
 
 
 def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: list[Task]) -> Authorizer:
+    from actors.access.authorization.webhook import WebhookAuthorizer
+
     path = settings.authorization_webhook_config_file
     assert path is not None, "the settings refuse the mode without a file"
     return WebhookAuthorizer(
@@ -152,6 +164,8 @@ def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: li
 
 
 def _abac(path: Path | None) -> Authorizer:
+    from actors.access.authorization.abac import Abac, read_policies
+
     assert path is not None, "the settings refuse ABAC without a file"
     return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))
 

@@ -21,8 +21,6 @@ from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
-from gateway.audit.audit_log import BlockingHandler
-from gateway.audit.build import build_audit
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
 from gateway.connections.server_state import Handle
@@ -44,7 +42,7 @@ from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
 from gateway.requests.memory import MemoryBudget
-from gateway.requests.observer import both
+from gateway.requests.observer import RequestObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
@@ -87,14 +85,8 @@ class ApiServer:
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
         )
-        audit = build_audit(settings.audit, store.names, clock)
-        handle: Handle = pipeline.handle
-        if audit is not None:
-            nursery.start_soon(audit.run)
-            meters.meter_audit(self._metrics, audit.statistics)
-            if audit.blocks:
-                handle = BlockingHandler(pipeline.handle).handle
-        observer = both(audit, extensions.observer)
+        handle, auditor = self._audited(pipeline.handle, nursery, clock)
+        observer = both(auditor, extensions.observer)
         self._server = Server(handle, refuse, limits, observer, self._memory)
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_memory(self._metrics, self._memory.statistics)
@@ -162,6 +154,22 @@ class ApiServer:
             self._memory,
             clock,
         )
+
+    def _audited(
+        self, handle: Handle, nursery: trio.Nursery, clock: Clock
+    ) -> tuple[Handle, RequestObserver | None]:
+        """The handler of requests, and what records them; SettingsError."""
+        if not self._settings.audit.given:
+            return handle, None
+        from gateway.audit.audit_log import BlockingHandler
+        from gateway.audit.build import build_audit
+
+        audit = build_audit(self._settings.audit, self._store.names, clock)
+        if audit is None:
+            return handle, None
+        nursery.start_soon(audit.run)
+        meters.meter_audit(self._metrics, audit.statistics)
+        return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

@@ -194,6 +194,7 @@ def _running_plugins(
     """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
     names = NAMES[settings.dialect]
     configuration = settings.admission.configuration(names)
+    off = settings.plugins_off
     own = check_parsed(
         CONFIGURATION_FLAG,
         lambda: plugins(
@@ -209,9 +210,9 @@ def _running_plugins(
             create_namespace=create_missing_namespace,
             quotas=quotas,
             registry=registry,
+            off=off,
         ),
     )
-    off = settings.plugins_off
     running = tuple(one for one in (*own, *extensions.admission_plugins) if one.name not in off)
     for plugin in running:
         check_parsed(CONFIGURATION_FLAG, plugin.check_configuration)

@@ -1,13 +1,19 @@
-"""The admission plugins of this server, in the order in which they run."""
+"""The admission plugins of this server, in the order in which they run.
+
+Larger plugins that are off by default are imported when they are on or have a configuration (which is checked either
+way): a start does not wait for the others.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
 
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
 from actors.admission.completions.role_escalation import RoleEscalation
 from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
-from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
+from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration, PluginConfiguration
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
@@ -20,7 +26,6 @@ from actors.admission.plugins.objects.always import AlwaysAdmit, AlwaysDeny
 from actors.admission.plugins.objects.default_ingress_class import DefaultIngressClass
 from actors.admission.plugins.objects.default_storage_class import DefaultStorageClass
 from actors.admission.plugins.objects.deny_service_external_ips import DenyServiceExternalIPs
-from actors.admission.plugins.objects.event_rate_limit import EventRateLimit, parse_limits
 from actors.admission.plugins.objects.namespace_auto_provision import (
     CreateNamespace,
     NamespaceAutoProvision,
@@ -30,20 +35,12 @@ from actors.admission.plugins.objects.owner_references_permission_enforcement im
     FindKind,
     OwnerReferencesPermissionEnforcement,
 )
-from actors.admission.plugins.objects.persistent_volume_label import PersistentVolumeLabel, parse_location
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from actors.admission.plugins.pod_security.plugins import pod_security
-from actors.admission.plugins.pod_security_policy.plugins import pod_security_policy
 from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
-from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
 from actors.admission.plugins.pods.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
-)
-from actors.admission.plugins.pods.pod_node_selector import PodNodeSelector, parse_selectors
-from actors.admission.plugins.pods.pod_toleration_restriction import (
-    PodTolerationRestriction,
-    parse_tolerations,
 )
 from actors.admission.plugins.pods.runtime_class import RuntimeClass
 from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
@@ -62,6 +59,8 @@ from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.log import Journal
+
+_Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin
 
 
 def _no_kind(api_version: str, kind: str) -> None:
@@ -86,11 +85,15 @@ def plugins(
     create_namespace: CreateNamespace = _create_no_namespace,
     quotas: QuotaAccounts | None = None,
     registry: Registry | None = None,
+    off: Set[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
+    """All plugins, except large ones that are `off`."""
     of = configuration.of
+
+    def used(name: str) -> bool:
+        return name not in off or of(name) is not None
+
     namespaces = Namespaces(journal, feed)
-    selectors = parse_selectors(of("PodNodeSelector"))
-    tolerations = parse_tolerations(names, of("PodTolerationRestriction"))
     return (
         AlwaysAdmit(),
         NamespaceAutoProvision(namespaces, create_namespace),
@@ -103,16 +106,16 @@ def plugins(
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
         AlwaysPullImages(),
-        ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook"))),
+        *(_image_policy_webhook(names, of) if used("ImagePolicyWebhook") else ()),
         *pod_security(names, journal, feed, configuration.of("PodSecurity")),
-        *pod_security_policy(names, journal, feed, authorizer),
-        PodNodeSelector(names, journal, feed, selectors),
+        *(_pod_security_policy(names, journal, feed, authorizer) if used("PodSecurityPolicy") else ()),
+        *(_pod_node_selector(names, journal, feed, of) if used("PodNodeSelector") else ()),
         Priority(PriorityClasses(names, journal, feed)),
         DefaultTolerationSeconds(names),
-        PodTolerationRestriction(names, journal, feed, tolerations),
-        EventRateLimit(parse_limits(names, of("EventRateLimit"))),
+        *(_pod_tolerations(names, journal, feed, of) if used("PodTolerationRestriction") else ()),
+        *(_event_rate_limit(names, of) if used("EventRateLimit") else ()),
         ExtendedResourceToleration(names),
-        PersistentVolumeLabel(names, parse_location(of("PersistentVolumeLabel"))),
+        *(_persistent_volume_label(names, of) if used("PersistentVolumeLabel") else ()),
         DefaultStorageClass(names, journal, feed),
         StorageObjectInUseProtection(names),
         OwnerReferencesPermissionEnforcement(authorizer, find_kind),
@@ -135,3 +138,45 @@ def plugins(
             quotas or QuotaAccounts(names, journal, feed, features), parse_limited(names, of("ResourceQuota"))
         ),
     )
+
+
+def _image_policy_webhook(names: Names, of: _Configured) -> Iterable[Plugin]:
+    from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
+
+    return (ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook"))),)
+
+
+def _pod_security_policy(
+    names: Names, journal: Journal, feed: Feed, authorizer: Authorizer
+) -> Iterable[Plugin]:
+    from actors.admission.plugins.pod_security_policy.plugins import pod_security_policy
+
+    return pod_security_policy(names, journal, feed, authorizer)
+
+
+def _pod_node_selector(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
+    from actors.admission.plugins.pods.pod_node_selector import PodNodeSelector, parse_selectors
+
+    return (PodNodeSelector(names, journal, feed, parse_selectors(of("PodNodeSelector"))),)
+
+
+def _pod_tolerations(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
+    from actors.admission.plugins.pods.pod_toleration_restriction import (
+        PodTolerationRestriction,
+        parse_tolerations,
+    )
+
+    tolerations = parse_tolerations(names, of("PodTolerationRestriction"))
+    return (PodTolerationRestriction(names, journal, feed, tolerations),)
+
+
+def _event_rate_limit(names: Names, of: _Configured) -> Iterable[Plugin]:
+    from actors.admission.plugins.objects.event_rate_limit import EventRateLimit, parse_limits
+
+    return (EventRateLimit(parse_limits(names, of("EventRateLimit"))),)
+
+
+def _persistent_volume_label(names: Names, of: _Configured) -> Iterable[Plugin]:
+    from actors.admission.plugins.objects.persistent_volume_label import PersistentVolumeLabel, parse_location
+
+    return (PersistentVolumeLabel(names, parse_location(of("PersistentVolumeLabel"))),)

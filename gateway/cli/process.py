@@ -8,8 +8,16 @@ import signal
 
 import trio
 
+from actors.background_import import imported
 from gateway.compose import Announce, run
-from gateway.settings.settings import Settings
+from gateway.settings.settings import Addresses, Settings
+
+# What first requests of some clients need, and a start does not.
+_USED_LATER = (
+    "gateway.wire.yaml.reader",
+    "gateway.wire.yaml.writer",
+    "gateway.connections.websocket.connection",
+)
 
 
 async def serve_until_signal(settings: Settings, announce: Announce) -> None:
@@ -18,7 +26,12 @@ async def serve_until_signal(settings: Settings, announce: Announce) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, stop)
-        await run(settings, announce, stop)
+
+        def ready(addresses: Addresses) -> None:
+            announce(addresses)
+            nursery.start_soon(_import_used_later)
+
+        await run(settings, ready, stop)
         nursery.cancel_scope.cancel()
 
 
@@ -26,6 +39,12 @@ def _raise_file_limit() -> None:
     """Every watch holds a socket: use as many file descriptors as this process may have."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _import_used_later() -> None:
+    """In a thread, so that nobody waits for these imports: neither the start nor the first client that needs one."""
+    for name in _USED_LATER:
+        await imported(name)
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:

@@ -15,6 +15,7 @@ from math import inf
 
 import trio
 
+from actors.background_import import imported
 from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
 from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, meter_of
@@ -22,7 +23,6 @@ from gateway.connections.parser import Fault, Parser
 from gateway.connections.parts import PartCounter, send_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
-from gateway.connections.websocket.connection import WebSocket
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.requests.exchange import Counter, Exchange
 from gateway.requests.memory import SMALL
@@ -257,6 +257,9 @@ class Http1Connection:
                     continue
                 accepted = accept_websocket(request.headers)
                 if isinstance(accepted, Accepted):
+                    await imported("gateway.connections.websocket.connection")
+                    from gateway.connections.websocket.connection import WebSocket
+
                     await transport.send(gathered + accepted.head(all_fields(response)))
                     exchange = request.exchange
                     self._release(requests)

@@ -60,6 +60,11 @@ class AuditSettings:
     audit_webhook_truncate_max_batch_size: int = 10 << 20
     audit_webhook_truncate_max_event_size: int = 100 << 10
 
+    @property
+    def given(self) -> bool:
+        """Whether any of these flags is given. If not, nothing of the audit log is imported."""
+        return self != AuditSettings()
+
     def __post_init__(self) -> None:
         check_file("--audit-policy-file", self.audit_policy_file)
         check_choice("--audit-log-format", self.audit_log_format, FORMATS)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from functools import cache
+from typing import Any, ClassVar, Final
 
-import yaml
+_AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")
 
 
 class NotYaml(ValueError):
     """The text names the line and nothing of the contents."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads times and words such as `on` as text, because extensions are passed on as JSON."""
-
-
-_AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _AS_TEXT]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-
-
 def load_yaml(raw: bytes) -> Any:
+    import yaml  # only servers with such a file need it at the start
+
     try:
-        return yaml.load(raw, _Loader)
+        return yaml.load(raw, _loader())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
         raise NotYaml(f"is neither YAML nor JSON{where}") from None
+
+
+@cache
+def _loader() -> Any:
+    """Reads times and words such as `on` as text, because extensions are passed on as JSON."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: ClassVar = {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag not in _AS_TEXT]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    words = re.compile("(?:true|True|TRUE|false|False|FALSE)$")
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", words, list("tTfF"))
+    return Loader

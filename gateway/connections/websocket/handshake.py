@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-
-from wsproto.utilities import generate_accept_token
 
 from actors.errors import Unauthorized
 from actors.names import Names
@@ -25,6 +24,7 @@ VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]
 PROTOCOLS = b"sec-websocket-protocol"
 _KEY_BYTES = 16
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def accept_websocket(headers: Mapping[bytes, bytes]) -> Accepted | Fault:
     if not _is_key(key):
         return Fault(400, "Sec-WebSocket-Key is not the base64 form of 16 bytes")
     offered = _protocols(headers)
-    return Accepted(generate_accept_token(key), offered[0] if offered else b"")
+    return Accepted(_accept_token(key), offered[0] if offered else b"")
 
 
 def bearer_prefix(names: Names) -> bytes:
@@ -81,6 +81,11 @@ def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes |
 
 def _protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
     return [word for word in (word.strip() for word in headers.get(PROTOCOLS, b"").split(b",")) if word]
+
+
+def _accept_token(key: bytes) -> bytes:
+    """Sec-WebSocket-Accept for this key (RFC 6455, section 4.2.2)."""
+    return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
 
 
 def _is_key(key: bytes) -> bool:

@@ -4,12 +4,16 @@
 
 `reader` has `text` check the bytes and `builder` make JSON values from parser events; `writer` writes them. `scalars`
 decides for both when a plain scalar is a number, a boolean or null, so that what `writer` writes reads back as the
-same value.
+same value. The functions import these modules, with the YAML library, on first use: a start does not wait for them
+(`gateway.cli.process` imports them afterwards, in a thread).
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from gateway.wire.yaml.failure import YamlError
-from gateway.wire.yaml.reader import Loaded, load, merge_problems
-from gateway.wire.yaml.writer import dump, from_json, from_json_in_thread
+from gateway.wire.yaml.loaded import Loaded, merge_problems
 
 __all__ = [
     "Loaded",
@@ -20,3 +24,27 @@ __all__ = [
     "merge_problems",
     "load",
 ]
+
+
+def load(raw: bytes) -> Loaded:
+    from gateway.wire.yaml import reader
+
+    return reader.load(raw)
+
+
+def dump(value: Any) -> bytes:
+    from gateway.wire.yaml import writer
+
+    return writer.dump(value)
+
+
+def from_json(body: bytes) -> bytes:
+    from gateway.wire.yaml import writer
+
+    return writer.from_json(body)
+
+
+async def from_json_in_thread(body: bytes) -> bytes:
+    from gateway.wire.yaml import writer
+
+    return await writer.from_json_in_thread(body)

@@ -5,7 +5,6 @@ Without libyaml, PyYAML's parser gives the same events, slowly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -13,22 +12,9 @@ import yaml
 from gateway.wire.yaml import text
 from gateway.wire.yaml.builder import Builder
 from gateway.wire.yaml.failure import YamlError
+from gateway.wire.yaml.loaded import Loaded
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    value: Any
-    problems: tuple[str, ...] = ()  # `line 3: key "c" already set in map`, in document order
-
-
-def merge_problems(problems: tuple[str, ...]) -> list[str]:
-    """The problems, with all duplicate keys as one problem, as Go's YAML library reports them."""
-    lines = [problem for problem in problems if problem.startswith("line ")]
-    if not lines:
-        return list(problems)
-    return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines), *problems[len(lines) :]]
 
 
 def load(raw: bytes) -> Loaded:

@@ -1,0 +1,70 @@
+"""A start without flags imports only what it needs: every further module delays it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ports import reserve_port
+
+# Serves, reports the modules at the moment when the server is ready, and stops.
+PROGRAM = """
+import os, signal, sys
+import trio
+from gateway.cli.flags.parser import parse_flags
+from gateway.cli.process import serve_until_signal
+
+def announce(addresses):
+    print("\\n".join(sys.modules), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+settings, _ = parse_flags(sys.argv[1:])
+trio.run(serve_until_signal, settings, announce)
+"""
+
+# What only a flag, a kind of object or a rare request needs. With a module goes everything below it.
+NOT_AT_THE_START = (
+    "actors.access.authentication.bootstrap_tokens",
+    "actors.access.authentication.oidc",
+    "actors.access.authentication.oidc_provider",
+    "actors.access.authentication.token_file",
+    "actors.access.authentication.token_webhook",
+    "actors.access.authorization.abac",
+    "actors.access.authorization.webhook",
+    "actors.admission.plugins.objects.event_rate_limit",
+    "actors.admission.plugins.objects.persistent_volume_label",
+    "actors.admission.plugins.pod_security_policy",
+    "actors.admission.plugins.pods.image_policy_webhook",
+    "actors.admission.plugins.pods.pod_node_selector",
+    "actors.admission.plugins.pods.pod_toleration_restriction",
+    "cryptography",
+    "gateway.audit",
+    "gateway.client",
+    "gateway.connections.websocket.connection",
+    "gateway.describe.openapi.documents",
+    "gateway.wire.yaml.reader",
+    "gateway.wire.yaml.writer",
+    "h11",
+    "httpx",
+    "jwt",
+    "prometheus_client",
+    "pydantic",
+    "re2",
+    "wsproto",
+    "yaml",
+)
+
+
+def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_need(tmp_path: Path) -> None:
+    arguments = [f"--data-dir={tmp_path}", f"--secure-port={reserve_port()}"]
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], check=True, capture_output=True, text=True, timeout=60
+    )
+    imported = run.stdout.split()
+    assert "gateway.compose" in imported
+    assert [name for name in imported if _is_below(name, NOT_AT_THE_START)] == []
+
+
+def _is_below(name: str, modules: tuple[str, ...]) -> bool:
+    return any(name == module or name.startswith(module + ".") for module in modules)
