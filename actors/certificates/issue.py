@@ -1,6 +1,6 @@
 """Makes and checks certificates: ECDSA P-256 keys, a CA valid for ten years, the others for one.
 
-`store` runs this as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
+`issuing_process` runs this as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
 certificate library out of the server's memory. `renew` depends only on its arguments and on randomness. It keeps valid
 certificates, because a new CA has to be distributed to every client.
 """
@@ -177,7 +177,10 @@ def _pem(pair: Pair) -> tuple[str, str]:
 
 
 def main() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
+    raw = sys.stdin.read()
+    if not raw:
+        return  # nobody needs certificates after all
+    request: dict[str, Any] = json.loads(raw)
     pairs = renew(request["pems"], request["names"], request["now"], request["renew_before"])
     pems = {name: _pem(pair) for name, pair in pairs.items()}
     facts = {name: {"expires": _expires(pair), "names": _names(pair)} for name, pair in pairs.items()}

@@ -15,16 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from actors.certificates.issuing_process import IssuingFailed, make_certificates
+
 NAMES = ("ca", "server", "admin")
 # A server that restarts at least once a month never serves an expired certificate; they last a year.
 RENEW_BEFORE = 30 * 86400
-_CHILD_SECONDS = 60
 # The secure port and the controllers prepare the same folder, the controllers in a thread; a second CA would replace
 # the first.
 _preparing = threading.Lock()
@@ -140,24 +140,10 @@ def _digest(certificate: str, key: str) -> str:
 
 
 def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Index]:
-    """Run `issue.renew` in a child process; keys pass through pipes only."""
-    import subprocess  # most starts do not need it
-
+    """Run `issue.renew` in a child process."""
     request = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
-    # The child imports from where this process does, and never from the current folder.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        child = subprocess.run(
-            [sys.executable, "-P", "-m", "actors.certificates.issue"],
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            timeout=_CHILD_SECONDS,
-            env=environment,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CertificateError("making certificates took more than a minute; try again") from error
-    if child.returncode != 0:
-        lines = child.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise CertificateError(f"certificates could not be made: {lines[-1]}")
-    response = json.loads(child.stdout)
+        response = make_certificates(request)
+    except IssuingFailed as error:
+        raise CertificateError(str(error)) from error
     return {name: tuple(pair) for name, pair in response["pems"].items()}, response["facts"]

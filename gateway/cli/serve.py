@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from actors.certificates.issuing_process import begin_early
 from gateway.cli.banner import banner
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
@@ -36,6 +37,12 @@ def _run(settings: Settings) -> int:
 
 
 def _serve_until_stopped(settings: Settings) -> int:
+    needs_certificates = bool(settings.secure_port) and not (settings.pki / "ca.crt").exists()
+    with begin_early(wanted=needs_certificates):
+        return _serve(settings)
+
+
+def _serve(settings: Settings) -> int:
     # Imported only now: reporting a wrong flag should not take as long as a start.
     import logging
 

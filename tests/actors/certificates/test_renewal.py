@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.certificates import Certificates, prepare
+from actors.certificates.issuing_process import begin_early
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -104,3 +105,19 @@ def test_certificate_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> 
     for suffix in ("crt", "key"):
         shutil.copy(other.folder / f"ca.{suffix}", folder)
     assert prepare(folder, NAMES, NOW).made == ("server", "admin")
+
+
+def test_process_that_began_early_makes_the_certificates(tmp_path: Path) -> None:
+    with begin_early(wanted=True):
+        assert prepare(tmp_path / "pki", NAMES, NOW).made == ("ca", "server", "admin")
+
+
+def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
+    program = (
+        "import os; from actors.certificates.issuing_process import begin_early\n"
+        "with begin_early(wanted=True): os.waitpid(-1, os.WNOHANG)\n"  # it runs
+        "try: os.waitpid(-1, os.WNOHANG)\n"
+        "except ChildProcessError: print('none')"
+    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert run.stdout == "none\n"
