@@ -97,11 +97,12 @@ class ApiServer:
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
         meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
         meters.meter_admission(self._metrics, store.directory.admission_statistics)
+        meters.meter_admission_timings(self._metrics, store.admission_timings)
         for plugin in store.plugins:
             if isinstance(plugin, PodSecurity):
                 meters.meter_pod_security(self._metrics, plugin.evaluations)
             elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
-                meters.meter_webhooks(self._metrics, plugin.rejections.counts)
+                meters.meter_webhooks(self._metrics, plugin.rejections.counts, plugin.timings)
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 

@@ -17,6 +17,7 @@ from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
 from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.admission.timings import Timings
 from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
@@ -66,6 +67,7 @@ class Store:
     supervisor: Supervisor
     access: Access
     plugins: tuple[Plugin, ...]  # of admission, those that run
+    admission_timings: Timings
 
 
 _NOT_CREATED_HERE = (
@@ -147,6 +149,7 @@ def _build_store(
         supervisor,
         access,
         running,
+        admission.timings,
     )
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None

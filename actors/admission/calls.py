@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import AdmissionRequest
+from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
@@ -31,9 +33,12 @@ class CallStatistics:
 
 
 class AdmissionCalls:
-    def __init__(self, nursery: trio.Nursery, limit: int = MAX_CALLS) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, limit: int = MAX_CALLS, *, timings: Timings | None = None
+    ) -> None:
         self._nursery = nursery
         self._limit = limit
+        self._timings = timings or Timings()
         self._running = self._started = self._refused = 0
 
     def start(self, plugin: AsyncPlugin, request: AdmissionRequest, done: Done) -> trio.CancelScope:
@@ -54,6 +59,7 @@ class AdmissionCalls:
         self, plugin: AsyncPlugin, request: AdmissionRequest, done: Done, scope: trio.CancelScope
     ) -> None:
         outcome: Admitted | Exception = ShuttingDown()
+        began = perf_counter()
         try:
             with scope:
                 outcome = await plugin.admit(request)
@@ -61,4 +67,18 @@ class AdmissionCalls:
             outcome = error
         finally:
             self._running -= 1
+            record_call(self._timings, plugin, request, began, refused=isinstance(outcome, Exception))
             done(outcome)
+
+
+def record_call(
+    timings: Timings, plugin: AsyncPlugin, request: AdmissionRequest, began: float, *, refused: bool
+) -> None:
+    """Record how long an asynchronous step took; a refusal also ends the phase."""
+    type_, now = VALIDATE if plugin.validates else ADMIT, perf_counter()
+    timing = timings.plugin(plugin.name, type_, request.operation)
+    if refused:
+        timing.refused.add(now - began)
+        timings.phase(type_, request.operation).refused.add(now - request.phase_began)
+    else:
+        timing.passed.add(now - began)

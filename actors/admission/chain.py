@@ -9,14 +9,16 @@ with the index of that step, and is called again to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from typing import TypeVar
 
 import trio
 
 from actors.admission.plugin import AsyncPlugin, Plugin, Rule
 from actors.admission.request import AdmissionRequest
+from actors.admission.timings import ADMIT, VALIDATE, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 
@@ -33,6 +35,10 @@ class Chain:
     asynchronous: bool = False  # at least one step is
     mutations: int = 0  # how many of `changes` are mutations
     repeated: tuple[Change, ...] = ()  # run again when a write continues after an asynchronous step
+    change_timings: tuple[StepTiming, ...] = ()  # of each of `changes`
+    check_timings: tuple[StepTiming, ...] = ()
+    admit_timing: StepTiming = field(default_factory=StepTiming)
+    validate_timing: StepTiming = field(default_factory=StepTiming)
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
@@ -42,6 +48,8 @@ class Chain:
 
         If a webhook changed the object, the mutating plugins run once more before the completions.
         """
+        if not first:
+            request.phase_began = perf_counter()
         if first <= self.mutations:
             index = self._change(request, first, self.mutations)
             reinvocation = request.reinvocation
@@ -51,16 +59,27 @@ class Chain:
             if index is not None:
                 return index
             first = self.mutations
-        return self._change(request, first, len(self.changes))
+        index = self._change(request, first, len(self.changes))
+        if index is None:
+            self.admit_timing.passed.add(perf_counter() - request.phase_began)
+        return index
 
     def _change(self, request: AdmissionRequest, first: int, end: int) -> int | None:
+        began = perf_counter()
         for index in range(first, end):
             change = self.changes[index]
             if isinstance(change, AsyncPlugin):
                 if change.concerns(request):
                     return index
                 continue
-            changed = change(request)
+            try:
+                changed = change(request)
+            except BaseException:
+                record_refusal(request, began, self.change_timings[index], self.admit_timing)
+                raise
+            now = perf_counter()
+            self.change_timings[index].passed.add(now - began)
+            began = now
             if changed is not None:
                 request.object = changed
         return None
@@ -71,26 +90,46 @@ class Chain:
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
+        began = perf_counter()
+        if not first:
+            request.phase_began = began
         for index, check in enumerate(self.checks[first:], first):
             if isinstance(check, AsyncPlugin):
                 if check.concerns(request):
                     return index
                 continue
-            check(request)
+            try:
+                check(request)
+            except BaseException:
+                record_refusal(request, began, self.check_timings[index], self.validate_timing)
+                raise
+            now = perf_counter()
+            self.check_timings[index].passed.add(now - began)
+            began = now
+        self.validate_timing.passed.add(began - request.phase_began)
         return None
+
+
+def record_refusal(request: AdmissionRequest, began: float, step: StepTiming, phase: StepTiming) -> None:
+    now = perf_counter()
+    step.refused.add(now - began)
+    phase.refused.add(now - request.phase_began)
 
 
 EMPTY = Chain()
 
 
 class Admission:
-    def __init__(self, plugins: Sequence[Plugin] = (), *, in_thread: bool = False) -> None:
+    def __init__(
+        self, plugins: Sequence[Plugin] = (), *, in_thread: bool = False, timings: Timings | None = None
+    ) -> None:
         self._plugins = tuple(plugins)
         self._in_thread = in_thread
+        self.timings = timings or Timings()
 
     def for_threads(self) -> Admission:
         """The same plugins for a worker thread of trio: steps that are not safe there run in the event loop."""
-        return Admission(self._plugins, in_thread=True)
+        return Admission(self._plugins, in_thread=True, timings=self.timings.for_thread())
 
     def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         """Compiles a chain with every call: callers cache it as long as the definition."""
@@ -98,14 +137,25 @@ class Admission:
         def concerned(rules: tuple[Rule, ...]) -> bool:
             return any(rule.covers(definition, operation, subresource) for rule in rules)
 
-        mutations = [self._step(one, one.mutate) for one in self._plugins if concerned(one.mutates)]
-        completions = [self._step(one, one.complete) for one in self._plugins if concerned(one.completes)]
-        checks = [self._step(one, one.validate) for one in self._plugins if concerned(one.validates)]
-        asynchronous = any(isinstance(one, AsyncPlugin) for one in (*mutations, *completions, *checks))
-        repeated = [
-            self._call(one, one.mutate) for one in self._plugins if one.repeats and concerned(one.mutates)
+        changing = [one for one in self._plugins if concerned(one.mutates)]
+        completing = [one for one in self._plugins if concerned(one.completes)]
+        checking = [one for one in self._plugins if concerned(one.validates)]
+        changes = [
+            *(self._step(one, one.mutate) for one in changing),
+            *(self._step(one, one.complete) for one in completing),
         ]
-        return Chain((*mutations, *completions), tuple(checks), asynchronous, len(mutations), tuple(repeated))
+        checks = [self._step(one, one.validate) for one in checking]
+        return Chain(
+            tuple(changes),
+            tuple(checks),
+            any(isinstance(one, AsyncPlugin) for one in (*changes, *checks)),
+            len(changing),
+            tuple(self._call(one, one.mutate) for one in changing if one.repeats),
+            tuple(self.timings.plugin(one.name, ADMIT, operation) for one in (*changing, *completing)),
+            tuple(self.timings.plugin(one.name, VALIDATE, operation) for one in checking),
+            self.timings.phase(ADMIT, operation),
+            self.timings.phase(VALIDATE, operation),
+        )
 
     def _step(self, plugin: Plugin, step: Step) -> Step | AsyncPlugin:
         return plugin if isinstance(plugin, AsyncPlugin) else self._call(plugin, step)

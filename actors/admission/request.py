@@ -48,6 +48,7 @@ class AdmissionRequest:
     delete_options: DeleteOptions | None = None  # of a delete
     reinvocation: Reinvocation | None = None  # None: no webhook was called
     in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
+    phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
 
     def annotate(self, key: str, value: str) -> None:
         """Add an annotation to the audit event of the request, unless it has one with this key."""

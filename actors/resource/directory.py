@@ -43,7 +43,7 @@ class Directory:
         self._journal = journal
         self._committer = committer
         self._admission = admission
-        self._calls = AdmissionCalls(nursery)
+        self._calls = AdmissionCalls(nursery, timings=admission.timings)
         self.large_work = LargeWork(nursery)
         self._longest_step = longest_step  # of an actor between two checkpoints, in seconds
         self._supervisor = supervisor

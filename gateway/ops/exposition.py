@@ -56,11 +56,27 @@ class Reading:
     labels: tuple[str, ...] = ()
 
 
+# By labels: the sum of the seconds, and how many took up to each bound and more than the one before.
+Durations = Mapping[tuple[str, ...], tuple[float, Buckets]]
+
+
+@dataclass(frozen=True, slots=True)
+class DurationReading:
+    """A histogram of seconds whose values are read at scrape time."""
+
+    name: str
+    text: str
+    read: Callable[[], Durations]
+    bounds: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     release: str
     series: Mapping[Key, tuple[float, Buckets]]  # seconds, and requests by duration
     values: Sequence[tuple[Reading, Value]]
+    durations: Sequence[tuple[DurationReading, Durations]] = ()
 
     def collect(self) -> Iterator[Metric]:
         """Implements prometheus_client's Collector."""
@@ -74,6 +90,8 @@ class Snapshot:
         yield from self._requests()
         for reading, value in self.values:
             yield _family(reading, value)
+        for histogram, durations in self.durations:
+            yield _histogram(histogram, durations)
 
     def _requests(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -91,7 +109,7 @@ class Snapshot:
         for (*names, code), count in counts.items():
             total.add_metric([*names, str(code)], count)
         for name, (seconds, buckets) in durations.items():
-            took.add_metric(list(name), _cumulative(buckets), seconds)
+            took.add_metric(list(name), _cumulative(BOUNDS, buckets), seconds)
         yield total
         yield took
 
@@ -120,10 +138,10 @@ def exposition(snapshot: Snapshot) -> bytes:
     return generate_latest(registry)
 
 
-def _cumulative(buckets: Buckets) -> list[tuple[str, float]]:
+def _cumulative(bounds: tuple[float, ...], buckets: Buckets) -> list[tuple[str, float]]:
     total = 0
     found: list[tuple[str, float]] = []
-    for bound, count in zip([*map(str, BOUNDS), "+Inf"], buckets, strict=True):
+    for bound, count in zip([*map(str, bounds), "+Inf"], buckets, strict=True):
         total += count
         found.append((bound, total))
     return found
@@ -139,4 +157,13 @@ def _family(reading: Reading, value: Value) -> Metric:
             family.add_metric([names] if isinstance(names, str) else list(names), number)
     else:
         family.add_metric([], value)
+    return family
+
+
+def _histogram(reading: DurationReading, durations: Durations) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+
+    family = HistogramMetricFamily(reading.name, reading.text, labels=reading.labels)
+    for names, (seconds, buckets) in durations.items():
+        family.add_metric(list(names), _cumulative(reading.bounds, buckets), seconds)
     return family

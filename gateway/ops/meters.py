@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
     from actors.admission.plugins.pod_security.evaluations import Evaluations
+    from actors.admission.timings import Timings, WebhookTimings
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.level import Level
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -194,13 +196,52 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
     )
 
 
-def meter_webhooks(metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
+def meter_admission_timings(metrics: Metrics, timings: Timings) -> None:
+    """Only what runs is counted: a write that no plugin is concerned with is not in these."""
+    metrics.histogram(
+        "apiserver_admission_step_admission_duration_seconds",
+        "Time of the mutating (admit) and validating (validate) plugins of a write together.",
+        timings.phases,
+        TIMING_BOUNDS,
+        *("type", "operation", "rejected"),
+    )
+    metrics.histogram(
+        "apiserver_admission_controller_admission_duration_seconds",
+        "Time of one admission plugin.",
+        timings.plugins,
+        TIMING_BOUNDS,
+        *("name", "type", "operation", "rejected"),
+    )
+
+
+def meter_webhooks(
+    metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], float]], timings: WebhookTimings
+) -> None:
     # A gauge in name only: the name of a counter would end in _total, unlike that of Kubernetes.
     metrics.gauge(
         "apiserver_admission_webhook_rejection_count",
         "Writes that admission webhooks refused, or refused because a webhook failed.",
         read,
         *("error_type", "name", "operation", "rejection_code", "type"),
+    )
+    metrics.gauge(
+        "apiserver_admission_webhook_fail_open_count",
+        "Failures of admission webhooks that failurePolicy Ignore passed over.",
+        timings.failed_open,
+        *("name", "type"),
+    )
+    metrics.counter(
+        "apiserver_admission_webhook_request_total",
+        "Calls of admission webhooks; the code is 200 or that of the refusal.",
+        timings.requests,
+        *("name", "type", "operation", "code", "rejected"),
+    )
+    metrics.histogram(
+        "apiserver_admission_webhook_admission_duration_seconds",
+        "Time of a call of an admission webhook.",
+        timings.durations,
+        TIMING_BOUNDS,
+        *("name", "type", "operation", "rejected"),
     )
 
 

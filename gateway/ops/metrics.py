@@ -16,7 +16,18 @@ from dataclasses import dataclass, field
 
 import trio
 
-from gateway.ops.exposition import BOUNDS, METHODS, OTHER, Key, Read, Reading, Snapshot, exposition
+from gateway.ops.exposition import (
+    BOUNDS,
+    METHODS,
+    OTHER,
+    DurationReading,
+    Durations,
+    Key,
+    Read,
+    Reading,
+    Snapshot,
+    exposition,
+)
 
 
 @dataclass(slots=True)
@@ -32,6 +43,7 @@ class Metrics:
         self._known = known
         self._series: dict[Key, _Series] = {}
         self._readings: list[Reading] = []
+        self._durations: list[DurationReading] = []
 
     def observe(self, verb: str, group: str, resource: str, status: int, seconds: float) -> None:
         series = self._series.get((verb, group, resource, status))
@@ -57,10 +69,21 @@ class Metrics:
     def counter(self, name: str, text: str, read: Read, *labels: str) -> None:
         self._readings.append(Reading(name, text, read, is_counter=True, labels=labels))
 
+    def histogram(
+        self, name: str, text: str, read: Callable[[], Durations], bounds: tuple[float, ...], *labels: str
+    ) -> None:
+        """A histogram of seconds."""
+        self._durations.append(DurationReading(name, text, read, bounds, labels))
+
     async def scrape(self) -> bytes:
         return await trio.to_thread.run_sync(exposition, self.snapshot())
 
     def snapshot(self) -> Snapshot:
         """The numbers of this moment."""
         series = {key: (one.seconds, tuple(one.buckets)) for key, one in self._series.items()}
-        return Snapshot(self._release, series, [(reading, reading.read()) for reading in self._readings])
+        return Snapshot(
+            self._release,
+            series,
+            [(reading, reading.read()) for reading in self._readings],
+            [(reading, reading.read()) for reading in self._durations],
+        )

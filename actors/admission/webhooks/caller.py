@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from time import perf_counter
 from typing import Any, Final
 
 import orjson
@@ -11,11 +12,12 @@ import trio
 
 from actors.access.remote.webhook import WebhookError
 from actors.admission.request import AdmissionRequest
+from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import new_document, old_document
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.matching import Match
-from actors.admission.webhooks.rejections import CALLING, INTERNAL, NO_ERROR, Rejections
+from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, denial
 from actors.errors import BadRequest, RequestError, WebhookFailed
 from actors.messages import Object
@@ -25,6 +27,7 @@ from actors.write_context import new_uid
 
 logger = logging.getLogger(__name__)
 
+OK: Final = 200
 UNAVAILABLE: Final = 503
 # How long a review waits for the commit that gives the object its version; a commit takes some milliseconds.
 VERSION_TRIES, VERSION_PAUSE = 1000, 0.005
@@ -39,10 +42,18 @@ class CallFailed(Exception):
 
 
 class WebhookCaller:
-    def __init__(self, names: Names, clients: WebhookClients, rejections: Rejections, type_: str) -> None:
+    def __init__(
+        self,
+        names: Names,
+        clients: WebhookClients,
+        rejections: Rejections,
+        timings: WebhookTimings,
+        type_: str,
+    ) -> None:
         self._reviews = Reviews(names)
         self._clients = clients
         self._rejections = rejections
+        self._timings = timings
         self._type = type_  # in metrics: admit or validating
         self._mutating = type_ == "admit"
         kind = "mutation" if self._mutating else "validating"
@@ -51,9 +62,11 @@ class WebhookCaller:
     async def ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict | None, Object | None]:
         """The verdict, and the object that the webhook got; no verdict if it failed and may be ignored.
 
-        Raises WebhookDenied, or WebhookFailed if the webhook failed and may not be ignored.
+        Raises WebhookDenied, or WebhookFailed if the webhook failed and may not be ignored. The caller records that
+        a call `passed`, when it has applied the patch.
         """
         hook = match.hook
+        began = perf_counter()
         try:
             if request.dry_run and not hook.safe_in_dry_run:
                 raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
@@ -62,22 +75,44 @@ class WebhookCaller:
             if not hook.fails_closed:
                 logger.warning("a webhook failed and is ignored: %s", failed)
                 self._annotate_failure(match, request)
+                self._timings.ignored(self._type, hook.name)
+                self._record(hook, request, failed.code, began, rejected=False)
                 return None, None
-            self.count(hook, request, CALLING, failed.code)
+            self.refused(hook, request, CALLING, failed.code, began)
             raise WebhookFailed(str(failed)) from None
         except RequestError:
-            self.count(hook, request, INTERNAL, 0)
+            self.refused(hook, request, INTERNAL, 0, began)
             raise
         self._annotate(hook, request, verdict)
         if not verdict.allowed:
             refused = denial(hook, verdict.status)
             refused.warnings = verdict.warnings
-            self.count(hook, request, NO_ERROR, refused.code)
+            self.refused(hook, request, NO_ERROR, refused.code, began)
             raise refused
         return verdict, document
 
-    def count(self, hook: Hook, request: AdmissionRequest, error_type: str, code: int) -> None:
+    def passed(self, hook: Hook, request: AdmissionRequest, began: float) -> None:
+        """Record that a webhook allowed a write; `began` is when its call did."""
+        self._record(hook, request, OK, began, rejected=False)
+
+    def refused(
+        self, hook: Hook, request: AdmissionRequest, error_type: str, code: int, began: float
+    ) -> None:
+        """Record that a write is refused because of a webhook."""
         self._rejections.count(self._type, hook.name, request.operation, error_type, code)
+        self._record(hook, request, code, began, rejected=True)
+
+    def _record(
+        self, hook: Hook, request: AdmissionRequest, code: int, began: float, *, rejected: bool
+    ) -> None:
+        self._timings.called(
+            self._type,
+            hook.name,
+            request.operation,
+            min(code, HIGHEST_CODE),
+            rejected=rejected,
+            seconds=perf_counter() - began,
+        )
 
     async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict, Object | None]:
         hook, uid = match.hook, new_uid()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 import orjson
@@ -17,6 +18,7 @@ import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
+from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
@@ -39,14 +41,19 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     runs = True
 
     def __init__(
-        self, names: Names, configurations: Configurations, clients: WebhookClients, rejections: Rejections
+        self,
+        names: Names,
+        configurations: Configurations,
+        clients: WebhookClients,
+        rejections: Rejections,
+        timings: WebhookTimings,
     ) -> None:
         self._configurations = configurations
         self._clients = clients
         # One: more threads would only take turns with the interpreter lock.
         self._thread = trio.CapacityLimiter(1)
         self.rejections = rejections
-        self._caller = WebhookCaller(names, clients, rejections, "admit")
+        self._caller = WebhookCaller(names, clients, rejections, timings, "admit")
         self._mutation_key = f"{names.group('mutation.webhook.admission')}/round_%d_index_%d"
         self._patch_key = f"{names.group('patch.webhook.admission')}/round_%d_index_%d"
 
@@ -97,11 +104,19 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]
     ) -> Object | None:
         """Ask one webhook; returns what it made of the object, None if that is the same."""
+        began = perf_counter()
         verdict, document = await self._caller.ask(match, request)
         if verdict is None:
             return None
         warnings += verdict.warnings
-        patched = await self._patch(match, request, document, verdict) if verdict.patch else None
+        patched = None
+        try:
+            if verdict.patch:
+                patched = await self._patch(match, request, document, verdict)
+        except RequestError:
+            self._caller.refused(match.hook, request, INTERNAL, 0, began)
+            raise
+        self._caller.passed(match.hook, request, began)
         if patched is not None:
             warnings += patched.warnings
         changed = patched is not None and patched.changed
@@ -112,23 +127,19 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict
     ) -> Patched | None:
         """The patched object; None if the patch has no operations."""
-        try:
-            operations = parse_patch(verdict.patch)
-            if not operations:
-                return None
-            if document is None:
-                raise WebhookFailed(
-                    f'admission webhook "{match.hook.name}" attempted to modify the object, '
-                    "which is not supported for this operation"
-                )
-            apply = partial(apply_patch, request, match.definition, document, operations)
-            copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
-            if request.in_thread or copies or len(verdict.patch) > SMALL_PATCH:
-                return await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
-            return apply()
-        except RequestError:
-            self._caller.count(match.hook, request, INTERNAL, 0)
-            raise
+        operations = parse_patch(verdict.patch)
+        if not operations:
+            return None
+        if document is None:
+            raise WebhookFailed(
+                f'admission webhook "{match.hook.name}" attempted to modify the object, '
+                "which is not supported for this operation"
+            )
+        apply = partial(apply_patch, request, match.definition, document, operations)
+        copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
+        if request.in_thread or copies or len(verdict.patch) > SMALL_PATCH:
+            return await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
+        return apply()
 
     def _annotate(
         self, match: Match, request: AdmissionRequest, round_: int, verdict: Verdict, mutated: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.admission.configuration import AdmissionConfiguration
+from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import read_credentials
 from actors.admission.webhooks.matching import Configurations
@@ -27,7 +28,7 @@ def webhook_plugins(
     registry: Registry | None,
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     """Without a registry, no version of a kind is equivalent to another one."""
-    services, rejections = Services(journal), Rejections()
+    services, rejections, timings = Services(journal), Rejections(), WebhookTimings()
 
     def equivalents(definition: Definition) -> Sequence[Definition]:
         found = registry.current.stored_type(definition.type_name) if registry is not None else None
@@ -40,8 +41,10 @@ def webhook_plugins(
         return configurations, WebhookClients(services, read_credentials(configuration.of(plugin), names))
 
     return (
-        MutatingAdmissionWebhook(names, *configured(MutatingAdmissionWebhook.name, "mutating"), rejections),
+        MutatingAdmissionWebhook(
+            names, *configured(MutatingAdmissionWebhook.name, "mutating"), rejections, timings
+        ),
         ValidatingAdmissionWebhook(
-            names, *configured(ValidatingAdmissionWebhook.name, "validating"), rejections
+            names, *configured(ValidatingAdmissionWebhook.name, "validating"), rejections, timings
         ),
     )

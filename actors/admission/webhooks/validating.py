@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter
 
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.matching import Configurations, Match
@@ -22,12 +24,18 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
     runs = True
 
     def __init__(
-        self, names: Names, configurations: Configurations, clients: WebhookClients, rejections: Rejections
+        self,
+        names: Names,
+        configurations: Configurations,
+        clients: WebhookClients,
+        rejections: Rejections,
+        timings: WebhookTimings,
     ) -> None:
         self._configurations = configurations
         self._clients = clients
         self.rejections = rejections
-        self._caller = WebhookCaller(names, clients, rejections, "validating")
+        self.timings = timings
+        self._caller = WebhookCaller(names, clients, rejections, timings, "validating")
 
     async def run(self) -> None:
         await self._clients.run()
@@ -64,9 +72,12 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         outcomes: list[tuple[str, ...] | RequestError],
         index: int,
     ) -> None:
+        began = perf_counter()
         try:
             verdict, _ = await self._caller.ask(match, request)
         except RequestError as error:
             outcomes[index] = error
             return
-        outcomes[index] = verdict.warnings if verdict is not None else ()
+        if verdict is not None:
+            self._caller.passed(match.hook, request, began)
+            outcomes[index] = verdict.warnings

@@ -1,0 +1,136 @@
+"""How long admission takes: of a whole phase (admit, validate), of each plugin, and of each webhook.
+
+Metrics of Kubernetes' names are read from these. Plain integers and floats, because most steps take a few microseconds
+and a write has several. Compiled chains hold the series of their steps; only what runs is recorded, so a write that
+no plugin is concerned with records nothing. The chains of the worker thread have series of their own (`Timings` are
+merged when they are read), because no two threads may add to the same number.
+
+Names of webhooks are chosen by clients: beyond MAX_SERIES they are counted together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+# Seconds, as in v1.25.
+BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+MAX_SERIES: Final = 1000
+OTHER: Final = "other"
+ADMIT, VALIDATE = "admit", "validate"
+
+Labels = tuple[str, ...]
+
+
+class Histogram:
+    __slots__ = ("buckets", "quick", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.quick = 0  # how many took less than the first bound
+        self.buckets = [0] * len(BOUNDS)  # the others; the last one has those above all bounds
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        if seconds <= BOUNDS[0]:
+            self.quick += 1
+        else:
+            self.buckets[bisect_left(BOUNDS, seconds) - 1] += 1
+
+    def counts(self) -> tuple[int, ...]:
+        """How many took up to each bound and more than the one before, and how many longer than all."""
+        return (self.quick, *self.buckets)
+
+
+class StepTiming:
+    """The durations of one plugin or phase for one operation: of what passed and of what was refused."""
+
+    __slots__ = ("passed", "refused")
+
+    def __init__(self) -> None:
+        self.passed, self.refused = Histogram(), Histogram()
+
+    def series(self, labels: Labels) -> Iterator[tuple[Labels, Histogram]]:
+        for rejected, histogram in (("false", self.passed), ("true", self.refused)):
+            if any(histogram.counts()):
+                yield (*labels, rejected), histogram
+
+
+class Timings:
+    def __init__(self) -> None:
+        self._phases: dict[Labels, StepTiming] = {}
+        self._plugins: dict[Labels, StepTiming] = {}
+        self._in_thread: list[Timings] = []
+
+    def for_thread(self) -> Timings:
+        """Timings that another thread may add to; they are read with these."""
+        other = Timings()
+        self._in_thread.append(other)
+        return other
+
+    def phase(self, type_: str, operation: str) -> StepTiming:
+        return self._phases.setdefault((type_, operation), StepTiming())
+
+    def plugin(self, name: str, type_: str, operation: str) -> StepTiming:
+        return self._plugins.setdefault((name, type_, operation), StepTiming())
+
+    def phases(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        """Seconds and counts by type, operation and rejected."""
+        return _merged([self._phases, *(one._phases for one in self._in_thread)])
+
+    def plugins(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        """Seconds and counts by name, type, operation and rejected."""
+        return _merged([self._plugins, *(one._plugins for one in self._in_thread)])
+
+
+class WebhookTimings:
+    """Calls of webhooks, those of all kinds of configurations."""
+
+    def __init__(self) -> None:
+        self._durations: dict[Labels, Histogram] = {}
+        self._requests: dict[Labels, float] = {}
+        self._ignored: dict[Labels, float] = {}
+
+    def called(
+        self, type_: str, name: str, operation: str, code: int, *, rejected: bool, seconds: float
+    ) -> None:
+        refused = "true" if rejected else "false"
+        labels = name, type_, operation, refused
+        histogram = self._durations.get(labels)
+        if histogram is None:
+            if len(self._durations) >= MAX_SERIES:
+                labels = OTHER, type_, operation, refused
+            histogram = self._durations.setdefault(labels, Histogram())
+        histogram.add(seconds)
+        _count(self._requests, (name, type_, operation, str(code), refused), (OTHER, type_, operation, "0"))
+
+    def ignored(self, type_: str, name: str) -> None:
+        """A webhook failed, and the write went on."""
+        _count(self._ignored, (name, type_), (OTHER, type_))
+
+    def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        return {labels: (one.seconds, one.counts()) for labels, one in self._durations.items()}
+
+    def requests(self) -> Mapping[Labels, float]:
+        return dict(self._requests)
+
+    def failed_open(self) -> Mapping[Labels, float]:
+        return dict(self._ignored)
+
+
+def _count(counts: dict[Labels, float], labels: Labels, other: Labels) -> None:
+    if labels not in counts and len(counts) >= MAX_SERIES:
+        labels = (*other, *labels[len(other) :])
+    counts[labels] = counts.get(labels, 0) + 1
+
+
+def _merged(all_: list[dict[Labels, StepTiming]]) -> dict[Labels, tuple[float, tuple[int, ...]]]:
+    found: dict[Labels, tuple[float, tuple[int, ...]]] = {}
+    for timings in all_:
+        for labels, timing in list(timings.items()):
+            for key, histogram in timing.series(labels):
+                seconds, counts = found.get(key, (0.0, (0,) * (len(BOUNDS) + 1)))
+                added = tuple(one + other for one, other in zip(counts, histogram.counts(), strict=True))
+                found[key] = seconds + histogram.seconds, added
+    return found
