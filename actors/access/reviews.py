@@ -33,12 +33,19 @@ class Reviews:
         self._authorizer = authorizer
         self._audiences = audiences
 
-    async def status(self, definition: Definition, review: Object, user: User) -> Object:
-        """The status of a review that `user` creates."""
+    def check(self, definition: Definition, review: Object) -> None:
+        """Raise what is wrong with a review, before validating admission sees it."""
         errors = collect(definition.strategy.validate_create, review)
         if errors:
             # A review is not stored: the Status has neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])
+        if definition.kind == "TokenReview" and not review["spec"].get("token"):
+            raise BadRequest("token is required for TokenReview in authentication")
+        if definition.kind == "SelfSubjectRulesReview" and not review["spec"].get("namespace"):
+            raise BadRequest("no namespace on request")
+
+    async def status(self, definition: Definition, review: Object, user: User) -> Object:
+        """The status of a review that `user` creates and `check` has passed."""
         spec = review["spec"]
         match definition.kind:
             case "TokenReview":
@@ -51,9 +58,7 @@ class Reviews:
                 return await self._access(spec, _subject(spec))
 
     async def _token(self, spec: Object) -> Object:
-        token = spec.get("token", "")
-        if not token:
-            raise BadRequest("token is required for TokenReview in authentication")
+        token = spec["token"]
         wanted = tuple(spec.get("audiences", ()))
         try:
             who, audiences = await self._authenticated(token.encode(), wanted)
@@ -101,8 +106,6 @@ class Reviews:
         return status
 
     async def _rules(self, spec: Object, user: User) -> Object:
-        if not spec.get("namespace"):
-            raise BadRequest("no namespace on request")
         rules = await self._authorizer.rules(user, spec["namespace"])
         if len(rules.resources) + len(rules.paths) <= RULES_AT_ONCE:
             return _rules_status(rules)

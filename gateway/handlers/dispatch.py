@@ -80,7 +80,7 @@ class Dispatch:
         self._encoders = Encoders(names, write_contexts.now)
         self._lists = ListHandler(reads, self._encoders, memory)
         self._chunking = chunking  # whether lists honour limit and continue
-        self._reviews = ReviewHandler(self._bodies, reviews)
+        self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
         catalog = registry.current
         self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, reads, issuer)
         self._verbs: dict[str, Callable[[RequestContext, Definition], Awaitable[Response]]] = {

@@ -1,4 +1,4 @@
-"""Serves POST of a review: it is decoded like any other object, returned with its status, and never stored.
+"""Serves POST of a review: it is decoded and admitted like any object, returned with its status, and never stored.
 
 `actors/access/reviews.py` computes the status; this module sets namespace and managedFields. Every user may send a
 review, and none needs to be large: its size is limited.
@@ -6,9 +6,14 @@ review, and none needs to be large: its size is limited.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 
 from actors.access.reviews import RULES_AT_ONCE, Reviews
+from actors.admission import ephemeral
+from actors.admission.chain import Chain
+from actors.admission.request import CREATE, AdmissionRequest
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
@@ -26,9 +31,14 @@ _RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
 
 
 class ReviewHandler:
-    def __init__(self, bodies: Bodies, reviews: Reviews) -> None:
+    def __init__(
+        self, bodies: Bodies, reviews: Reviews, chain: Callable[[Definition, str, str], Chain]
+    ) -> None:
+        """`chain` compiles the admission of a definition, operation and subresource."""
         self._bodies = bodies
         self._reviews = reviews
+        self._compile = chain
+        self._chains: dict[Definition, Chain] = {}
 
     async def create(
         self,
@@ -44,18 +54,46 @@ class ReviewHandler:
         check_namespace(context.route.namespace, review)
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
+        review["metadata"] = await self._bodies.run(
+            context, _metadata, definition, review, write_context, in_thread=decoded.large
+        )
+        review = await self._admitted(context, definition, review, write_context, dry_run=write.dry_run)
         status = await self._reviews.status(definition, review, context.user)
         large = decoded.large or len(status.get("resourceRules", ())) > RULES_AT_ONCE
-        body = await self._bodies.run(
-            context, _response_body, definition, review, status, write_context, in_thread=large
-        )
+        body = await self._bodies.run(context, _response_body, definition, review, status, in_thread=large)
         return await render.respond(context, object_encoder(definition).document(body), 201)
 
+    async def _admitted(
+        self,
+        context: RequestContext,
+        definition: Definition,
+        review: Object,
+        write_context: WriteContext,
+        *,
+        dry_run: bool,
+    ) -> Object:
+        """The review after admission and validation."""
+        chain = self._chains.get(definition)
+        if chain is None:
+            chain = self._chains[definition] = self._compile(definition, CREATE, "")
+        namespace, name = context.route.namespace, review["metadata"].get("name", "")
+        request = AdmissionRequest(
+            *(CREATE, definition, namespace, name, "", review, None),
+            *(write_context.user, dry_run, write_context),
+        )
+        try:
+            await ephemeral.admit(chain, request)
+            assert request.object is not None
+            self._reviews.check(definition, request.object)
+            await ephemeral.validate(chain, request)
+            return request.object
+        finally:
+            context.warnings.extend(request.warnings)
+            request.complete(False)
 
-def _response_body(
-    definition: Definition, review: Object, status: Object, write_context: WriteContext
-) -> bytes:
-    metadata, spec = _metadata(definition, review, write_context), review["spec"]
+
+def _response_body(definition: Definition, review: Object, status: Object) -> bytes:
+    metadata, spec = review["metadata"], review["spec"]
     if definition.kind == _RULES:
         metadata, spec = {"creationTimestamp": None}, {}
     return orjson.dumps({"metadata": metadata, "spec": spec, "status": status})

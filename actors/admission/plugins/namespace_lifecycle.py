@@ -34,6 +34,8 @@ class NamespaceLifecycle(Plugin):
             raise Forbidden(NAMESPACES, request.name, "this namespace may not be deleted")
 
     def _refuse_creating_in(self, request: AdmissionRequest) -> None:
+        if request.definition.storage.ephemeral:
+            return  # access reviews must not say which namespaces exist
         terminating = self._namespaces.terminating(request.namespace)
         if terminating is None:
             raise NotFound(NAMESPACES, request.namespace)

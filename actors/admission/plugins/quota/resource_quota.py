@@ -54,7 +54,7 @@ class ResourceQuota(Plugin):
         counted = quotas is not None and quotas.counts(resource)
         if not counted and not self._limited:
             return
-        if resource.plural == "events":
+        if resource.plural == "events" or request.definition.storage.ephemeral:
             return  # they are never counted
         measure = self._measures.get(resource)
         if measure is None:
