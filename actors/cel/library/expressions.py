@@ -1,0 +1,110 @@
+"""Regular expressions of clients, on RE2: linear time, Go's syntax, and Go's messages for what does not compile."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Final
+
+# RE2's words for an error, and Go's.
+_MESSAGES: Final = {
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class": "invalid character class",
+    "invalid character class range": "invalid character class range",
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "unexpected )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid UTF-8": "invalid UTF-8",
+    "invalid named capture group": "invalid named capture",
+}
+# Newer versions of RE2 know these two, Go 1.19 does not.
+_NAMED_GROUP: Final = re.compile(r"(?:[^\\\[]|\\.|\[\^?\]?(?:[^\\\]]|\\.)*\])*?(\(\?<[^>]*>?|\\C)", re.DOTALL)
+
+
+class InvalidExpression(ValueError):
+    """The text is the one of Go's regexp package."""
+
+
+class Expression:
+    """A compiled regular expression."""
+
+    __slots__ = ("_pattern",)
+
+    def __init__(self, pattern: Any) -> None:
+        self._pattern = pattern
+
+    def matches(self, text: str) -> bool:
+        """Whether the expression matches somewhere in the text."""
+        return self._pattern.search(_encode(text)) is not None
+
+    def find(self, text: str) -> str:
+        found = self._pattern.search(_encode(text))
+        return found.group().decode() if found else ""
+
+    def find_all(self, text: str, limit: int = -1) -> list[Any]:
+        """All matches that do not overlap, without an empty one right after another match."""
+        data = _encode(text)
+        results: list[Any] = []
+        position, previous = 0, -1
+        while len(results) != limit and position <= len(data):
+            found = self._pattern.search(data, position)
+            if not found:
+                break
+            start, end = found.span()
+            if end > position or start != previous:
+                results.append(found.group().decode())
+            position = end if end > position else _next_character(data, position)
+            previous = end
+        return results
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _next_character(data: bytes, position: int) -> int:
+    position += 1
+    while position < len(data) and data[position] & 0xC0 == 0x80:
+        position += 1
+    return position
+
+
+@functools.lru_cache(maxsize=256)
+def compile_expression(source: str) -> Expression:
+    """Raises InvalidExpression. The last ones are remembered: rules compile those of the object again and again."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    named = _NAMED_GROUP.match(source)
+    if named:
+        raise _invalid(*_refused(named[1]))
+    try:
+        return Expression(re2.compile(_encode(source), options))
+    except re2.error as error:
+        text = error.args[0]
+        raise _translated(text.decode(errors="replace") if isinstance(text, bytes) else str(text)) from None
+
+
+def _refused(found: str) -> tuple[str, str]:
+    if found == "\\C":
+        return "invalid escape sequence", found
+    return "invalid or unsupported Perl syntax", found[:3]
+
+
+def _translated(text: str) -> InvalidExpression:
+    message, separator, rest = text.partition(": ")
+    if message in _MESSAGES:
+        return _invalid(_MESSAGES[message], rest if separator else "")
+    if text.startswith("pattern too large"):
+        return InvalidExpression("error parsing regexp: expression too large")
+    return InvalidExpression(f"error parsing regexp: {text}")
+
+
+def _invalid(message: str, fragment: str) -> InvalidExpression:
+    return InvalidExpression(f"error parsing regexp: {message}: `{fragment}`")
