@@ -5,24 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-RESERVED: Final = frozenset(
-    (
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-    )
-    + ("let", "loop", "package", "namespace", "return", "var", "void", "while")
-)
+from actors.cel.limits import RESERVED
+
 _SPECIAL: Final = re.compile(r"__|[-./]")
 _ESCAPED: Final = re.compile(r"__[^_]+__")
 _VALID: Final = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")

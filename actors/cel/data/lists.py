@@ -38,11 +38,16 @@ class DataList(ListValue):
 
     def items(self) -> Iterator[Any]:
         wrap = self.shape.wrap
-        for raw in self.raw:
-            try:
-                yield wrap(raw)
-            except EvaluationError as error:
-                yield error
+        try:
+            return iter([wrap(raw) for raw in self.raw])
+        except EvaluationError:
+            return iter([self._value_or_error(raw) for raw in self.raw])
+
+    def _value_or_error(self, raw: Any) -> Any:
+        try:
+            return self.shape.wrap(raw)
+        except EvaluationError as error:
+            return error.with_traceback(None)
 
     def holds(self, value: Any) -> bool:
         failed = None

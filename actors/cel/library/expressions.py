@@ -26,6 +26,10 @@ _MESSAGES: Final = {
 _NAMED_GROUP: Final = re.compile(r"(?:[^\\\[]|\\.|\[\^?\]?(?:[^\\\]]|\\.)*\])*?(\(\?<[^>]*>?|\\C)", re.DOTALL)
 
 
+_LONGEST_REMEMBERED: Final = 256  # characters
+_MOST_REMEMBERED: Final = 64
+
+
 class InvalidExpression(ValueError):
     """The text is the one of Go's regexp package."""
 
@@ -33,21 +37,34 @@ class InvalidExpression(ValueError):
 class Expression:
     """A compiled regular expression."""
 
-    __slots__ = ("_pattern",)
+    __slots__ = ("_found", "_matches", "_pattern")
 
     def __init__(self, pattern: Any) -> None:
         self._pattern = pattern
+        self._matches: dict[str, bool] = {}
+        self._found: dict[tuple[str, int], list[Any]] = {}
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches somewhere in the text."""
-        return self._pattern.search(_encode(text)) is not None
+        known = self._matches.get(text)
+        if known is None:
+            known = self._pattern.search(_encode(text)) is not None
+            _remember(self._matches, text, text, known)
+        return known
 
     def find(self, text: str) -> str:
-        found = self._pattern.search(_encode(text))
-        return found.group().decode() if found else ""
+        found = self.find_all(text, 1)
+        return str(found[0]) if found else ""
 
     def find_all(self, text: str, limit: int = -1) -> list[Any]:
         """All matches that do not overlap, without an empty one right after another match."""
+        known = self._found.get((text, limit))
+        if known is None:
+            known = self._search(text, limit)
+            _remember(self._found, (text, limit), text, known)
+        return known
+
+    def _search(self, text: str, limit: int) -> list[Any]:
         data = _encode(text)
         results: list[Any] = []
         position, previous = 0, -1
@@ -61,6 +78,14 @@ class Expression:
             position = end if end > position else _next_character(data, position)
             previous = end
         return results
+
+
+def _remember(known: dict[Any, Any], key: Any, text: str, result: Any) -> None:
+    """Loops of a rule ask for the same few texts again and again."""
+    if len(text) <= _LONGEST_REMEMBERED:
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()
+        known[key] = result
 
 
 def _encode(text: str) -> bytes:

@@ -40,6 +40,11 @@ class Overload:
     def __init__(self, id: str, parameters: tuple[Parameter, ...], run: Callable[..., Any]) -> None:
         self.id, self._parameters, self.run = id, parameters, run
 
+    def only_class(self) -> type | None:
+        """The class of the argument, if there is one argument and it is no list."""
+        first = self._parameters[0]
+        return first if len(self._parameters) == 1 and isinstance(first, type) else None
+
     def accepts(self, arguments: tuple[Any, ...]) -> bool:
         return len(arguments) == len(self._parameters) and all(map(_accepts, self._parameters, arguments))
 
@@ -198,6 +203,9 @@ def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:
     """The function that checks its arguments, and whether it is one of several that an evaluation chooses from."""
     declared = FUNCTIONS[function]
     candidates = [found for found in declared if found.id == overload] or declared
+    kind = candidates[0].only_class()
+    if len(candidates) == 1 and kind is not None:
+        return _guarded(function, kind, candidates[0].run), False
 
     def call(*arguments: Any) -> Any:
         for candidate in candidates:
@@ -206,3 +214,12 @@ def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:
         raise no_such_overload(function, *arguments)
 
     return call, len(candidates) > 1
+
+
+def _guarded(function: str, kind: type, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def call(value: Any) -> Any:
+        if value.__class__ is not kind:
+            raise no_such_overload(function, value)
+        return run(value)
+
+    return call

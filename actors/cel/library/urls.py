@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,7 @@ from actors.cel.runtime.containers import MapValue
 from actors.cel.values import URL_TYPE, EvaluationError, no_such_overload
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
+_REMEMBERED: Final = 512  # characters; loops read the same few texts again and again
 _PORT: Final = re.compile(r":[0-9]*")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
@@ -272,14 +274,28 @@ def _valid_encoded(text: str) -> bool:
 
 
 def to_url(text: Any) -> URL:
+    found = _remembered(text) if len(text) <= _REMEMBERED else _read(text)
+    if isinstance(found, URL):
+        return found
+    raise EvaluationError(f"URL parse error during conversion from string: {found}")
+
+
+def _read(text: str) -> URL | str:
+    """The URL, or what is wrong with it."""
     try:
         parse_request_url(text)
         return parse_url(text)
     except InvalidURL as problem:
-        raise EvaluationError(f"URL parse error during conversion from string: {problem}") from None
+        return str(problem)
+
+
+_remembered = functools.lru_cache(maxsize=256)(_read)
 
 
 def is_url(text: Any) -> bool:
+    found = _remembered(text) if len(text) <= _REMEMBERED else _read(text)
+    if isinstance(found, URL):
+        return True
     try:
         parse_request_url(text)
     except InvalidURL:

@@ -7,7 +7,7 @@ arguments stops at the first error and then counts nothing, unless it was the la
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from actors.cel.planning.attributes import Fixed, Run, Step
 from actors.cel.planning.costs import (
@@ -23,6 +23,7 @@ from actors.cel.planning.costs import (
 from actors.cel.runtime.equality import equal
 from actors.cel.values import EvaluationError, no_such_overload
 
+_SCALARS: Final = frozenset({int, bool, float, type(None)})
 Unary = Callable[[Any], Any]
 Binary = Callable[[Any, Any], Any]
 
@@ -100,8 +101,14 @@ def equality(first: Step, second: Step, wanted: bool) -> Run:
     if isinstance(second, Fixed) and second.value.__class__ is str:
         return _text_equality(first.run, second.value, wanted)
     compare = equal if wanted else _differs
-    price = charge_of("_==_", "equals")
-    return binary(first, second, compare, price)
+    return binary(first, second, compare, _pay_equality)
+
+
+def _pay_equality(cells: Cells, left: Any, right: Any) -> None:
+    if left.__class__ in _SCALARS or right.__class__ in _SCALARS:
+        cells[COST] += 1 if size_of(left) and size_of(right) else 0
+    else:
+        charge(cells, tenth(min(size_of(left), size_of(right))))
 
 
 def _differs(left: Any, right: Any) -> bool:

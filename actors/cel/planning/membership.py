@@ -36,10 +36,7 @@ def in_constants(value_of: Run, values: list[Any]) -> Run:
             return False
         if value.__class__ is bytes:
             raise EvaluationStopped("internal error: runtime error: hash of unhashable type types.Bytes")
-        try:
-            return key_of(value) in members
-        except TypeError:  # a list or map, which is no constant of the list
-            return False
+        return key_of(value) in members
 
     return run
 

@@ -284,6 +284,8 @@ def _library(name: str, overload: str, steps: list[Step]) -> Step:
     sequential = dynamic or len(steps) > 2
     if name in ("find", "findAll") and isinstance(steps[1], Fixed) and steps[1].value.__class__ is str:
         operation, sequential = _constant_search(name, steps[1].value), True
+    if len(steps) == 1 and name != "join":
+        return Computed(calls.unary(steps[0].run, operation, charge_of(name, overload)))
     return Computed(calls.function(name, overload, [step.run for step in steps], operation, sequential))
 
 

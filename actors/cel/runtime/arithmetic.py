@@ -90,6 +90,9 @@ _ADD: Final[dict[type, Binary]] = {
 
 
 def add(left: Any, right: Any) -> Any:
+    if left.__class__ is int and right.__class__ is int:
+        result: int = left + right
+        return result if MIN_INT <= result <= MAX_INT else _int(result)
     operation = _ADD.get(left.__class__)
     if operation is not None:
         return operation(left, right)

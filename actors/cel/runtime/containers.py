@@ -74,8 +74,10 @@ class Building(list[Any]):
 
 
 def key_of(value: Any) -> Any:
-    """A key of a Python dict that tells 1, 1u, 1.0 and true apart."""
-    return value if value.__class__ is str else (value.__class__, value)
+    """A key of a Python dict that tells 1, 1u, 1.0 and true apart. A list or map is the same as itself alone."""
+    if value.__class__ is str:
+        return value
+    return (value.__class__, id(value) if isinstance(value, list | ListValue | MapLike) else value)
 
 
 class MapValue(MapLike):

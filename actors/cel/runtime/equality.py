@@ -25,9 +25,15 @@ from actors.cel.values import (
     no_such_overload,
 )
 
+_DIRECT: Final = frozenset(
+    {int, str, bytes, bool}
+)  # two of the same of these compare as Python compares them
+
 
 def equal(left: Any, right: Any) -> bool:
     """What == means: null equals only null, whatever the other side is."""
+    if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
+        return bool(left == right)
     if left is None or right is None:
         return left is right
     return same(left, right)
@@ -216,16 +222,24 @@ COMPARABLE: Final = frozenset(_ORDER)
 
 
 def less(left: Any, right: Any) -> bool:
+    if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
+        return bool(left < right)
     return compare(left, right, "_<_") < 0
 
 
 def less_equals(left: Any, right: Any) -> bool:
+    if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
+        return bool(left <= right)
     return compare(left, right, "_<=_") <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
+    if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
+        return bool(left > right)
     return compare(left, right, "_>_") > 0
 
 
 def greater_equals(left: Any, right: Any) -> bool:
+    if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
+        return bool(left >= right)
     return compare(left, right, "_>=_") >= 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, Final, NamedTuple
 
@@ -74,6 +75,7 @@ def print_duration(value: Duration) -> str:
     return print_seconds(-amount if value.nanoseconds < 0 else amount) + "s"
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_timestamp(text: str) -> Timestamp | None:
     """A text of RFC 3339; None for anything else. The year may be 0, which timestamps of CEL cannot have."""
     found = _TIMESTAMP.fullmatch(text)
@@ -122,7 +124,12 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def civil(value: Timestamp, offset: int) -> Moment:
-    days, of_day = divmod(value.seconds + offset, _DAY)
+    return _civil(value.seconds + offset, value.nanoseconds // 1_000_000)
+
+
+@functools.lru_cache(maxsize=1024)
+def _civil(seconds: int, millisecond: int) -> Moment:
+    days, of_day = divmod(seconds, _DAY)
     era, of_era = divmod(days + 719468, 146097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
@@ -139,7 +146,7 @@ def civil(value: Timestamp, offset: int) -> Moment:
         of_day // 3600,
         of_day // 60 % 60,
         of_day % 60,
-        value.nanoseconds // 1_000_000,
+        millisecond,
     )
 
 
@@ -151,9 +158,12 @@ def in_zone(value: Timestamp, zone: str) -> Moment:
 def _offset(value: Timestamp, zone: str) -> int:
     if zone in ("", "UTC"):
         return 0
-    hours, colon, minutes = zone.partition(":")
-    if not colon:
-        return _named_offset(value, zone)
+    return _fixed_offset(zone) if ":" in zone else _named_offset(value, zone)
+
+
+@functools.lru_cache(maxsize=64)
+def _fixed_offset(zone: str) -> int:
+    hours, _, minutes = zone.partition(":")
     minute = _number(minutes)
     offset = _number(hours) * 60
     return (offset - minute if zone[0] == "-" else offset + minute) * 60
@@ -169,17 +179,14 @@ def _named_offset(value: Timestamp, name: str) -> int:
     import zoneinfo
     from datetime import UTC, datetime
 
+    if name == "Local":
+        return 0
+    if ".." in name or name[0] == "/" or "\\" in name:
+        raise EvaluationError("time: invalid location name")
     try:
-        if name == "Local" or ".." in name or name[0] in "/\\" or "\\" in name:
-            raise ValueError
         zone = zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        if name == "Local":
-            return 0
-        invalid = ".." in name or name[0] in "/\\" or "\\" in name
-        raise EvaluationError(
-            "time: invalid location name" if invalid else f"unknown time zone {name}"
-        ) from None
+        raise EvaluationError(f"unknown time zone {name}") from None
     seconds = min(max(value.seconds, MIN_SECONDS + _DAY), MAX_SECONDS - _DAY)
     offset: Any = datetime.fromtimestamp(seconds, UTC).astimezone(zone).utcoffset()
     return int(offset.total_seconds())
