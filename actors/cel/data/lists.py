@@ -8,15 +8,13 @@ one node count it as present. Kubernetes v1.25 does so, and rules depend on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.cel.data.native import go_key, go_type, native
+from actors.cel.data.shape import Shape
 from actors.cel.runtime.containers import ListValue, is_list, list_get, list_items, list_size, printed
 from actors.cel.runtime.equality import same
 from actors.cel.values import EvaluationError, no_such_overload
-
-if TYPE_CHECKING:
-    from actors.cel.data.shapes import Shape
 
 
 class DataList(ListValue):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.cel.data.escaping import escape
+from actors.cel.data.shape import Properties, Shape
 from actors.cel.data.unknown import deep_equal
 from actors.cel.runtime.containers import MapLike
 from actors.cel.runtime.equality import same
 from actors.cel.values import EvaluationError, no_such_overload
-
-if TYPE_CHECKING:
-    from actors.cel.data.shapes import ObjectShape, Shape
 
 
 class Raw(MapLike):
@@ -60,13 +58,13 @@ class Raw(MapLike):
 class DataObject(Raw):
     """An object with properties. A property that is null counts as absent."""
 
-    __slots__ = ("shape",)
+    __slots__ = ("properties",)
 
-    def __init__(self, raw: dict[str, Any], shape: ObjectShape) -> None:
-        self.raw, self.shape = raw, shape
+    def __init__(self, raw: dict[str, Any], properties: Properties) -> None:
+        self.raw, self.properties = raw, properties
 
     def get(self, key: Any) -> Any:
-        field = self.shape.fields.get(key) or self._lookup(key)
+        field = self.properties.fields.get(key) or self._lookup(key)
         if field is not None:
             raw = self.raw.get(field[0])
             if raw is not None:
@@ -84,15 +82,15 @@ class DataObject(Raw):
     def _lookup(self, key: Any) -> tuple[str, Shape] | None:
         if key.__class__ is not str:
             raise no_such_overload()
-        return self.shape.lookup(key)
+        return self.properties.lookup(key)
 
     def shape_of(self, name: str) -> Shape | None:
-        return self.shape.properties.get(name)
+        return self.properties.by_name.get(name)
 
     def keys(self) -> Iterator[Any]:
         for name in self.raw:
-            if name in self.shape.properties:
-                yield (escape(name) or name) if self.shape.has_properties else name
+            if name in self.properties.by_name:
+                yield (escape(name) or name) if self.properties.any else name
 
 
 class DataMap(Raw):
@@ -110,6 +108,23 @@ class DataMap(Raw):
 
     def shape_of(self, name: str) -> Shape | None:
         return self.values
+
+    def equals(self, other: Any) -> bool:
+        if other.__class__ is not DataMap:
+            return super().equals(other)
+        mine, others = self.values.wrap, other.values.wrap
+        if len(self.raw) != len(other.raw):
+            return False
+        for name, raw in self.raw.items():
+            if name not in other.raw:
+                return False
+            try:
+                value = others(other.raw[name])
+            except EvaluationError as error:
+                value = error
+            if not same(mine(raw), value):
+                return False
+        return True
 
     def keys(self) -> Iterator[Any]:
         return iter(list(self.raw))

@@ -9,34 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from actors.cel.data.escaping import escape, unescape
+from actors.cel.data.escaping import escape
 from actors.cel.data.formats import FORMATS
 from actors.cel.data.lists import DataList, KeyedList, SetList
-from actors.cel.data.native import go_type
 from actors.cel.data.objects import DataMap, DataObject
+from actors.cel.data.shape import Properties, Shape
 from actors.cel.data.unknown import Unknown
 from actors.cel.values import MAX_INT, MIN_INT, BadData
-
-
-class Shape:
-    """A node of a schema; `nullable` says whether null is a value of it."""
-
-    __slots__ = ("nullable",)
-
-    def __init__(self, nullable: bool = False) -> None:
-        self.nullable = nullable
-
-    def wrap(self, raw: Any) -> Any:
-        """The CEL value; raises BadData for what the schema does not allow."""
-        raise NotImplementedError
-
-    def reject(self, raw: Any, expected: str) -> Any:
-        """null if it is allowed, otherwise an error that names the type of the value."""
-        if raw is None:
-            if self.nullable:
-                return None
-            raise BadData("invalid data, got null for schema with nullable=false")
-        raise BadData(f"invalid data, expected {expected}, got {go_type(raw)}")
 
 
 class StringShape(Shape):
@@ -91,38 +70,20 @@ class IntOrStringShape(Shape):
 
 
 class ObjectShape(Shape):
-    """An object with properties, or one that keeps unknown fields and has none.
+    """An object with properties, or, if they are None, one that keeps unknown fields and has none."""
 
-    `fields` has the identifiers that expressions use, with the name in the object and the shape of the value.
-    """
-
-    __slots__ = ("fields", "has_properties", "properties")
+    __slots__ = ("properties",)
 
     def __init__(self, properties: Mapping[str, Shape] | None, nullable: bool = False) -> None:
         super().__init__(nullable)
-        self.has_properties = properties is not None
-        self.properties: dict[str, Shape] = dict(properties or {})
-        self.fields: dict[str, tuple[str, Shape]] = {}
-        for name, shape in self.properties.items():
-            identifier = escape(name)
-            if identifier is not None:
-                self.fields[identifier] = (name, shape)
+        self.properties = Properties(properties)
 
     def wrap(self, raw: Any) -> Any:
         if isinstance(raw, dict):
-            return DataObject(raw, self)
+            return DataObject(raw, self.properties)
         if raw is None:
             return self.reject(raw, "")
         raise BadData("invalid data, expected a map for the provided schema with type=object")
-
-    def lookup(self, key: str) -> tuple[str, Shape] | None:
-        """The property that this identifier means, also one whose name needs no escape but is given as it is."""
-        found = self.fields.get(key)
-        if found is None and self.has_properties:
-            name = unescape(key)
-            shape = self.properties.get(name) if name is not None else None
-            return None if name is None or shape is None else (name, shape)
-        return found
 
 
 class MapShape(Shape):
