@@ -21,6 +21,7 @@ from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
+from actors.rewind.rights import PastRights
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
 from gateway.connections.server_state import Handle
@@ -28,6 +29,8 @@ from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.extensions import Extensions
 from gateway.handlers.dispatch import Dispatch
+from gateway.handlers.encoders import Encoders
+from gateway.handlers.lists import ListHandler
 from gateway.handlers.paths import Paths
 from gateway.handlers.pipeline import Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
@@ -45,6 +48,7 @@ from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import RequestObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
+from gateway.rewind.past_reads import PastReads
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
@@ -109,6 +113,10 @@ class ApiServer:
     def _pipeline(self, health: Health, clock: Clock) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
+        encoders = Encoders(store.names, store.write_contexts.now)
+        lists = ListHandler(store.reads, encoders, self._memory)
+        chunking = LIST_CHUNKING in settings.features
+        rights = PastRights(authorizer)
         dispatch = Dispatch(
             store.names,
             store.registry,
@@ -122,7 +130,18 @@ class ApiServer:
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
-            chunking=LIST_CHUNKING in settings.features,
+            encoders,
+            lists,
+            PastReads(
+                store.journal,
+                store.reads,
+                store.write_contexts,
+                rights,
+                encoders,
+                lists,
+                chunking=chunking,
+            ),
+            chunking=chunking,
         )
         discovery = Discovery(store.registry, dispatch.verbs)
         openapi = OpenApi(

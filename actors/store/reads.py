@@ -43,6 +43,7 @@ class ListOptions:
     token: str = ""
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
+    at: int | None = None  # a version of the retained journal, however old; None: as resource_version says
 
 
 class Reads:
@@ -71,6 +72,14 @@ class Reads:
             raise not_found(definition, name)
         return body
 
+    def get_at(self, definition: Definition, namespace: str, name: str, version: int) -> bytes:
+        """An object as it was at a version of the retained journal."""
+        with self._journal.read() as view:
+            row = state_at(view, version).get(self._journal.type_id(definition.type_name), namespace, name)
+        if row is None:
+            raise not_found(definition, name)
+        return row.body
+
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
         """A whole list, or as much as its limit allows."""
         found = await self.open(definition, namespace, options)
@@ -81,6 +90,8 @@ class Reads:
     ) -> ListReader | Listing:
         """Begin to read a list; one that needs no scan is complete at once."""
         match = matcher(options.labels, options.fields)
+        if options.at is not None:
+            return self._open_at(definition, namespace, options, match, options.at)
         if options.token:
             start = await self._continue(namespace, options, match)
             return self._reader(definition, namespace, options, match, start)
@@ -89,6 +100,29 @@ class Reads:
         if name is not None and (namespace is not None or not definition.namespaced):
             return self._single(definition, namespace or "", name, match, exact)
         start = Start(exact, None, None if match is None else -1)
+        return self._reader(definition, namespace, options, match, start)
+
+    def _open_at(
+        self,
+        definition: Definition,
+        namespace: str | None,
+        options: ListOptions,
+        match: Match | None,
+        version: int,
+    ) -> ListReader | Listing:
+        """A list at a version, which may be older than the watch history: only retention limits it."""
+        if options.token:
+            token = _token_in(namespace, options.token)
+            if token.version != version:
+                raise BadRequest(
+                    f"continue key is not valid: it belongs to a list at another version than {version}"
+                )
+            start = Start(version, token, token.remaining if match is None else -1)
+            return self._reader(definition, namespace, options, match, start)
+        name = options.fields.exact("metadata.name") if options.fields else None
+        if name is not None and (namespace is not None or not definition.namespaced):
+            return self._single(definition, namespace or "", name, match, version)
+        start = Start(version, None, None if match is None else -1)
         return self._reader(definition, namespace, options, match, start)
 
     def _reader(
@@ -126,9 +160,7 @@ class Reads:
         return None
 
     async def _continue(self, namespace: str | None, options: ListOptions, match: Match | None) -> Start:
-        token = parse_token(options.token)
-        if namespace is not None and token.namespace != namespace:
-            raise BadRequest("continue key is not valid: it belongs to a list of another namespace")
+        token = _token_in(namespace, options.token)
         if token.version == CURRENT:
             return Start(None, token, -1)
         await self._wait_for(token.version)
@@ -148,6 +180,14 @@ class Reads:
             await self._feed.reached(version)
             return
         raise VersionTooLarge(version, self._feed.head)
+
+
+def _token_in(namespace: str | None, text: str) -> Token:
+    """The token of a list of this namespace, or of all. BadRequest."""
+    token = parse_token(text)
+    if namespace is not None and token.namespace != namespace:
+        raise BadRequest("continue key is not valid: it belongs to a list of another namespace")
+    return token
 
 
 def _fresh(token: Token) -> Token:

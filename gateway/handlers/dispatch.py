@@ -29,7 +29,7 @@ from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import LARGE, Encoder, Encoders, encode_document
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.methods import PROXY, check_method
+from gateway.handlers.methods import PROXY, check_method, in_scope
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
@@ -46,7 +46,7 @@ from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
-NAMESPACES = Resource("", "namespaces")
+Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
 
 
 class Dispatch:
@@ -64,6 +64,9 @@ class Dispatch:
         watches: WatchOpener,
         computed: Mapping[str, Source],
         memory: MemoryBudget,
+        encoders: Encoders,
+        lists: ListHandler,
+        read_past: Serve,
         *,
         chunking: bool = True,
     ) -> None:
@@ -77,13 +80,14 @@ class Dispatch:
         self._authorizer = authorizer
         self._watches = watches
         self._computed = ComputedObjects(computed)
-        self._encoders = Encoders(names, write_contexts.now)
-        self._lists = ListHandler(reads, self._encoders, memory)
+        self._encoders = encoders
+        self._lists = lists
+        self._read_past = read_past
         self._chunking = chunking  # whether lists honour limit and continue
         self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
         catalog = registry.current
         self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, reads, issuer)
-        self._verbs: dict[str, Callable[[RequestContext, Definition], Awaitable[Response]]] = {
+        self._verbs: dict[str, Serve] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -110,6 +114,8 @@ class Dispatch:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.served_by_node:
                 return self._subresources.refuse_node_request(context, definition, subresource)
+        if context.parameters and context.parameters.first("at") is not None:
+            return self._read_past(context, definition)
         if definition.storage.computed:
             return self._read_computed(context, definition)
         return self._verbs[route.verb](context, definition)
@@ -130,7 +136,7 @@ class Dispatch:
             if route.group and not catalog.group_exists(route.group):
                 raise NoSuchPath
             raise NoSuchResource
-        if (route.has_extra_segments and route.subresource != PROXY) or not _in_scope(definition, route):
+        if (route.has_extra_segments and route.subresource != PROXY) or not in_scope(definition, route):
             raise NoSuchResource
         if route.name and not route.subresource and not definition.has_items:
             raise NoSuchResource
@@ -368,14 +374,6 @@ class Dispatch:
         if definition.deletion.default_policy_warning and not chosen.propagation_policy:
             context.warnings.append(definition.deletion.default_policy_warning)
         return chosen, options.orphan_dependents(body, context.parameters.values())
-
-
-def _in_scope(definition: Definition, route: Route) -> bool:
-    """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
-    if definition.namespaced:
-        return bool(route.namespace) or ("list" in definition.verbs and not route.name)
-    # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
-    return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
 
 
 def _namespace(definition: Definition, route: Route) -> str:

@@ -1,4 +1,4 @@
-"""Which HTTP methods a resource path allows: the verbs of its kind or subresource that fit the path.
+"""Which paths a resource has, and which methods they allow: the verbs of its kind or subresource that fit the path.
 
 `dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
 from gateway.requests.errors import MethodNotAllowed
 from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
+NAMESPACES: Final = Resource("", "namespaces")
 PROXY: Final = "proxy"  # this subresource forwards any method and any path
 _ITEM_ONLY = frozenset({"update", "patch"})
 
@@ -45,3 +47,11 @@ def _allows(definition: Definition, route: Route) -> bool:
     if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
         return False
     return route.verb in definition.verbs
+
+
+def in_scope(definition: Definition, route: Route) -> bool:
+    """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
+    if definition.namespaced:
+        return bool(route.namespace) or ("list" in definition.verbs and not route.name)
+    # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
+    return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)

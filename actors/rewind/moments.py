@@ -1,0 +1,85 @@
+"""A moment of the past as clients write it: a resourceVersion, or a time in RFC 3339.
+
+    1042                     the state right after the event with this version
+    2024-05-01T12:03:00Z     the state after every event up to this time
+
+A moment resolves to one version of the journal, from the retention floor to the newest one. Before the first event, in
+a journal that has lost nothing, is version 0: nothing existed. A moment in the future is an error of the client; one
+that retention has removed is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from actors.errors import BadRequest, Expired
+from journal import history
+from journal.view import View
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MAX_DIGITS: Final = 20
+# A plus sign that was not escaped in a query arrives as a space.
+_RFC3339: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+ -]\d{2}:\d{2})", re.ASCII
+)
+_QUOTED: Final = 64  # characters of a bad value in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A version, or a time in microseconds since 1970; exactly one of them is set."""
+
+    version: int | None = None
+    time: int | None = None
+
+
+def parse_moment(text: str, name: str = "at") -> Moment:
+    """`name` is the parameter that an error names. BadRequest."""
+    if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS:
+        return Moment(version=int(text))
+    if _RFC3339.fullmatch(text):
+        try:
+            read = datetime.fromisoformat(text.upper().replace(" ", "+"))
+        except ValueError:
+            pass
+        else:
+            return Moment(time=(read - _EPOCH) // _MICROSECOND)
+    shown = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
+    raise BadRequest(
+        f'{name}: Invalid value: "{shown}": must be a resourceVersion, or a time like 2024-05-01T12:03:00Z'
+    )
+
+
+def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
+    """The version of a moment. BadRequest in the future; Expired when retention has removed it."""
+    head, floor = view.head, view.floor
+    if moment.time is None:
+        assert moment.version is not None
+        version = moment.version
+        if version > head:
+            raise BadRequest(
+                f"{name}: version {version} is in the future: the newest version of this server is {head}"
+            )
+    else:
+        if moment.time > now:
+            raise BadRequest(f"{name}: {rfc3339(moment.time)} is in the future: it is {rfc3339(now)}")
+        version = view.offset_at(moment.time)
+    if version < floor:
+        raise Expired(
+            f"{name}: that is older than the journal keeps: the oldest version is {_oldest(view, floor)}"
+        )
+    return version
+
+
+def _oldest(view: View, floor: int) -> str:
+    first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1), 0))
+    return f"{floor}, from before {rfc3339(first.time)}" if first is not None else str(floor)
+
+
+def rfc3339(micros: int) -> str:
+    """Microseconds since 1970 as text, exactly."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat("T", "microseconds").replace("+00:00", "Z")

@@ -1,0 +1,103 @@
+"""Serves gets and lists with `?at=`: objects as they were at a version or a time, in every representation.
+
+Dispatch calls it for every request with this parameter. It reads the whole retained journal, not only the watch
+history. A list pages like any other: its continue tokens name the version of the first page, and need `at` again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.errors import BadRequest, NotFound
+from actors.kinds.declaration.definition import Definition
+from actors.rewind.moments import Moment, parse_moment, resolve
+from actors.rewind.rights import PastRights
+from actors.store.continue_token import parse_token
+from actors.store.reads import ListOptions, Reads
+from actors.write_context import WriteContexts
+from gateway.handlers.encoders import LARGE, Encoders
+from gateway.handlers.lists import ListHandler
+from gateway.handlers.selectors import parse_selectors
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.request import Response
+from journal.log import Journal
+
+AT: Final = "at"
+# Each has another meaning of "which version".
+_EXCLUDED: Final = ("resourceVersion", "resourceVersionMatch")
+
+
+class PastReads:
+    def __init__(
+        self,
+        journal: Journal,
+        reads: Reads,
+        write_contexts: WriteContexts,
+        rights: PastRights,
+        encoders: Encoders,
+        lists: ListHandler,
+        *,
+        chunking: bool,
+    ) -> None:
+        self._journal = journal
+        self._reads = reads
+        self._now = write_contexts.now
+        self._rights = rights
+        self._encoders = encoders
+        self._lists = lists
+        self._chunking = chunking
+
+    async def __call__(self, context: RequestContext, definition: Definition) -> Response:
+        moment = _moment(context, definition)
+        route = context.route
+        await self._rights.check(context.user, definition, route.namespace, route.name)
+        if route.verb == "get":
+            return await self._get(context, definition, self._resolve(moment))
+        return await self._list(context, definition, moment)
+
+    def _resolve(self, moment: Moment) -> int:
+        with self._journal.read() as view:
+            return resolve(view, moment, self._now())
+
+    async def _get(self, context: RequestContext, definition: Definition, version: int) -> Response:
+        route = context.route
+        namespace = route.namespace if definition.namespaced else ""
+        subresource = definition.subresource(route.subresource) if route.subresource else None
+        try:
+            body = self._reads.get_at(definition, namespace, route.name, version)
+        except NotFound:
+            if subresource is None or subresource.not_found_resource is None:
+                raise
+            raise NotFound(subresource.not_found_resource, route.name) from None
+        encoder = self._encoders.of(context, definition.definition_at(route.subresource))
+        if len(body) > LARGE:
+            return await self._lists.respond_object(context, encoder, body)
+        return await render.respond(context, encoder.document(body))
+
+    async def _list(self, context: RequestContext, definition: Definition, moment: Moment) -> Response:
+        parameters = context.parameters
+        limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
+        token = (parameters.first("continue") or "") if self._chunking else ""
+        if token and moment.time is not None:
+            # The first page has resolved the time, and all pages are at that version.
+            moment = Moment(version=max(parse_token(token).version, 0))
+        version = self._resolve(moment)
+        labels, fields = await parse_selectors(context, definition)
+        options = ListOptions(limit=limit, token=token, labels=labels, fields=fields, at=version)
+        return await self._lists.respond(context, definition, options)
+
+
+def _moment(context: RequestContext, definition: Definition) -> Moment:
+    """The moment that the request asks for. BadRequest for what has no past, and for a second version."""
+    if context.route.verb not in ("get", "list"):
+        raise BadRequest(f"{AT}: only get and list have it, not {context.route.verb}")
+    if not definition.is_stored:
+        raise BadRequest(f"{AT}: {definition.plural} are never stored, so they have no past")
+    for name in _EXCLUDED:
+        if context.parameters.first(name):
+            raise BadRequest(f"{AT}: must not be combined with {name}: both choose the version")
+    sent = context.parameters.all(AT)
+    if len(sent) > 1:
+        raise BadRequest(f"{AT}: must be there once")
+    return parse_moment(sent[0])
