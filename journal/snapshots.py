@@ -48,6 +48,16 @@ def nearest(reading: ReadTransaction, offset: int) -> int:
     return usable[-1] if usable else 0
 
 
+def closest(reading: ReadTransaction, offset: int) -> tuple[int, int]:
+    """The finished snapshot that is closest to an offset, before or after it, and the number of events in between.
+
+    Without one that is closer it is 0: up to the retention floor, the log has only the events that are the state there.
+    """
+    floor = reading.floor
+    usable = ((found, abs(found - offset)) for found in finished(reading) if found >= floor)
+    return min(((0, offset - floor), *usable), key=lambda found: found[1])
+
+
 def newest(reading: ReadTransaction) -> int:
     return nearest(reading, keys.MAX_OFFSET)
 

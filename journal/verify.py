@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from journal import history, keys, records, replay, snapshots, state
+from journal import history, keys, records, snapshots, state
 from journal.environment import PageError
 from journal.errors import Damaged, DamagedTail, NewerLayout
 from journal.records import Event, Link, decode_event, printable
+from journal.replay.rows import Offsets, fold
 from journal.transaction import ReadTransaction
 
 TAIL = 512  # newest events checked at every opening: some milliseconds, whatever the journal's size
@@ -131,9 +132,9 @@ class _Run:
         if self._progress is not None and self._read % STEP == 0:
             self._progress(self._read)
 
-    def _replayed(self) -> replay.Offsets:
+    def _replayed(self) -> Offsets:
         """Check every event, and replay them to the latest state."""
-        offsets: replay.Offsets = {}
+        offsets: Offsets = {}
         time = 0
         for key, value in self._reading.txn.cursor(self._databases.events):
             self._step()
@@ -143,11 +144,11 @@ class _Run:
                 link = _link_of(event)
                 self._check_order(event, link, time, offsets)
                 time = event.time
-                replay.fold(offsets, (link,))
+                fold(offsets, (link,))
                 _check_indexed(self._reading, link)
         return offsets
 
-    def _check_order(self, event: Event, link: Link, time: int, offsets: replay.Offsets) -> None:
+    def _check_order(self, event: Event, link: Link, time: int, offsets: Offsets) -> None:
         if event.time < time:
             self.report.add(f"event {event.offset} is earlier than the one before it")
         # Up to the floor only one event of each object is left; the event before it is gone.
@@ -162,7 +163,7 @@ class _Run:
                 text = f"the index by {name} has {entries} entries for {self.report.events} events"
                 self.report.add(text)
 
-    def _check_rows(self, offsets: replay.Offsets) -> None:
+    def _check_rows(self, offsets: Offsets) -> None:
         left = dict(offsets)
         for key, value in self._reading.txn.cursor(self._databases.state):
             self._step()
@@ -182,7 +183,7 @@ class _Run:
         if (event.facts, event.body) != row[1:]:
             raise Damaged(f"the state of {printable(key)} is not what event {expected} says")
 
-    def _check_counts(self, offsets: replay.Offsets) -> None:
+    def _check_counts(self, offsets: Offsets) -> None:
         expected = Counter(scope for key in offsets for scope in keys.scopes_of(key))
         stored = map(bytes, self._reading.txn.cursor(self._databases.counts).iternext(values=False))
         for scope in sorted({*stored, *expected}):
@@ -193,7 +194,7 @@ class _Run:
                     text = f"{counted} objects are counted in {where}, a replay says {expected[scope]}"
                     raise Damaged(text)
 
-    def _check_snapshot(self, offsets: replay.Offsets) -> None:
+    def _check_snapshot(self, offsets: Offsets) -> None:
         """A replay from the newest snapshot must lead to the same state."""
         self.report.snapshots = len(snapshots.finished(self._reading))
         base = snapshots.newest(self._reading)
@@ -201,11 +202,11 @@ class _Run:
             if base and self._from_snapshot(base) != offsets:
                 raise Damaged(f"a replay from the snapshot at {base} leads to another state")
 
-    def _from_snapshot(self, base: int) -> replay.Offsets:
-        rebuilt: replay.Offsets = {}
+    def _from_snapshot(self, base: int) -> Offsets:
+        rebuilt: Offsets = {}
         for type_id in self._reading.written_types():
             start = snapshots.load(self._reading, base, type_id)
-            rebuilt |= replay.fold(start, history.links(self._reading, type_id, base, self._reading.head))
+            rebuilt |= fold(start, history.links(self._reading, type_id, base, self._reading.head))
         return rebuilt
 
 

@@ -11,7 +11,8 @@ from journal import history, keys, state
 from journal.environment import Environment
 from journal.errors import Compacted
 from journal.records import Event, Row, decode_event
-from journal.replay import PastView, Versions
+from journal.replay.past_view import PastView
+from journal.replay.versions import Versions
 from journal.state import Match, Page, Stop
 from journal.transaction import ReadTransaction
 

@@ -22,8 +22,8 @@ INTERVAL = 30.0
 SHARE, SHORTEST = 10, 0.1
 # Events per transaction of compaction: a few milliseconds.
 STEP = 500
-# An old version takes at most this many events to replay; several snapshots make it fast to switch between versions.
-SNAPSHOT_EVERY, SNAPSHOTS = 100_000, 8
+# An old version takes at most half as many events to replay, from the snapshot before it or after it.
+SNAPSHOT_EVERY, SNAPSHOTS = 50_000, 16
 
 
 class Housekeeping:

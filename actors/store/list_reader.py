@@ -20,7 +20,7 @@ from actors.turns import Turn
 from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Row
-from journal.replay import PastView
+from journal.replay.past_view import PastView
 from journal.state import Page, Stop
 from journal.view import View
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from journal import Journal, replay, snapshot_writer, state
+from journal import Journal, snapshot_writer, state
+from journal.replay import rows, undone, versions
+from journal.replay.past_view import PastView
 from tests.journal.model import Model
 
 COUNT = 60
@@ -84,9 +86,9 @@ def test_chunk_of_large_rows_is_short(
 def test_old_version_is_rebuilt_in_steps(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch, undo: int
 ) -> None:
-    monkeypatch.setattr(replay, "UNDO_EVENTS", undo)
-    monkeypatch.setattr(replay, "STEP_EVENTS", 1)
-    monkeypatch.setattr(replay, "FRESH_KEYS", 3)
+    monkeypatch.setattr(versions, "UNDO_EVENTS", undo)
+    monkeypatch.setattr(rows, "STEP_EVENTS", 1)
+    monkeypatch.setattr(undone, "FRESH_KEYS", 3)
     journal.append([model.put("n00")])
     list(snapshot_writer.take(journal, chunk_rows=4))
     fill(journal, model)
@@ -96,7 +98,7 @@ def test_old_version_is_rebuilt_in_steps(
     while True:
         with journal.read() as view:
             past = view.at(version)
-            assert isinstance(past, replay.PastView)
+            assert isinstance(past, PastView)
             steps += 1
             if past.prepare(1, lambda: True):
                 assert past.page(1).bodies == [row.body for _, _, row in model.rows(1, at=version)]
@@ -113,8 +115,8 @@ def test_failed_step_leaves_no_half_version(
     questions = iter([False] * 1 + [True])
     with journal.read() as view:
         past = view.at(version)
-        assert isinstance(past, replay.PastView)
-        monkeypatch.setattr(replay, "STEP_EVENTS", 1)
+        assert isinstance(past, PastView)
+        monkeypatch.setattr(rows, "STEP_EVENTS", 1)
 
         def fail() -> bool:
             if next(questions):

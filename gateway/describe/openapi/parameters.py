@@ -58,13 +58,18 @@ _DELETION: Final = (
         "Foreground: they are deleted first.",
     ),
 )
-READ: Final = ()
+_AT: Final = Parameter(
+    "at",
+    "Read objects as they were at this resourceVersion or time (RFC 3339), as far back as the journal goes.",
+)
+READ: Final = (_AT,)
 LIST: Final = (
     Parameter(
         "allowWatchBookmarks",
         "Send bookmark events with the current resourceVersion during a watch.",
         "boolean",
     ),
+    _AT,
     *_SELECTION,
     Parameter("watch", "Stream changes as events.", "boolean"),
 )
