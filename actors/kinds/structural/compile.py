@@ -1,7 +1,7 @@
 """Compiles the schema of one version of a custom resource to what its Definition and its strategy need.
 
 `compile_schema` takes an `openAPIV3Schema` that `checks.check_schema` has accepted. Compiled schemas are immutable and
-usable from any thread. Validation compiles on first use: most kinds of a cluster are never written.
+usable from any thread. Everything compiles on first use: most kinds of a cluster are never written.
 
 An object is pruned and defaulted when it is written, so that it needs neither when it is read, unless the schema has
 changed since. `prune_and_default` is for those: whoever publishes a Definition whose objects may have been stored under
@@ -12,7 +12,7 @@ charge. `is_canonical` says of one stored object whether it needs the conversion
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.kinds.declaration.definition import Conversion, CustomKind
 from actors.kinds.declaration.meta import METADATA
@@ -22,23 +22,41 @@ from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion
 from actors.kinds.structural.decoder import CustomSchema
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.embedded import compile_validation
-from actors.kinds.structural.node import Node, parse_schema
+from actors.kinds.structural.node import Node, has_rules, parse_schema
 from actors.kinds.structural.numbers import compile_numbers
 from actors.kinds.structural.validation.exact import validate
-from actors.kinds.structural.validation.findings import report
+from actors.kinds.structural.validation.findings import NO_PATH, report
 from actors.kinds.structural.validation.list_types import compile_list_types
-from actors.kinds.structural.validation.validity import compile_validity
-from actors.kinds.validation.field_errors import FieldErrors, collect
+from actors.kinds.structural.validation.validity import compile_validity, most_checks
+from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
 from actors.messages import Object
 from actors.names import Names
+from actors.time_limit import need_thread
+
+if TYPE_CHECKING:
+    from actors.kinds.structural.rules.evaluation import RuleTree
+
+
+# Errors about the types and sizes of values: rules could not read them, or would cost too much.
+_BLOCKING: Final = frozenset(
+    ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+_FEW_CHECKS: Final = 200  # of one value: up to 0.1 milliseconds
+_NOT_CHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
 
 
 class Compiled:
     def __init__(self, schema: Object, *, api_version: str, kind: str, names: Names) -> None:
         self.openapi = schema  # as written in the definition
-        self.root: Node = parse_schema(schema, names)
         self._api_version, self._kind = api_version, kind
         self._names = names
+
+    @cached_property
+    def root(self) -> Node:
+        return parse_schema(self.openapi, self._names)
 
     @cached_property
     def fields(self) -> Struct:
@@ -59,10 +77,12 @@ class Compiled:
         return CustomKind(schema=self.schema, openapi=self.openapi, extension_prefix=prefix)
 
     def validate(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
-        """The schema, embedded objects, and lists of type set and map. Metadata is the caller's.
+        """The schema, embedded objects, lists of type set and map, and rules. Metadata is the caller's.
 
         A list that has repeated items already may keep them.
         """
+        if self._is_dear:
+            need_thread()
         document = self._document(new)
         if not self._is_valid(document):
             report(errors, "", validate(self.root, document).by_text.values())
@@ -70,6 +90,15 @@ class Compiled:
             self._validate_embedded(new, "", errors)
         if self._list_types is not None and not (old is not None and collect(self._list_types, old, "")):
             self._list_types(errors, new, "")
+        if self._rules is not None:
+            self._validate_rules(errors, document, old)
+
+    def _validate_rules(self, errors: FieldErrors, document: Object, old: Object | None) -> None:
+        if any(one.reason in _BLOCKING for one in errors.found):
+            errors.add(invalid(NO_PATH, None, _NOT_CHECKED))
+            return
+        assert self._rules is not None
+        self._rules.validate(errors, document, None if old is None else self._document(old))
 
     def prune_and_default(self, stored: Object) -> Object:
         """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is."""
@@ -104,6 +133,11 @@ class Compiled:
         return {"apiVersion": self._api_version, "kind": self._kind, **stored}
 
     @cached_property
+    def _is_dear(self) -> bool:
+        """Whether checking a small object could hold the event loop for long."""
+        return most_checks(self.root) > _FEW_CHECKS
+
+    @cached_property
     def _is_valid(self) -> Any:
         return compile_validity(self.root)
 
@@ -126,6 +160,15 @@ class Compiled:
     @cached_property
     def _list_types(self) -> Any:
         return compile_list_types(self.root)
+
+    @cached_property
+    def _rules(self) -> RuleTree | None:
+        if not has_rules(self.root):
+            return None
+        # CEL is imported with the first kind that has rules.
+        from actors.kinds.structural.rules.evaluation import compile_tree
+
+        return compile_tree(self.root, is_object=True)
 
     @cached_property
     def _numbers(self) -> Any:

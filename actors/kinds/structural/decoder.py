@@ -15,13 +15,13 @@ import orjson
 
 from actors.errors import Cause, Invalid
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
-from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema
+from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, clean
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, plain
 from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.pydantic_decoder import PydanticDecoder
-from actors.kinds.structural.coercion import Coerce, compile_coercion, unknown_fields
+from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
 from actors.kinds.structural.documents import parse_document
 from actors.kinds.structural.embedded import NotAnObject, sorted_members
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
@@ -51,7 +51,12 @@ class CustomSchema(Schema):
             document, problems = parse_document(raw, in_steps=in_steps)
         except NotJson as error:
             raise NotDecodable(f"couldn't get version/kind; json parse error: {error}") from None
-        self.require_type(document, raw)
+        if (
+            type(document) is not dict
+            or document.get("kind") != self._kind
+            or document.get("apiVersion") != self._api_version
+        ):
+            self.require_type(document, raw)
         return self._decoded(document, problems, self._coerce if defaults else self._prune)
 
     def decode_exactly(self, raw: bytes, *, defaults: bool = True) -> Decoded:
@@ -117,11 +122,7 @@ class CustomSchema(Schema):
         )
 
     def _decoded(self, document: Object, problems: tuple[str, ...], coerce: Coerce) -> Decoded:
-        sent = {
-            name: member
-            for name, member in document.items()
-            if name != "metadata" and name != "kind" and name != "apiVersion"
-        }
+        sent = {name: member for name, member in document.items() if name not in TYPE_META}
         try:
             found, more = self._metadata(document)
             dropped: list[str] = []
@@ -133,7 +134,7 @@ class CustomSchema(Schema):
         except RecursionError:
             raise NotDecodable(self._not_handled(TOO_DEEP)) from None
         if not more:
-            return Decoded(found, problems)
+            return clean((found, problems))
         named = Problems(problems)
         for path in more:
             named.add(f'unknown field "{path}"')

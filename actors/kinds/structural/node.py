@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from actors.messages import Object
 from actors.names import Names
+from actors.time_limit import check_time
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -97,11 +98,19 @@ def parse_schema(schema: Object, names: Names) -> Node:
     return _Parser(names.extension_prefix).node(schema)
 
 
+def has_rules(node: Node | None) -> bool:
+    if node is None:
+        return False
+    inner = (node.items, node.values, *node.properties.values())
+    return bool(node.rules) or any(map(has_rules, inner))
+
+
 class _Parser:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     def node(self, schema: Object) -> Node:
+        check_time()
         get = schema.get
         items = get("items")
         return Node(

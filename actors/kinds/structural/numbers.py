@@ -7,6 +7,7 @@ schema allows numbers or anything at all; None: nowhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, Final
 
 from actors.kinds.structural.node import Node
@@ -14,6 +15,7 @@ from actors.kinds.structural.node import Node
 Convert = Callable[[Any], Any]
 
 _SMALLEST, _LARGEST = -(2.0**63), 2.0**63
+_MAY_CHANGE: Final = frozenset((float, list, dict))
 _NUMERIC: Final = frozenset(("integer", "number", ""))
 
 
@@ -37,19 +39,30 @@ def compile_numbers(node: Node) -> Convert | None:
 def _convert(
     inner: dict[str, Convert], items: Convert | None, values: Convert | None, declared: frozenset[str]
 ) -> Convert:
+    steps = tuple(inner.items())
+
     def convert(value: Any) -> Any:
         if type(value) is list:
-            return [items(item) for item in value] if items is not None else value
+            return _items(value, items) if items is not None else value
         if type(value) is not dict:
             return value
-        changed = {}
-        for name, member in value.items():
-            step = inner.get(name) or (values if name not in declared else None)
-            if step is not None and (converted := step(member)) is not member:
+        changed: dict[str, Any] = {}
+        for name, step in steps:
+            member = value.get(name)
+            if type(member) in _MAY_CHANGE and (converted := step(member)) is not member:
                 changed[name] = converted
+        if values is not None:
+            for name, member in value.items():
+                if type(member) in _MAY_CHANGE and name not in declared:
+                    changed[name] = values(member)
         return {**value, **changed} if changed else value
 
     return convert
+
+
+def _items(value: list[Any], convert: Convert) -> list[Any]:
+    found = [convert(item) if type(item) in _MAY_CHANGE else item for item in value]
+    return value if all(map(is_, found, value)) else found
 
 
 def stored_numbers(value: Any) -> Any:

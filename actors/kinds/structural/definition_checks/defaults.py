@@ -12,6 +12,7 @@ from actors.kinds.structural.coercion import TYPE_META, compile_coercion
 from actors.kinds.structural.embedded import NotAnObject, compile_validation
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.node import Node
+from actors.kinds.structural.rules.evaluation import BUDGET, compile_tree
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import report
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
@@ -20,16 +21,24 @@ from actors.kinds.values.go_syntax import show
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
 
 
+@dataclass(slots=True)
+class _Budget:
+    """What the rules of all defaults of a schema may cost together; -1 if they cost more."""
+
+    left: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a node is in the nearest object around it: names, and None for an item of a list."""
 
     root: Node
+    budget: _Budget
     steps: tuple[str | None, ...] = ()
     inside_meta: bool = False
 
     def child(self, name: str | None, *, inside_meta: bool) -> _Place:
-        return _Place(self.root, (*self.steps, name), inside_meta)
+        return _Place(self.root, self.budget, (*self.steps, name), inside_meta)
 
     def surround(self, value: Any) -> dict[str, Any]:
         for step in reversed(self.steps):
@@ -38,12 +47,14 @@ class _Place:
 
 
 def check_defaults(errors: FieldErrors, path: str, root: Node) -> None:
-    _check(errors, path, root, _Place(root), is_root=True)
+    _check(errors, path, root, _Place(root, _Budget(BUDGET)), is_root=True)
 
 
 def _check(errors: FieldErrors, path: str, node: Node, place: _Place, *, is_root: bool = False) -> None:
+    if place.budget.left < 0:
+        return
     if node.embedded:
-        place = _Place(node)
+        place = _Place(node, place.budget)
     if node.default is not None:
         _check_default(errors, f"{path}.default", node, place)
     if node.items is not None:
@@ -68,7 +79,12 @@ def _check_default(errors: FieldErrors, path: str, node: Node, place: _Place) ->
             errors.add(invalid(path, show(node.default), "must not have unknown fields"))
         if _embedded_errors(errors, path, node):
             return
-    report(errors, path, validate(node, node.default).by_text.values())
+    found = validate(node, node.default).by_text
+    report(errors, path, found.values())
+    if not found:
+        tree = compile_tree(node, is_object=node is place.root)
+        if tree is not None:
+            place.budget.left = tree.validate(errors, node.default, node.default, path, place.budget.left)
 
 
 def compile_coercion_of(node: Node) -> Any:

@@ -11,9 +11,11 @@ from typing import Final
 
 from actors.kinds.structural.coercion import TYPE_META
 from actors.kinds.structural.node import Node
+from actors.kinds.structural.rules.definition import Context, check_rules, check_total
 from actors.kinds.structural.rules.syntax_checks import check_rule_syntax
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, not_supported, required
 from actors.kinds.values.go_format import Formatted
+from actors.time_limit import check_time
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _CORRELATABLE_MAPS: Final = (None, "granular", "atomic")
@@ -26,22 +28,37 @@ class Scope:
     no_defaults: str | None = None  # the reason why there may be none
     inside_meta: bool = False
     uncorrelated: str = ""  # path of the first node around whose parts are not found again in an old object
+    context: Context | None = None  # for the rules of the node; None where rules are not checked
 
     def without_old_values(self, path: str) -> Scope:
         return self if self.uncorrelated else replace(self, uncorrelated=path)
+
+    def inside(self, node: Node, name: str | None = None) -> Scope:
+        """Of a property with its name, of the items, or of additionalProperties."""
+        return self if self.context is None else replace(self, context=self.context.child(node, name))
+
+    def without_rules(self) -> Scope:
+        return self if self.context is None else replace(self, context=None)
 
 
 class KeywordChecks:
     def __init__(self, prefix: str, *, with_rules: bool) -> None:
         self._prefix = prefix
         self._with_rules = with_rules
+        self._rule_errors = FieldErrors()
 
     def check(self, errors: FieldErrors, path: str, root: Node) -> None:
-        self._node(errors, path, root, Scope(), is_root=True)
+        context = Context.root(root) if self._with_rules else None
+        self._node(errors, path, root, Scope(context=context), is_root=True)
+        errors.add_all(self._rule_errors.found)
+        if context is not None:
+            check_total(errors, path, context.total, self._prefix)
 
     def _node(
         self, errors: FieldErrors, path: str, node: Node, scope: Scope, *, is_root: bool = False
     ) -> None:
+        check_time()
+        before = len(errors.found)
         self._forbidden(errors, path, node, scope)
         if node.unique_items:
             text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -50,14 +67,18 @@ class KeywordChecks:
         self._properties(errors, path, node, scope, is_root)
         self._junctors(errors, path, node, scope)
         for name, inner in node.definitions.items():
-            self._node(errors, f"{path}.definitions[{name}]", inner, scope)
+            self._node(errors, f"{path}.definitions[{name}]", inner, scope.without_rules())
         self._items(errors, path, node, scope)
         for name, inner in node.dependencies.items():
-            self._node(errors, f"{path}.dependencies[{name}]", inner, scope)
+            self._node(errors, f"{path}.dependencies[{name}]", inner, scope.without_rules())
         self._extensions(errors, path, node)
         self._list_map(errors, path, node)
         self._list_items(errors, path, node)
-        check_rule_syntax(errors, f"{path}.{self._prefix}validations", node.rules)
+        if node.rules:
+            where = f"{path}.{self._prefix}validations"
+            check_rule_syntax(errors, where, node.rules)
+            if scope.context is not None and len(errors.found) == before:
+                check_rules(self._rule_errors, where, scope.context, scope.uncorrelated)
 
     def _forbidden(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
         if node.type and node.type not in _TYPES:
@@ -94,13 +115,13 @@ class KeywordChecks:
         if scope.inside_meta:
             reason = "inside additionalProperties applying to object metadata"
             scope = replace(scope, no_defaults=reason)
-        self._node(errors, where, node.values, scope)
+        self._node(errors, where, node.values, scope.inside(node.values))
 
     def _properties(self, errors: FieldErrors, path: str, node: Node, scope: Scope, is_root: bool) -> None:
         if node.map_type not in _CORRELATABLE_MAPS:
             scope = scope.without_old_values(path)
         for name, inner in node.properties.items():
-            inside = scope
+            inside = scope.inside(inner, name)
             if (is_root or node.embedded) and name in TYPE_META:
                 inside = replace(inside, inside_meta=True)
                 if is_root:
@@ -108,6 +129,7 @@ class KeywordChecks:
             self._node(errors, f"{path}.properties[{name}]", inner, inside)
 
     def _junctors(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
+        scope = scope.without_rules()
         if node.not_ is not None:
             self._node(errors, f"{path}.not", node.not_, scope)
         for keyword, branches in (("allOf", node.all_of), ("oneOf", node.one_of), ("anyOf", node.any_of)):
@@ -118,9 +140,9 @@ class KeywordChecks:
         if node.list_type != "map":
             scope = scope.without_old_values(path)
         if node.items is not None:
-            self._node(errors, f"{path}.items", node.items, scope)
+            self._node(errors, f"{path}.items", node.items, scope.inside(node.items))
         for index, inner in enumerate(node.item_list):
-            self._node(errors, f"{path}.items[{index}]", inner, scope)
+            self._node(errors, f"{path}.items[{index}]", inner, scope.inside(inner))
 
     def _extensions(self, errors: FieldErrors, path: str, node: Node) -> None:
         prefix = self._prefix

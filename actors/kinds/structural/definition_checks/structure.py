@@ -15,6 +15,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
+from actors.time_limit import check_time
 
 ROOT, ITEM, FIELD = "root", "items", "field"
 
@@ -107,6 +108,7 @@ class _Checks:
         self._junctors_complete(errors, root, root, path, path)
 
     def _invariants(self, errors: FieldErrors, node: Node, level: str, path: str) -> None:
+        check_time()
         if node.type == "array" and node.items is None:
             errors.add(required(f"{path}.items", "must be specified"))
         if node.items is not None:

@@ -60,11 +60,15 @@ def _own_check(node: Node) -> Visit | None:
 
 
 def _set(errors: FieldErrors, value: list[Any], path: str) -> None:
+    if _are_different(value):
+        return
     for index in _repeated(value):
         errors.add(duplicate(f"{path}[{index}]", show(value[index])))
 
 
 def _map(errors: FieldErrors, value: list[Any], path: str, names: Sequence[str]) -> None:
+    if len(names) == 1 and _have_different(value, names[0]):
+        return
     for index, item in enumerate(value):
         if item is not None and type(item) is not dict:
             text = "must be an object for an array of list-type map"
@@ -75,6 +79,21 @@ def _map(errors: FieldErrors, value: list[Any], path: str, names: Sequence[str])
     compared = [key.get(names[0], _NO_KEY) for key in keys] if len(names) == 1 else keys
     for index in _repeated(compared):
         errors.add(duplicate(f"{path}[{index}]", show(keys[index])))
+
+
+def _have_different(value: list[Any], key: str) -> bool:
+    """Whether all items are objects with different keys; False also if a closer look is needed."""
+    try:
+        return _are_different([item[key] for item in value])
+    except (KeyError, TypeError):
+        return False
+
+
+def _are_different(values: list[Any]) -> bool:
+    try:
+        return len(set(values)) == len(values)
+    except TypeError:  # lists and objects have no hash
+        return False
 
 
 def _repeated(values: Sequence[Any]) -> list[int]:

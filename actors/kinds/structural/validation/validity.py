@@ -22,7 +22,23 @@ _PYTHON_TYPES: Final = {"string": str, "boolean": bool, "array": list, "object":
 _MANY: Final = 256
 
 
+def most_checks(node: Node) -> int:
+    """How many schemas one value may have to be checked against, counting the values of enums."""
+    branches = (*node.any_of, *node.one_of, *node.all_of, *((node.not_,) if node.not_ is not None else ()))
+    inner = (*node.properties.values(), *(one for one in (node.items, node.values) if one is not None))
+    here = 1 + sum(1 for value in node.enum if type(value) is not str) + sum(map(_size, branches))
+    return max(here, max(map(most_checks, inner), default=0))
+
+
+def _size(node: Node) -> int:
+    branches = (*node.any_of, *node.one_of, *node.all_of, *((node.not_,) if node.not_ is not None else ()))
+    inner = (*node.properties.values(), *((node.items,) if node.items is not None else ()))
+    return 1 + len(node.enum) + sum(map(_size, branches)) + sum(map(_size, inner))
+
+
 def compile_validity(node: Node) -> IsValid:
+    if _is_plain_text(node):
+        return _text(node)
     checks = [_type(node), *_string(node), *_number(node), *_list(node), *_enum(node), *_object(node)]
     checks += _junctors(node)
     steps = [check for check in checks if check is not None]
@@ -31,6 +47,23 @@ def compile_validity(node: Node) -> IsValid:
     if len(steps) == 1 and steps[0].handles_null:
         return steps[0].check
     return _chain(node, steps)
+
+
+def _is_plain_text(node: Node) -> bool:
+    """Whether only type and length matter, as for most fields."""
+    junctors = (node.any_of, node.one_of, node.all_of, node.not_)
+    return (
+        types_of(node) == ("string",)
+        and not (node.nullable or node.pattern or node.enum or any(junctors))
+        and format_check(node.format) is None
+    )
+
+
+def _text(node: Node) -> IsValid:
+    if node.max_length is None and node.min_length is None:
+        return lambda value: type(value) is str
+    least, most = node.min_length or 0, 1 << 62 if node.max_length is None else node.max_length
+    return lambda value: type(value) is str and least <= len(value) <= most
 
 
 class _Check:

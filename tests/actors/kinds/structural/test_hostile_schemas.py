@@ -1,0 +1,76 @@
+"""Definitions that attack the server are refused or bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.time_limit import NeedsThread, TookTooLong, run_limited
+
+from .schemas import TEXT, WHOLE, compiled, decode, errors_of, problems, record
+
+
+def nested(levels: int) -> dict[str, Any]:
+    node: dict[str, Any] = {"type": "object", "properties": {}}
+    for _ in range(levels):
+        node = record(a=node)
+    return node
+
+
+def test_the_deepest_schema_that_a_request_can_have() -> None:
+    schema = nested(95)
+    assert errors_of(schema) == []
+    value: dict[str, Any] = {"b": 1}
+    for _ in range(95):
+        value = {"a": value}
+    found = decode(compiled(schema), **value)
+    assert found.problems == (f'unknown field "{"a." * 95}b"',)
+
+
+def test_nested_branches_are_checked_once_each() -> None:
+    """Two branches on each of many levels: a walk that repeated a branch would never end."""
+    branch: dict[str, Any] = {"minimum": 1}
+    for _ in range(40):
+        branch = {"oneOf": [branch, {"maximum": -1}]}
+    made = compiled(record(v={**WHOLE, **branch}))
+    assert problems(made, {"v": 5}) == []
+    assert len(problems(made, {"v": 0})) == 2
+
+
+def test_patterns_take_linear_time() -> None:
+    made = compiled(record(v={**TEXT, "pattern": "^(a+)+$"}))
+    assert problems(made, {"v": "a" * 50_000}) == []
+    assert len(problems(made, {"v": "a" * 50_000 + "!"})) == 1
+
+
+@pytest.mark.parametrize("pattern", ["((a{500}){500}){500}", "a{1001}"])
+def test_patterns_that_would_take_much_memory_are_refused(pattern: str) -> None:
+    (found,) = errors_of(record(v={**TEXT, "pattern": pattern}))
+    assert "must be a valid regular expression" in found and len(found) < 8192
+
+
+def test_a_schema_of_megabytes_is_checked_within_its_time() -> None:
+    schema = record(**{f"property-{number}": {**TEXT, "maxLength": 9} for number in range(20_000)})
+    with pytest.raises(TookTooLong):
+        run_limited(errors_of, schema, seconds=0.01)
+
+
+def test_long_enums_are_looked_up() -> None:
+    made = compiled(
+        record(v={"type": "array", "items": {**TEXT, "enum": [f"v{one}" for one in range(20_000)]}})
+    )
+    assert problems(made, {"v": ["v19999"] * 500}) == []
+
+
+def test_many_branches_for_one_value_need_a_thread() -> None:
+    branches = [{"enum": [number]} for number in range(2000)]
+    made = compiled(record(v={"type": "array", "items": {**WHOLE, "anyOf": branches}}))
+    with pytest.raises(NeedsThread):
+        problems(made, {"v": [1999]})
+    assert run_limited(problems, made, {"v": [1999]}) == []
+
+
+def test_a_schema_with_many_errors_reports_the_first_thousand() -> None:
+    schema = record(**{f"p{number}": {"description": "no type"} for number in range(3000)})
+    assert 1000 <= len(errors_of(schema)) <= 1100
