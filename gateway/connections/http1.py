@@ -15,7 +15,6 @@ from math import inf
 
 import trio
 
-from actors.background_import import imported
 from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
 from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, meter_of
@@ -24,6 +23,7 @@ from gateway.connections.parts import PartCounter, send_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
+from gateway.connections.websocket.opening import new_websocket
 from gateway.requests.exchange import Counter, Exchange
 from gateway.requests.memory import SMALL
 from gateway.requests.observer import RequestObserver, add_audit_id, observe
@@ -257,15 +257,12 @@ class Http1Connection:
                     continue
                 accepted = accept_websocket(request.headers)
                 if isinstance(accepted, Accepted):
-                    await imported("gateway.connections.websocket.connection")
-                    from gateway.connections.websocket.connection import WebSocket
-
                     await transport.send(gathered + accepted.head(all_fields(response)))
                     exchange = request.exchange
                     self._release(requests)
                     del request
                     transport.streaming = True
-                    websocket = WebSocket(transport, parser.decline_upgrade(), exchange)
+                    websocket = await new_websocket(transport, parser.decline_upgrade(), exchange)
                     if exchange is not None:
                         self._start(exchange, 101, websocket)
                     await websocket.run(response.stream)
