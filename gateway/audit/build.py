@@ -15,7 +15,6 @@ from gateway.audit.backends.log_backend import LogBackend, Output
 from gateway.audit.backends.rotated_file import RotatedFile, StandardOutput
 from gateway.audit.backends.throttle import Throttle
 from gateway.audit.backends.webhook_backend import WebhookBackend
-from gateway.audit.event import EventFormat
 from gateway.audit.policy_file import read_policy
 from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings, BackendSettings
 from gateway.settings.checks import SettingsError, check_parsed
@@ -88,7 +87,7 @@ def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lin
     truncation = None
     if given.truncate_enabled:
         truncation = Truncation(given.truncate_max_event_size, given.truncate_max_batch_size)
-    return Lines(EventFormat(names), truncation, legacy=legacy)
+    return Lines(names, truncation, legacy=legacy)
 
 
 def _throttle(given: BackendSettings) -> Throttle | None:

@@ -1,8 +1,9 @@
 """Makes audit events of records: one JSON line each, in the field order of Kubernetes.
 
-`EventFormat.line` runs in the thread that writes, once per event and backend. It puts strings together instead of
-building a document, because an event costs a third that way, and keeps the JSON of users and user agents, of which
-there are few.
+`EventFormat.line` runs once per event and backend: in the event loop for events without bodies, which take a few
+microseconds, and otherwise in the thread that writes. It puts strings together instead of building a document, because
+an event costs a third that way, and keeps the JSON of users and user agents, of which there are few, and what the two
+events of a request have in common.
 """
 
 from __future__ import annotations
@@ -60,28 +61,41 @@ class EventFormat:
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
         record, stage, at, status = event
-        attributes, level = record.attributes_, record.treatment.level
+        level = record.treatment.level
         start, stage_text = self._starts[level, stage]
-        uri = f"{record.path}?{record.query}" if record.query else record.path
-        head = (
-            f"{start}{quote(record.audit_id.decode('utf-8', 'replace'))}{stage_text}{quote(uri)}"
-            f',"verb":{quote(attributes.verb)},"user":{self._client(record, stage)}'
-        )
-        if attributes.is_resource:
-            head += self._object_ref(record, stage)
+        shown = record.shown
+        if shown is None or _shows_more(record):
+            shown = self._request(record, stage)
+        audit_id, request, received = shown
+        head = f"{start}{audit_id}{stage_text}{request}"
         if stage is REQUEST_RECEIVED:
-            return f"{head}{self._times(record.received_at, at)}}}".encode("utf-8", "replace")
+            record.shown = shown
+            return f'{head}{received}"{self._timestamp(at)}"}}'.encode("utf-8", "replace")
         if status == 200 and record.response_body is None and level is Level.METADATA:
             # The most frequent case, in one piece.
             return (
                 f'{head},"responseStatus":{{"metadata":{{}},"code":200}}'
-                f"{self._times(record.received_at, at)}{self._annotations(record, truncated=False)}}}"
+                f'{received}"{self._timestamp(at)}"{self._annotations(record, truncated=False)}}}'
             ).encode("utf-8", "replace")
         parts = [head.encode("utf-8", "replace"), _response_status(record, stage, status)]
         truncated = level > Level.METADATA and self._add_bodies(parts, record, bodies=bodies)
-        tail = self._times(record.received_at, at) + self._annotations(record, truncated=truncated)
+        tail = f'{received}"{self._timestamp(at)}"{self._annotations(record, truncated=truncated)}'
         parts.append((tail + "}").encode("utf-8", "replace"))
         return b"".join(parts)
+
+    def _request(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
+        """The audit ID; URI, verb, user and object; when the request arrived."""
+        attributes = record.attributes_
+        uri = f"{record.path}?{record.query}" if record.query else record.path
+        text = f'{quote(uri)},"verb":{quote(attributes.verb)},"user":{self._client(record, stage)}'
+        if attributes.is_resource:
+            text += self._object_ref(record, stage)
+        received = self._timestamp(record.received_at)
+        return (
+            quote(record.audit_id.decode("utf-8", "replace")),
+            text,
+            f',"requestReceivedTimestamp":"{received}","stageTimestamp":',
+        )
 
     def _client(self, record: AuditRecord, stage: str) -> str:
         """User, impersonated user, addresses and user agent; kept for clients that impersonate nobody."""
@@ -191,15 +205,22 @@ class EventFormat:
             ',"annotations":{' + ",".join(f"{quote(key)}:{quote(found[key])}" for key in sorted(found)) + "}"
         )
 
-    def _times(self, received: int, at: int) -> str:
-        return f',"requestReceivedTimestamp":"{self._timestamp(received)}","stageTimestamp":"{self._timestamp(at)}"'
-
     def _timestamp(self, microseconds: int) -> str:
         second = microseconds // 1_000_000
         if second != self._second:
             self._second = second
             self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         return f"{self._second_text}.{microseconds - second * 1_000_000:06d}Z"
+
+
+def _shows_more(record: AuditRecord) -> bool:
+    """Whether a later event shows more of user and object than RequestReceived: what the server learned meanwhile."""
+    exchange = record.exchange
+    return (
+        exchange.impersonated is not None
+        or exchange.written is not None
+        or (record.response_body is not None and not record.attributes_.name)
+    )
 
 
 def _list(texts: tuple[str, ...]) -> str:

@@ -55,6 +55,7 @@ class AuditRecord:
     message = ""  # of the responseStatus, where the response has none
     request_body: bytes | None = None
     response_body: bytes | None = None
+    shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
     truncated = False  # a body that the level asks for is left out: it is too large
     _started = False
     _complete = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from actors.names import Names
 from gateway.audit.event import Event, EventFormat
 from gateway.audit.legacy import legacy_line
 
@@ -18,12 +19,16 @@ class Truncation:
 
 
 class Lines:
-    """Used by one thread at a time."""
+    """`at_once` is for the event loop, the rest for the thread or task that writes.
 
-    def __init__(
-        self, json: EventFormat, truncation: Truncation | None = None, *, legacy: bool = False
-    ) -> None:
-        self._json = json
+    `at_once` makes the line of an event without bodies, in microseconds; None if lines have a limit or another format.
+    """
+
+    def __init__(self, names: Names, truncation: Truncation | None = None, *, legacy: bool = False) -> None:
+        self._json = EventFormat(names)
+        self.at_once: Callable[[Event], bytes] | None = None
+        if truncation is None and not legacy:
+            self.at_once = EventFormat(names).line  # of its own: one thread may use one
         self._truncation = truncation
         self._legacy = legacy
 

@@ -16,7 +16,6 @@ from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import LogBackend
-from gateway.audit.event import EventFormat
 from gateway.audit.policy_file import parse_policy
 from gateway.audit.record import AuditRecord
 from gateway.requests.observer import observe
@@ -141,7 +140,7 @@ class SlowOutput:
 
 def audit_log(output: SlowOutput, **changed: Any) -> AuditLog:
     limits: dict[str, Any] = {"buffer_size": 10, "max_size": 5, "max_wait": 0.0, **changed}
-    backend = LogBackend(output, Lines(EventFormat(CLUSTER)), **limits)
+    backend = LogBackend(output, Lines(CLUSTER), **limits)
     return AuditLog(parse_policy(METADATA.encode(), CLUSTER), [Attached(backend)], ManualClock())
 
 
@@ -188,3 +187,51 @@ async def test_impersonated_user_and_annotations_are_shown_from_the_second_event
         in second
     )
     assert b'"annotations":{"example.com/checked":"yes"}' in second
+
+
+class CountingOutput(SlowOutput):
+    """Counts how often the thread writes."""
+
+    writes = 0
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        self.writes += 1
+        super().write(lines)
+
+
+async def test_thread_does_not_wake_for_every_few_events() -> None:
+    output = CountingOutput()
+    output.may_write.set()
+    log = audit_log(output, buffer_size=10_000, max_size=64, max_wait=3600.0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        for _ in range(2_000):
+            receive(log)
+        nursery.cancel_scope.cancel()
+    assert len(output.lines) == 2_000
+    assert output.writes <= 2
+
+
+class AwaitedOutput(SlowOutput):
+    """Reports when it has ten lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write.set()
+        self.has_ten = threading.Event()
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        super().write(lines)
+        if len(self.lines) == 10:
+            self.has_ten.set()
+
+
+async def test_thread_writes_as_soon_as_a_quarter_of_the_buffer_is_used() -> None:
+    output = AwaitedOutput()
+    log = audit_log(output, buffer_size=40, max_size=5, max_wait=3600.0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        for _ in range(10):
+            receive(log)
+        await trio.to_thread.run_sync(output.has_ten.wait)
+        nursery.cancel_scope.cancel()
