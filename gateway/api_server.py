@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -14,12 +15,13 @@ from actors.access.accounts.openid import is_discoverable
 from actors.access.reviews import Reviews
 from actors.admission.plugins.pod_security.pods import PodSecurity
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
+from actors.background_import import imported
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
 from actors.rewind.rights import PastRights
 from gateway.connections.limits import Limits, affordable_connections
@@ -43,11 +45,13 @@ from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import plain_failure
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import RequestObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
+from gateway.requests.route import is_forwarded_path
 from gateway.rewind.past_reads import PastReads
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings.settings import Addresses, Settings, host_and_port
@@ -55,6 +59,9 @@ from gateway.store import Store
 from gateway.watch.hub import Hub
 from gateway.wire.json import dump_line
 from gateway.wire.protobuf.objects import ProtobufEncoder
+
+if TYPE_CHECKING:
+    from gateway.proxy.connects import Connects
 
 # How long running requests may take to end after the listeners are closed.
 GRACE = 60.0
@@ -74,6 +81,7 @@ class ApiServer:
         self._store = store
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
+        self._connects: Connects | None = None
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
@@ -88,6 +96,7 @@ class ApiServer:
         limits = Limits(
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
+            forwards=is_forwarded_path,
         )
         handle, auditor = self._audited(pipeline.handle, nursery, clock)
         observer = both(auditor, extensions.observer)
@@ -130,6 +139,7 @@ class ApiServer:
             WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
+            self._connect,
             encoders,
             lists,
             PastReads(
@@ -190,6 +200,25 @@ class ApiServer:
         nursery.start_soon(audit.run)
         meters.meter_audit(self._metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
+
+    async def _connect(
+        self, context: RequestContext, definition: Definition, subresource: Subresource
+    ) -> Response:
+        """Serve what a pod, a service or a kubelet responds to; imported with the first such request."""
+        if self._connects is None:
+            await imported("gateway.proxy.connects")
+            from gateway.proxy.connects import Connects
+
+            store = self._store
+            self._connects = Connects(
+                store.registry,
+                store.reads,
+                store.directory,
+                store.write_contexts,
+                self._settings.proxy,
+                self._stop,
+            )
+        return await self._connects.serve(context, definition, subresource)
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

@@ -12,7 +12,7 @@ from actors.store.proposal import Proposal
 
 logger = logging.getLogger(__name__)
 
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Reinvocation:
 class AdmissionRequest:
     """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request."""
 
-    operation: str  # CREATE, UPDATE or DELETE
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
     definition: Definition
     namespace: str
     name: str  # "" for a create with generateName
     subresource: str
-    object: Object | None  # None for a delete
+    object: Object | None  # None for a delete; the options for a connect, which have no metadata
     old: Object | None
     user: str
     dry_run: bool
@@ -49,6 +49,14 @@ class AdmissionRequest:
     reinvocation: Reinvocation | None = None  # None: no webhook was called
     in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
+
+    def viewed_in(self, definition: Definition) -> Definition:
+        """The definition of `object`, where the resource has this definition: a view, or the options of a connect."""
+        if self.operation == CONNECT:
+            subresource = definition.subresource(self.subresource)
+            assert subresource is not None and subresource.options is not None
+            return subresource.options
+        return definition.definition_at(self.subresource)
 
     def annotate(self, key: str, value: str) -> None:
         """Add an annotation to the audit event of the request, unless it has one with this key."""

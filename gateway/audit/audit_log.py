@@ -140,7 +140,7 @@ class BlockingHandler:
         response = await self._handle(request)
         exchange = request.exchange
         if exchange is not None:
-            if exchange.responding is not None:
+            if exchange.responding is not None and response.forwarding is None:
                 exchange.responding(response)
             if exchange.stored is not None:
                 await exchange.stored()

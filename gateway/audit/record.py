@@ -31,6 +31,7 @@ from gateway.requests.route import find_route
 _NOBODY = User("")
 _UNKNOWN = Attributes(_NOBODY, "")
 _NOTHING = Treatment(Level.NONE)
+_LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 # The least that a record and its event are counted with against the bound of a queue.
 _OVERHEAD = 2048
 
@@ -96,7 +97,7 @@ class AuditRecord:
         self.decision_ = decision
 
     def response_started(self, status: int) -> None:
-        if self._complete or self._started or self.attributes_.verb != "watch":
+        if self._complete or self._started or not _is_long(self.attributes_):
             return
         self._started = True
         if RESPONSE_STARTED not in self.treatment.omit_stages:
@@ -207,6 +208,11 @@ class AuditRecord:
         if self.response_body is not None:
             weight += len(self.response_body)
         return weight
+
+
+def _is_long(attributes: Attributes) -> bool:
+    """Whether the response goes on after it has started: only then has its start an event."""
+    return attributes.verb == "watch" or attributes.subresource in _LONG_SUBRESOURCES
 
 
 def _plain_body(response: ObservedResponse) -> bytes | None:

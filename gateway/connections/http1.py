@@ -15,16 +15,17 @@ from math import inf
 
 import trio
 
+from gateway.connections.forwarding import forward
 from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
 from gateway.connections.limits import KIB
-from gateway.connections.metering import MeteredTransport, meter_of
+from gateway.connections.metering import MeteredTransport, complete_observed, meter_of, start_observed
 from gateway.connections.parser import Fault, Parser
 from gateway.connections.parts import PartCounter, send_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.connections.websocket.opening import new_websocket
-from gateway.requests.exchange import Counter, Exchange
+from gateway.requests.exchange import Exchange
 from gateway.requests.memory import SMALL
 from gateway.requests.observer import RequestObserver, add_audit_id, observe
 from gateway.requests.request import BodyNotRead, EndReason, Peer, Request, Response, Stream
@@ -220,8 +221,7 @@ class Http1Connection:
         left = len(requests)
         server.requests += left
         ending = behind = False
-        gathered = b""
-        observer = server.observer
+        gathered, observer = b"", server.observer
         for request in requests:
             if observer is not None:
                 self._observed.append(observe(observer, request))
@@ -234,9 +234,20 @@ class Http1Connection:
                 response = server.refusal(error.status, error.message)
             except Exception as error:
                 response = server.failure(request, error)
-            if observer is not None:
+            if observer is not None and response.forwarding is None:
                 add_audit_id(response, self._observed[-1])
             left -= 1
+            if response.forwarding is not None:
+                if gathered:
+                    await transport.send(gathered)
+                    gathered = b""
+                last = not left and not parser.ready
+                ending, self._early = await forward(
+                    server, transport, parser, request, response, self._observed, self._early, last=last
+                )
+                if ending:
+                    return True
+                continue
             if left == 0:
                 behind = bool(parser.ready)  # requests that arrived with the rest of this one
                 ending = (server.draining or parser.closing) and not (parser.mid_message or behind)
@@ -264,9 +275,9 @@ class Http1Connection:
                     transport.streaming = True
                     websocket = await new_websocket(transport, parser.decline_upgrade(), exchange)
                     if exchange is not None:
-                        self._start(exchange, 101, websocket)
+                        start_observed(self._observed, exchange, 101, websocket)
                     await websocket.run(response.stream)
-                    self._complete()
+                    complete_observed(self._observed)
                     return True
                 response = server.refusal(accepted.status, accepted.message)
                 response.headers.extend(REFUSAL_HEADERS)
@@ -279,11 +290,11 @@ class Http1Connection:
                 if request.method != "HEAD":
                     counter = PartCounter()
                     if request.exchange is not None:
-                        self._start(request.exchange, response.status, counter)
+                        start_observed(self._observed, request.exchange, response.status, counter)
                     await send_parts(server, transport, request, response, counter, not parser.http10)
                 elif observer is not None:
                     self._observed[-1].respond(response.status, 0)
-                self._complete()
+                complete_observed(self._observed)
                 if parser.http10:
                     return True
                 continue
@@ -298,7 +309,7 @@ class Http1Connection:
                 if request.reserved:
                     server.memory.release(request)
                 if observer is not None:
-                    self._complete()
+                    complete_observed(self._observed)
             else:
                 gathered += body
         if gathered:
@@ -306,7 +317,7 @@ class Http1Connection:
             if rest is not None:
                 await transport.send_rest(rest)
             if observer is not None:
-                self._complete()
+                complete_observed(self._observed)
         if parser.upgrading and not behind:
             self._early += parser.decline_upgrade()
         return ending
@@ -324,7 +335,7 @@ class Http1Connection:
         pipe: Transport | MeteredTransport = transport
         if exchange is not None:
             pipe = MeteredTransport(transport, meter_of(framing))
-            self._start(exchange, status, pipe.meter)
+            start_observed(self._observed, exchange, status, pipe.meter)
         finished = await stream.run(pipe, framing)
         if exchange is not None and finished.reason is EndReason.FAILED:
             exchange.panic()
@@ -333,20 +344,7 @@ class Http1Connection:
         transport.deadline = inf
         if chunked:
             await transport.send(LAST_CHUNK)
-        self._complete()
-
-    def _start(self, exchange: Exchange, status: int, stream: Counter) -> None:
-        """Report that the head of a stream has been sent, and with it all responses before it."""
-        self._observed.remove(exchange)
-        self._complete()
-        self._observed.append(exchange)
-        exchange.start(status, stream)
-
-    def _complete(self) -> None:
-        """Report that every response so far has been sent."""
-        for exchange in self._observed:
-            exchange.complete()
-        self._observed.clear()
+        complete_observed(self._observed)
 
     def _cut_off(self, observer: RequestObserver) -> None:
         """The connection has ended: report every incomplete request as cut off."""
@@ -394,6 +392,6 @@ class Http1Connection:
             add_audit_id(response, exchange)
             self._observed.append(exchange)
         await self._transport.send(server.closing_bytes(response))
-        self._complete()
+        complete_observed(self._observed)
         self._parser.release()
         await self._transport.linger()

@@ -11,6 +11,7 @@ handlers, and for peers only as long as bytes move.
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -37,9 +38,15 @@ def affordable_connections(memory: int | None = None) -> int:
     return max(16, files)
 
 
+def _forwards_nothing(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     body: int = 3 * KIB * KIB
+    # Whether requests to a path are forwarded: their bodies have no limit, and they may switch protocols.
+    forwards: Callable[[str], bool] = _forwards_nothing
     # Request target: long enough for long selectors.
     target: int = 64 * KIB
     head: int = 128 * KIB  # request line and headers together

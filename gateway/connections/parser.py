@@ -5,12 +5,13 @@ body is not is `incomplete`; once `http1` has taken it (`begin`), its body is co
 message that breaks the syntax or a size limit ends the connection with a `Fault`, after the requests before it. llhttp
 stays in its strict mode: it refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers.
 What it accepts and we do not serve (other codings, other versions, CONNECT) is refused here. After a request for a
-WebSocket it stops parsing: what follows is HTTP only if the upgrade is declined.
+WebSocket, or any upgrade that is forwarded, it stops parsing: what follows is HTTP only if the upgrade is declined.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -21,9 +22,8 @@ from gateway.connections.body_parts import Parts, add_part, join_parts
 from gateway.connections.limits import KIB, Limits
 from gateway.requests.request import Peer, Request
 
-_METHODS = {
-    name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
-}
+_NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
+_METHODS = {name.encode(): name for name in _NAMES}
 _METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
 _SLASH = ord("/")
 # The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
@@ -97,7 +97,7 @@ class Parser:
         self.length = 0  # of its body; -1 if it is chunked
         self.received = 0  # bytes of the current body
         self.discarding = False  # the rest of the current body, after its response
-        self.upgrading = False  # the last ready request asks for a WebSocket
+        self.upgrading = False  # the last ready request asks for an upgrade that may be served
         self.after_upgrade = b""  # bytes received after that request
         self._peer = peer
         self._limits = limits
@@ -135,21 +135,21 @@ class Parser:
         if self.incomplete is None:
             self._head += len(data)
             if self._head > self._limits.head:
-                self.fault = self._head_too_large()
+                self.fault = self._too_large()
                 return
             self._parse(data)
         else:
             self._since_body += len(data)
             self._parse(data)
             if self._since_body > self._limits.head and self.incomplete is not None and self.fault is None:
-                self.fault = self._head_too_large()
+                self.fault = self._too_large()
         if self.mid_message:
             self._check_fields()
 
     def _check_fields(self) -> None:
         """Refuse too many fields or trailers before all have arrived: each takes many times its bytes."""
         if len(self._headers) > self._limits.headers and self.fault is None:
-            self.fault = self._too_many_fields()
+            self.fault = self._too_large(fields=True)
 
     def _parse(self, data: bytes) -> None:
         while data:
@@ -159,10 +159,10 @@ class Parser:
                 self._http.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
-                if self._requests_websocket():
+                if self._may_upgrade():
                     self.upgrading, self.after_upgrade = True, data
                     return
-                # No other protocol is served: the request is an ordinary one and so are those after it.
+                # No other upgrade is served: the request is an ordinary one and so are those after it.
             except httptools.HttpParserError as error:
                 self._fail(error, data)
                 return
@@ -201,11 +201,12 @@ class Parser:
             self._cached_block = block
             self._cached_headers, self._cached_repeated = request.headers.copy(), request.repeated
 
-    def _requests_websocket(self) -> bool:
+    def _may_upgrade(self) -> bool:
         if not self.ready or self._upgrade_body_left or self.http10:
             return False
         request = self.ready[-1]
-        return request.method == "GET" and not request.body and wants_websocket(request.headers)
+        is_websocket = request.method == "GET" and wants_websocket(request.headers)
+        return not request.body and (is_websocket or self._limits.forwards(request.path))
 
     def decline_upgrade(self) -> bytes:
         """Continue with HTTP; returns the bytes after the request, to be fed again."""
@@ -216,6 +217,11 @@ class Parser:
     def begin(self) -> None:
         """The incomplete request is being handled."""
         self._begun = True
+
+    def take_body(self) -> bytes:
+        """Take what has arrived of the body of a begun request, which has no limit from now on."""
+        parts, self._body, self._most = self._body, [], sys.maxsize
+        return join_parts(parts)
 
     def discard(self) -> bool:
         """The request has its response: discard the rest of its body. False if the connection has to end instead."""
@@ -250,11 +256,9 @@ class Parser:
         self.fault = Fault(status, message)
         raise _Stop
 
-    def _head_too_large(self) -> Fault:
-        return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
-
-    def _too_many_fields(self) -> Fault:
-        return Fault(431, f"Request header fields too large: limit is {self._limits.headers} fields")
+    def _too_large(self, *, fields: bool = False) -> Fault:
+        limit = f"{self._limits.headers} fields" if fields else f"{self._limits.head} bytes"
+        return Fault(431, f"Request header fields too large: limit is {limit}")
 
     # Callbacks of llhttp, in order.
 
@@ -282,7 +286,7 @@ class Parser:
         values = self._repeated.setdefault(name, [self._headers[name]])
         values.append(value)
         if len(values) > self._limits.headers:
-            self.fault = self._too_many_fields()
+            self.fault = self._too_large(fields=True)
             raise _Stop
         self._headers[name] += b", " + value
 
@@ -303,7 +307,7 @@ class Parser:
         method = _METHODS.get(http.get_method()) or self._odd_method(http)
         self.incomplete = Request(method, path, query, headers, b"", self._peer, repeated)
         if b"content-length" in headers or b"transfer-encoding" in headers:
-            self._check_body(headers)
+            self._check_body(path, headers)
 
     def _check_head(self, url: bytes, headers: dict[bytes, bytes]) -> None:
         repeated, self._repeated = self._repeated or {}, None
@@ -311,11 +315,11 @@ class Parser:
             self._stop(400, "the request has more than one Host header")
         count = len(headers) + sum(len(values) - 1 for values in repeated.values())
         if count > self._limits.headers:
-            self.fault = self._too_many_fields()
+            self.fault = self._too_large(fields=True)
             raise _Stop
         size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
         if size > self._limits.head:
-            self.fault = self._head_too_large()
+            self.fault = self._too_large()
             raise _Stop
 
     def _check_connection(self, http: Any) -> None:
@@ -338,12 +342,12 @@ class Parser:
             self._stop(405, "the server does not allow this method on the requested resource")
         return method
 
-    def _check_body(self, headers: dict[bytes, bytes]) -> None:
+    def _check_body(self, path: str, headers: dict[bytes, bytes]) -> None:
         length = int(headers.get(b"content-length") or 0)
         coding = headers.get(b"transfer-encoding")
         self.length = length if coding is None else -1
         self._since_body = 0
-        if length > self._limits.body:
+        if length > self._limits.body and not self._limits.forwards(path):
             self._stop(413, f"Request entity too large: limit is {self._limits.body}")
         if coding is not None and (self.http10 or coding.lower() != b"chunked"):
             self._stop(501, "Unsupported transfer encoding: chunked over HTTP/1.1 is the only one")
@@ -373,8 +377,7 @@ class Parser:
         request = self.incomplete
         assert request is not None
         if self._body:
-            request.body = join_parts(self._body)
-            self._body = []
+            request.body, self._body = join_parts(self._body), []
         self.received = 0
         if self._headers:
             self._headers, self._repeated = {}, None

@@ -39,6 +39,7 @@ class Transport:
         "fd",
         "idle",
         "limits",
+        "patient",
         "protocol",
         "socket",
         "streaming",
@@ -52,6 +53,7 @@ class Transport:
         self.deadlines: Callable[[], Collection[float]] | None = None  # of the streams of HTTP/2
         self.idle = True  # no request in progress: may be closed without loss
         self.streaming = False  # a stream is in progress and sets the deadline itself
+        self.patient = False  # the peer may take as long as it likes to read, until the server stops
         self.closed = False
         self.protocol: str | None = None  # what ALPN selected
 
@@ -118,7 +120,8 @@ class Transport:
         moved_at, sent = started, 0
         try:
             while sent < len(data):
-                self.deadline = self.limits.transfer_deadline(started, sent, moved_at)
+                if not self.patient:
+                    self.deadline = self.limits.transfer_deadline(started, sent, moved_at)
                 await wait_writable(self.fd)
                 try:
                     taken = self.socket.send(data[sent:])
@@ -210,8 +213,9 @@ class Transport:
         self.limits = limits
         if self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
             self.interrupt()
-        elif self.deadline < inf and not self.streaming:
+        elif (self.deadline < inf or self.patient) and not self.streaming:
             self.deadline = min(self.deadline, now + limits.drain_seconds)
+            self.patient = False
 
     def interrupt(self) -> None:
         """Wake the tasks that wait on this transport; no effect on a task that does not wait."""

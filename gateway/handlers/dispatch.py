@@ -14,7 +14,7 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
 from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
@@ -47,6 +47,7 @@ from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
 Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
+Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
 
 
 class Dispatch:
@@ -64,6 +65,7 @@ class Dispatch:
         watches: WatchOpener,
         computed: Mapping[str, Source],
         memory: MemoryBudget,
+        connect: Connect,
         encoders: Encoders,
         lists: ListHandler,
         read_past: Serve,
@@ -79,6 +81,7 @@ class Dispatch:
         self._patches = PatchDecoder(names, self._bodies, write_contexts, reads, self._may_create)
         self._authorizer = authorizer
         self._watches = watches
+        self._connect = connect
         self._computed = ComputedObjects(computed)
         self._encoders = encoders
         self._lists = lists
@@ -86,7 +89,7 @@ class Dispatch:
         self._chunking = chunking  # whether lists honour limit and continue
         self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
         catalog = registry.current
-        self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, reads, issuer)
+        self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, issuer)
         self._verbs: dict[str, Serve] = {
             "get": self._get,
             "list": self._list,
@@ -112,8 +115,8 @@ class Dispatch:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
-            if subresource is not None and subresource.served_by_node:
-                return self._subresources.refuse_node_request(context, definition, subresource)
+            if subresource is not None and subresource.forwarded:
+                return self._connect(context, definition, subresource)
         if context.parameters and context.parameters.first("at") is not None:
             return self._read_past(context, definition)
         if definition.storage.computed:

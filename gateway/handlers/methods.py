@@ -18,7 +18,9 @@ _ITEM_ONLY = frozenset({"update", "patch"})
 
 
 def check_method(definition: Definition, route: Route, method: str) -> None:
-    """Raise MethodNotAllowed. HEAD is authorized like GET, but no resource serves it."""
+    """Raise MethodNotAllowed. HEAD is authorized like GET, but no resource serves it: only what is behind a proxy."""
+    if method == "OPTIONS" and route.subresource == PROXY and definition.subresource(PROXY) is not None:
+        return
     if not _allows(definition, route) or (method == "HEAD" and route.subresource != PROXY):
         raise MethodNotAllowed(allowed_methods(definition, route))
     if route.verb == "watch" and method != "GET":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable
+from functools import partial
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
@@ -39,9 +40,9 @@ from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, fai
 from gateway.requests.impersonation import has_impersonation, take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
-from gateway.requests.parameters import EMPTY, parse
+from gateway.requests.parameters import EMPTY, parse, parse_leniently
 from gateway.requests.request import BodyNotRead, Request, Response
-from gateway.requests.route import Route, find_route
+from gateway.requests.route import Route, find_route, is_forwarded, is_forwarded_path
 from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import JournalError
@@ -100,11 +101,15 @@ class Pipeline:
         try:
             watch = False
             if request.query:
-                context.parameters = parse(request.query)
-                watch = context.parameters.boolean("watch")
-                if not watch:
-                    context.parameters.check_timeout()
-            context.route = find_route(request.method, request.path, watch=watch)
+                if "/proxy" in request.path and is_forwarded_path(request.path):
+                    context.parameters = parse_leniently(request.query)  # it is for another server
+                else:
+                    context.parameters = parse(request.query)
+                    watch = context.parameters.boolean("watch")
+                    if not watch:
+                        context.parameters.check_timeout()
+            context.route = route = find_route(request.method, request.path, watch=watch)
+            forwarded = bool(route.subresource) and is_forwarded(route)
             authenticated = self._authenticate(request)
             if not isinstance(authenticated, Authenticated):
                 authenticated = await authenticated
@@ -125,7 +130,7 @@ class Pipeline:
                 await self._impersonate(context)
                 attributes = _attributes(context)
             flow = self._limits.flow_of(attributes)
-            if flow.limited and request.arriving is None:
+            if flow.limited and request.arriving is None and not forwarded:
                 needed = 1
                 if attributes.verb == "list" or len(request.body) > BYTES_PER_SEAT:
                     needed = seats_of(context, self._limits, flow)
@@ -143,9 +148,9 @@ class Pipeline:
                 raise refusal(attributes, decision)
             if began >= self._process.next_check:
                 self._check_memory(context)
-            if context.route.is_resource or self._paths.negotiates(context.route.path):
+            if not forwarded and (route.is_resource or self._paths.negotiates(route.path)):
                 self._choose_representation(context)
-            if request.arriving is not None:
+            if request.arriving is not None and not forwarded:
                 await self._read_body(context)
                 flow = self._limits.flow_of(attributes)  # its level may have been deleted meanwhile
                 if flow.limited:  # only now: a client that sends slowly takes no seats
@@ -171,6 +176,9 @@ class Pipeline:
                 self._limits.end(flow.level, seats, waited)
         if flow is not None:
             response.shared = flow.mark
+        if response.forwarding is not None:
+            response.forwarding.report = partial(self._observe, context.route, began)
+            return response
         seconds = time.perf_counter() - began
         self._metrics.observe(
             context.route.verb, context.route.group, context.route.resource, response.status, seconds
@@ -178,6 +186,10 @@ class Pipeline:
         if seconds > LOGGED:
             self._watchdog.completed(request, seconds)
         return response
+
+    def _observe(self, route: Route, began: float, status: int) -> None:
+        """Count a response of another server, which has started."""
+        self._metrics.observe("connect", route.group, route.resource, status, time.perf_counter() - began)
 
     def _check_memory(self, context: RequestContext) -> None:
         """Refuse requests while the process is above its limit, except what operators need to see or end that."""

@@ -1,7 +1,6 @@
-"""Serves POST to subresources (binding, eviction, token), and refuses those that only a kubelet could serve.
+"""Serves POST to the subresources binding, eviction and token.
 
-The response to a binding or eviction is a Status, not the object; to a token, the TokenRequest with its token. No
-kubelet is connected, so logs, exec and port forwarding are refused.
+The response to a binding or eviction is a Status, not the object; to a token, the TokenRequest with its token.
 """
 
 from __future__ import annotations
@@ -21,12 +20,9 @@ from actors.resource.directory import Directory
 from actors.resource.subresources.evictions import Evictions
 from actors.resource.subresources.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
-from actors.store.document import decode
-from actors.store.reads import Reads
 from gateway.handlers.bodies import Bodies, check_short
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import NodeUnreachable, NoEndpoints
 from gateway.requests.request import Response
 from gateway.wire.encoders import object_encoder
 from journal.log import Journal
@@ -40,13 +36,11 @@ class SubresourceHandler:
         catalog: Catalog,
         journal: Journal,
         directory: Directory,
-        reads: Reads,
         issuer: TokenIssuer,
     ) -> None:
         self._names = names
         self._bodies = bodies
         self._directory = directory
-        self._reads = reads
         self._evictions = Evictions(catalog, journal, directory)
         self._token_requests = TokenRequests(catalog, journal, directory, issuer)
 
@@ -110,21 +104,6 @@ class SubresourceHandler:
         query = {"dryRun": ["All"]} if request.dry_run else {}
         chosen = options.delete_options(self._names, requested, query)
         await self._evictions.evict(pods, request.namespace, request.name, chosen, write_context)
-
-    async def refuse_node_request(
-        self, context: RequestContext, definition: Definition, subresource: Subresource
-    ) -> Response:
-        """Respond where the node's kubelet would serve the request: an empty log, or an error."""
-        route = context.route
-        stored = decode(self._reads.get(definition, route.namespace, route.name))
-        if definition.kind == "Service":
-            raise NoEndpoints(route.name)
-        node = route.name if definition.kind == "Node" else stored["spec"].get("nodeName")
-        if node:
-            raise NodeUnreachable(node)
-        if subresource.name == "log":
-            return render.text("")
-        raise BadRequest(f"pod {route.name} does not have a host assigned")
 
 
 def _object_name(context: RequestContext, view: Definition, sent: Object) -> str:

@@ -29,6 +29,7 @@ METHODS = {
     "deletecollection": "DELETECOLLECTION",
     "post": "POST",
     "put": "PUT",
+    "connect": "CONNECT",
     OTHER: OTHER,
 }
 

@@ -31,18 +31,30 @@ class UnsupportedPatch(RequestError):
     accepted = PATCH_MEDIA
 
 
-class NodeUnreachable(RequestError):
-    """A kubelet would serve the request, and this server connects to none."""
+class BackendUnavailable(RequestError):
+    """The pod, service or node that a request is for cannot be reached; the message says what is missing."""
 
-    def __init__(self, node: str) -> None:
-        self.message = f"no agent answers on node {node}: this server runs no containers and reaches none"
+    def __init__(self, message: str) -> None:
+        self.message = message
 
 
-class NoEndpoints(RequestError):
-    """The service has no endpoints that this server could reach."""
+class BackendFailed(RequestError):
+    """The connection to the server behind a proxied request failed, or what that server sent cannot be used."""
 
-    def __init__(self, service: str) -> None:
-        self.message = f'no endpoints available for service "{service}"'
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class KubeletRefused(RequestError):
+    """A kubelet responded with an error to a request for logs."""
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+
+class UpgradeRequired(cause.BadRequest):
+    def __init__(self) -> None:
+        super().__init__("Upgrade request required")
 
 
 class TooManyRequests(RequestError):
@@ -168,8 +180,12 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
             return _eviction_refused(error)
-        case NodeUnreachable() | NoEndpoints() | cause.ShuttingDown():
+        case BackendUnavailable() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
+        case BackendFailed():
+            return Failure(500, "", str(error))
+        case KubeletRefused():
+            return Failure(error.code, error.reason, str(error), error.details)
         case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets():

@@ -75,6 +75,14 @@ def parse(query: str) -> Parameters:
     return Parameters(values)
 
 
+def parse_leniently(query: str) -> Parameters:
+    """The same for a query that another server reads: nothing of it if it is malformed."""
+    try:
+        return parse(query)
+    except BadRequest:
+        return EMPTY
+
+
 def _unescaped(text: str) -> str:
     if "%" not in text and "+" not in text and text.isascii():
         return text

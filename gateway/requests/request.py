@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from gateway.requests.exchange import Exchange
+from gateway.requests.forwarding import Forwarding
 
 
 @dataclass(slots=True)
@@ -117,3 +118,6 @@ class Response:
     # Instead of a body, its parts: the connection takes the next one when the client has taken the one before.
     parts: AsyncIterator[bytes] | None = None
     shared: SharedFields | None = None
+    forwarding: Forwarding | None = (
+        None  # another server responds; then nothing else of this counts but `shared`
+    )

@@ -50,6 +50,22 @@ def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
     return _parse(method, raw_path, watch)
 
 
+# What the pod, the service or the kubelet of a node serves; such requests may take as long as they like.
+_FORWARDED = {
+    "pods": frozenset({"attach", "exec", "log", "portforward", "proxy"}),
+    "services": frozenset({"proxy"}),
+    "nodes": frozenset({"proxy"}),
+}
+
+
+def is_forwarded(route: Route) -> bool:
+    return route.subresource in _FORWARDED.get(route.resource, ()) and not route.group
+
+
+def is_forwarded_path(raw_path: str) -> bool:
+    return is_forwarded(find_route("GET", raw_path))
+
+
 def _parse(method: str, raw_path: str, watch: bool) -> Route:
     path = unquote(raw_path) if "%" in raw_path else raw_path
     first, *parts = path.strip("/").split("/")
@@ -76,7 +92,7 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
         if depth > 2:
             subresource = parts[2]
     verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
-    if is_watch_path or (watch and verb in ("get", "list")):
+    if is_watch_path or (watch and not subresource and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)
 

@@ -35,6 +35,7 @@ from gateway.settings.checks import (
 )
 from gateway.settings.controllers import ControllerSettings
 from gateway.settings.oidc import OidcSettings
+from gateway.settings.proxy import ProxySettings
 from gateway.settings.request_headers import RequestHeaderSettings
 from gateway.settings.service_accounts import ServiceAccountSettings
 from gateway.settings.signing import SigningSettings
@@ -102,6 +103,7 @@ class Settings:
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    proxy: ProxySettings = field(default_factory=ProxySettings)
 
     def __post_init__(self) -> None:
         self._check_names()

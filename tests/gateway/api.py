@@ -274,6 +274,7 @@ _INDEPENDENT = {
     "authorization",
     "authorization_mode",
     "enable_admission_plugins",
+    "proxy",
     "token_auth_file",
     "token_webhook",
 }

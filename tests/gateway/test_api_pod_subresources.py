@@ -1,4 +1,4 @@
-"""Subresources of a pod: binding, eviction, and those that only a kubelet could serve."""
+"""Subresources of a pod: binding and eviction; and the scale of a replication controller."""
 
 from __future__ import annotations
 
@@ -95,31 +95,6 @@ async def test_evicted_pod_on_a_node_has_its_grace_period() -> None:
         options = {"gracePeriodSeconds": 7}
         (await api.ask("POST", f"{PODS}/p/eviction", eviction(**options))).expect(201)
         assert (await api.get("pods", "p"))["metadata"]["deletionGracePeriodSeconds"] == 7
-
-
-async def test_requests_for_a_kubelet_are_refused() -> None:
-    async with served() as api:
-        for method, path in (("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward")):
-            (await api.ask(method, f"{PODS}/p/{path}")).expect(404)
-        await make(api)
-        log = await api.ask("GET", f"{PODS}/p/log")
-        assert (log.status, log.body) == (200, b"")
-        for method, path in (("POST", "exec"), ("GET", "attach"), ("POST", "portforward"), ("GET", "proxy")):
-            status = (await api.ask(method, f"{PODS}/p/{path}")).expect(400)
-            assert status["message"] == "pod p does not have a host assigned"
-        (await api.ask("POST", f"{PODS}/p/binding", binding())).expect(201)
-        for method, path in (("GET", "log"), ("POST", "exec"), ("DELETE", "proxy")):
-            status = (await api.ask(method, f"{PODS}/p/{path}")).expect(503)
-            assert status["reason"] == "ServiceUnavailable" and "node n" in status["message"]
-        (await api.ask("DELETE", f"{PODS}/p/log")).expect(405)
-
-
-async def test_node_proxy_is_refused() -> None:
-    async with served() as api:
-        (await api.ask("GET", "/api/v1/nodes/n/proxy")).expect(404)
-        await api.create("nodes", {"metadata": {"name": "n"}})
-        status = (await api.ask("GET", "/api/v1/nodes/n/proxy")).expect(503)
-        assert "node n" in status["message"]
 
 
 async def test_scale_of_a_replication_controller() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.admission.request import AdmissionRequest
+from actors.admission.request import CONNECT, AdmissionRequest
 from actors.errors import BadRequest, WebhookFailed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
@@ -33,8 +33,11 @@ def new_document(request: AdmissionRequest, definition: Definition, version: str
     """The object of a request in the version of a definition; None for a delete. `version` is for one without."""
     if request.object is None:
         return None
-    viewed = definition.definition_at(request.subresource)
+    viewed = request.viewed_in(definition)
     stored = request.object
+    if request.operation == CONNECT:
+        options = {name: value for name, value in stored.items() if name != "metadata"}
+        return {"kind": viewed.kind, "apiVersion": viewed.api_version, **options}
     if viewed is definition:
         stored = _converted(definition, stored)
     return _document(request, viewed, stored, version)
@@ -74,7 +77,7 @@ def apply_patch(
     request: AdmissionRequest, definition: Definition, document: Object, operations: list[dict[str, Any]]
 ) -> Patched:
     """The object after the patch of a webhook that got `document`. WebhookFailed if there is none."""
-    viewed = definition.definition_at(request.subresource)
+    viewed = request.viewed_in(definition)
     before = _decoded(viewed, orjson.loads(orjson.dumps(document)))
     try:
         patched = apply_json_patch(orjson.loads(orjson.dumps(document)), operations)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.admission.request import CONNECT, CREATE, UPDATE, AdmissionRequest
 from actors.admission.webhooks.hook import Hook, hooks_of
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
@@ -216,7 +216,9 @@ def matching_object(request: AdmissionRequest, candidates: Candidates) -> Sequen
 
 
 def labels_of(request: AdmissionRequest) -> tuple[Mapping[str, str] | None, Mapping[str, str] | None]:
-    """The labels of the object and of the one before; None without an object."""
+    """The labels of the object and of the one before; None without an object, or if it cannot have labels."""
+    if request.operation == CONNECT:
+        return None, None
     definition = request.definition
     new = _labels(request.object) if request.object is not None else None
     if request.old is None:

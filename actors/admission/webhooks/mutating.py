@@ -17,7 +17,7 @@ import orjson
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
+from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
@@ -37,7 +37,7 @@ LONGEST_ANNOTATION: Final = 64 * 1024
 
 class MutatingAdmissionWebhook(AsyncPlugin):
     name = "MutatingAdmissionWebhook"
-    mutates = (rule(CREATE, UPDATE, DELETE, subresources=None),)
+    mutates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
     runs = True
 
     def __init__(

@@ -7,7 +7,7 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from actors.admission.request import CREATE, DELETE, AdmissionRequest
+from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.matching import NAMESPACES
 from actors.errors import WebhookDenied
@@ -59,10 +59,10 @@ class Reviews:
         original, subresource = request.definition, request.subresource
         document: Object = {
             "uid": uid,
-            "kind": _kind(definition, subresource),
+            "kind": _kind(request.viewed_in(definition)),
             "resource": _resource(definition),
             "subResource": subresource,
-            "requestKind": _kind(original, subresource),
+            "requestKind": _kind(request.viewed_in(original)),
             "requestResource": _resource(original),
             "requestSubResource": subresource,
             "name": request.name or ((new or {}).get("metadata") or {}).get("name", ""),
@@ -79,7 +79,9 @@ class Reviews:
                 del document[name]
         return {"kind": "AdmissionReview", "apiVersion": self.api_version(hook), "request": document}
 
-    def _options(self, request: AdmissionRequest) -> Object:
+    def _options(self, request: AdmissionRequest) -> Object | None:
+        if request.operation == CONNECT:
+            return None
         dry_run: Object = {"dryRun": ["All"]} if request.dry_run else {}
         if request.operation == DELETE:
             sent = request.delete_options or DeleteOptions()
@@ -147,8 +149,7 @@ def _details(sent: Object) -> Object | None:
     return found or None
 
 
-def _kind(definition: Definition, subresource: str) -> Object:
-    viewed = definition.definition_at(subresource)
+def _kind(viewed: Definition) -> Object:
     return {"group": viewed.group, "version": viewed.version, "kind": viewed.kind}
 
 

@@ -8,7 +8,7 @@ from time import perf_counter
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
@@ -20,7 +20,7 @@ from actors.names import Names
 
 class ValidatingAdmissionWebhook(AsyncPlugin):
     name = "ValidatingAdmissionWebhook"
-    validates = (rule(CREATE, UPDATE, DELETE, subresources=None),)
+    validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
     runs = True
 
     def __init__(

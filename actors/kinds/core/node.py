@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from actors.kinds.core.cells import node_columns
+from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules, value_at_path
@@ -156,12 +157,7 @@ def define(names: Names) -> Definition:
         fields=NODE,
         set_defaults=set_defaults,
         subresources=(
-            Subresource(
-                name="proxy",
-                kind="NodeProxyOptions",
-                verbs=("create", "delete", "get", "patch", "update"),
-                served_by_node=True,
-            ),
+            connecting("proxy", "NodeProxyOptions"),
             Subresource(name="status", prepare=prepare_status, validate=rules.validate_change),
         ),
         selection=Selection(fields={"spec.unschedulable": _unschedulable}, own_label_conversion=True),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.kinds.core.binding import binding
+from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.pods.annotations import (
     annotation_rules,
     annotation_update_rules,
@@ -70,7 +71,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=POD,
         set_defaults=pods.set_defaults,
         subresources=(
-            _served_by_node("attach", "PodAttachOptions"),
+            connecting("attach", "PodAttachOptions"),
             binding(names),
             Subresource(
                 name="ephemeralcontainers",
@@ -78,10 +79,10 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 validate=pods.ephemeral_container_rules,
             ),
             eviction(names),
-            _served_by_node("exec", "PodExecOptions"),
-            _served_by_node("log", "Pod", "get"),
-            _served_by_node("portforward", "PodPortForwardOptions"),
-            _served_by_node("proxy", "PodProxyOptions", "create", "delete", "get", "patch", "update"),
+            connecting("exec", "PodExecOptions"),
+            Subresource(name="log", kind="Pod", verbs=("get",), forwarded=True),
+            connecting("portforward", "PodPortForwardOptions"),
+            connecting("proxy", "PodProxyOptions"),
             Subresource(
                 name="status",
                 prepare=prepare_status,
@@ -100,10 +101,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             warnings=pods.warnings,
         ),
     )
-
-
-def _served_by_node(name: str, kind: str, *verbs: str) -> Subresource:
-    return Subresource(name=name, kind=kind, verbs=verbs or ("create", "get"), served_by_node=True)
 
 
 def _text_at(section: str, part: str, stored: Object) -> str:

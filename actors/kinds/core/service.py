@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
 from actors.kinds.core.services.addresses import address_update_rules
 from actors.kinds.core.services.cells import COLUMNS
@@ -121,12 +122,7 @@ def define(names: Names) -> Definition:
         fields=SERVICE,
         set_defaults=set_defaults,
         subresources=(
-            Subresource(
-                name="proxy",
-                kind="ServiceProxyOptions",
-                verbs=("create", "delete", "get", "patch", "update"),
-                served_by_node=True,
-            ),
+            connecting("proxy", "ServiceProxyOptions"),
             Subresource(name="status", prepare=keep_spec, validate=status_rules),
         ),
         deletion=Deletion(returns_object=True),

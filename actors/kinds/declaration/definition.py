@@ -47,7 +47,8 @@ class Subresource:
     view: Definition | None = None
     update_object: Callable[[Object, Object], Object] | None = None  # (sent, current) -> updated
     submit: Callable[[Object, Object, int], Object] | None = None  # (sent, current, time) -> updated
-    served_by_node: bool = False  # only the agent on the object's node could respond
+    forwarded: bool = False  # the pod, the service or the kubelet of the node responds
+    options: Definition | None = None  # of a forwarded request, from its query; admission reviews them
     issues_token: bool = False  # a POST returns a TokenRequest with a token, and stores nothing
     not_found_resource: Resource | None = None  # the resource that the 404 response of a get names
     # Paths that a write through here does not change. None: all but metadata and the field of this name, or

@@ -83,11 +83,27 @@ class Bodies:
         self._incomplete += size
         self._held += size
         limits = self._server.limits
-        if stream.received > limits.body:
+        if stream.received > limits.body and not stream.streamed:
             return Fault(413, f"Request entity too large: limit is {limits.body}")
         if self._incomplete > _MAX_INCOMPLETE or self._held > _MAX_HELD:
             return _TOO_MANY
         return None
+
+    def take(self, stream: Stream) -> bytes:
+        """Take what has arrived of a streamed body, and let the peer send as much again."""
+        if not stream.parts:
+            return b""
+        part = join_parts(stream.parts)
+        stream.parts.clear()
+        size = len(part)
+        stream.held -= size
+        self._incomplete -= size
+        self._held -= size
+        self._acknowledge_stream(stream)
+        if not stream.request_ended and STREAM_WINDOW - stream.receive_window >= _LEAST_INCREMENT:
+            self._output.control(window_update(stream.number, STREAM_WINDOW - stream.receive_window))
+            stream.receive_window = STREAM_WINDOW
+        return part
 
     def open_stream(self, stream: Stream) -> None:
         """Open the window of a wanted stream again if it has used half of it, as far as there is memory for it."""
@@ -125,7 +141,7 @@ class Bodies:
     def release(self, stream: Stream) -> None:
         """Discard what has arrived of a body; its request is refused, or has ended."""
         if stream.parts is not None:
-            self._incomplete -= stream.received
+            self._incomplete -= stream.held
             stream.parts = None
         self._acknowledge_stream(stream)
         self._held -= stream.held

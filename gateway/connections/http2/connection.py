@@ -15,6 +15,7 @@ from math import inf
 
 import trio
 
+from gateway.connections.http2.forwarding import Forwards
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
@@ -41,6 +42,7 @@ class Http2Connection:
     __slots__ = (
         "_deadline",
         "_flushes",
+        "_forwards",
         "_heads",
         "_last_stream",
         "_late_reads",
@@ -87,6 +89,7 @@ class Http2Connection:
                 self._responses = Responses(self._server, self._heads, output, self._receiver)
                 self._watches = Watches(output, self._receiver, self._heads, nursery, self._request_ended)
                 self._uploads = Uploads(self._server, output, self._receiver)
+                self._forwards = Forwards(self._server, self._heads, output, self._receiver, self._uploads)
                 self._receiver.open()
                 await self._read(ahead)
             failed = output.failed
@@ -159,13 +162,15 @@ class Http2Connection:
                 self._running += 1
                 output.flush()
                 return stream, self._complete(stream, resume(steps, trap))
-            if (response.stream is None and response.parts is None) or request.method == "HEAD":
+            forwarded = response.forwarding is not None
+            whole = response.stream is None and response.parts is None
+            if not forwarded and (whole or request.method == "HEAD"):
                 self._responses.send(stream, response)
                 handled += len(response.body) >> 12
                 continue
             handled += _WATCH_COST
             receiver.streams[stream.number] = stream
-            if response.parts is not None:
+            if forwarded or response.parts is not None:
                 self._running += 1
                 output.flush()
                 return stream, self._complete(stream, completed(response))
@@ -247,6 +252,9 @@ class Http2Connection:
                 response = self._server.refusal(error.status, error.message)
             except Exception as error:
                 response = self._server.failure(request, error)
+            if response.forwarding is not None:
+                await self._forwards.run(stream, request, response)
+                return
             if stream.parts is not None:
                 self._receiver.bodies.release(stream)  # nobody reads it any more
             if response.stream is not None and request.method != "HEAD" and not stream.closed:
@@ -268,8 +276,6 @@ class Http2Connection:
         self._responses.task_ended(stream)
         self._request_ended()
 
-    # Responses.
-
     def rest_queued(self, stream: Stream) -> None:
         self._responses.complete(stream)
         self._request_ended()
@@ -285,8 +291,6 @@ class Http2Connection:
     def refuses_streams(self) -> bool:
         limit = self._server.limits.streams
         return self._leaving or len(self._receiver.streams) >= limit or self._running >= limit
-
-    # Deadlines.
 
     def expect_deadline(self, moment: float) -> None:
         if moment < self._deadline:

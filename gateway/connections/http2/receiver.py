@@ -272,7 +272,10 @@ class Receiver:
             return self.refuse(stream, fault, ended=bool(flags & END_STREAM))
         if flags & END_STREAM:
             return self._complete(stream)
-        self.bodies.open_stream(stream)
+        if stream.streamed:
+            stream.wake_reader()
+        else:
+            self.bodies.open_stream(stream)
         return None
 
     def _receive_stray_data(self, number: int) -> None:
@@ -305,7 +308,7 @@ class Receiver:
             self.end_stream(stream, PROTOCOL_ERROR)
             return None
         stream.request_ended = True
-        body = self.bodies.complete(stream)
+        body = b"" if stream.streamed else self.bodies.complete(stream)
         if isinstance(body, Fault):
             return self.refuse(stream, body, ended=True)
         assert stream.request is not None

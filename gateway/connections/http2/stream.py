@@ -66,6 +66,7 @@ class Stream:
         "number",
         "output",
         "parts",
+        "patient",
         "payload",
         "reader",
         "receive_window",
@@ -75,6 +76,7 @@ class Stream:
         "responding",
         "scope",
         "started",
+        "streamed",
         "sweeping",
         "unacknowledged",
         "wanted",
@@ -98,6 +100,8 @@ class Stream:
         self.parts: list[bytes | bytearray] | None = None
         self.expects_continue = False
         self.started = False  # its request is handled while its body arrives
+        self.streamed = False  # a handler takes the body in parts: `parts` has what it has not taken
+        self.patient = False  # the client may take as long as it likes to read the response
         self.wanted = False  # a handler waits for the body, and there is memory for it
         self.unacknowledged = 0  # bytes of the connection's window, until the body is wanted
         self.reader: Task | None = None  # waits for the body
@@ -133,11 +137,13 @@ class Stream:
 
     def begin_transfer(self) -> None:
         """The client has to take what waits in time."""
-        self.deadline = self._connection.transfer_deadline()
+        if not self.patient:
+            self.deadline = self._connection.transfer_deadline()
 
     def progressed(self, size: int) -> None:
         self.payload += size
-        self.deadline = self._connection.progress_deadline(self._deadline, size)
+        if not self.patient:
+            self.deadline = self._connection.progress_deadline(self._deadline, size)
 
     async def send_part(self, part: bytes) -> None:
         """Send a part of a body, and wait until the windows have taken all of it."""

@@ -58,7 +58,7 @@ class Uploads:
             if stream.expected > SMALL:
                 await self._server.memory.wait_for(request, stream.expected)
             self._restart_clock(stream)
-            self._send_continue(stream)
+            self.send_continue(stream)
             bodies.want(stream)
             self._output.flush_later()
         while stream.parts is not None:
@@ -83,7 +83,7 @@ class Uploads:
             stream.began = server.now
             stream.deadline = server.limits.transfer_deadline(server.now, 0, server.now)
 
-    def _send_continue(self, stream: Stream) -> None:
+    def send_continue(self, stream: Stream) -> None:
         if stream.expects_continue and not stream.received:
             block = self._receiver.size_update + CONTINUE
             self._output.control(header_frames(block, stream.number, end=False))

@@ -116,7 +116,7 @@ class Operations:
         for one in self._definition.subresources:
             path = f"{self._collection}/{{name}}/{one.name}"
             verbs = tuple(verb for verb in _METHODS if verb in one.verbs and verb in self._served)
-            if one.served_by_node and one.name != "log":
+            if one.forwarded and one.name != "log":
                 yield self._at(path, tuple(self._connect(verb, one) for verb in verbs))
             else:
                 yield self._at(path, tuple(self._operation(verb, one) for verb in verbs))
@@ -208,7 +208,7 @@ class Operations:
             body=self._body(verb, name),
             body_required=verb != "delete",
             consumes=_consumes(verb, self._naming.media),
-            produces=("text/plain",) if subresource and subresource.served_by_node else self._naming.media,
+            produces=("text/plain",) if subresource and subresource.forwarded else self._naming.media,
             responses=self._responses(verb, subresource),
         )
 
@@ -228,7 +228,7 @@ class Operations:
         return self._definition.definition_at(subresource).fields if verb != "get" else None
 
     def _responses(self, verb: str, subresource: Subresource | None) -> Responses:
-        if subresource is not None and subresource.served_by_node:
+        if subresource is not None and subresource.forwarded:
             return ((200, "the log", None),)
         view = self._definition.definition_at(subresource.name if subresource else "").fields
         if verb == "get":
@@ -249,7 +249,7 @@ class Operations:
 
 
 def _parameters(verb: str, subresource: Subresource | None) -> tuple[Parameter, ...]:
-    if subresource is not None and subresource.served_by_node:
+    if subresource is not None and subresource.forwarded:
         return parameters.SERVED_BY_NODE.get(subresource.name, ())
     return {
         "get": parameters.READ,

@@ -64,7 +64,7 @@ def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
     yield "row", _cost(lambda: [column.cell(stored, 10**15) for column in definition.table.columns])
     again = counted(sent)
     yield "update", _cost(lambda: replace(definition, again, stored))
-    for name in (one.name for one in definition.subresources if one.view is None and not one.served_by_node):
+    for name in (one.name for one in definition.subresources if one.view is None and not one.forwarded):
         yield name, _cost(lambda name=name: replace(definition, again, stored, name))  # type: ignore[misc]
 
 

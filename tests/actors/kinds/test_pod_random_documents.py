@@ -67,7 +67,7 @@ def test_validation_of_update_never_crashes(plural: str, seed: int, other: int) 
     if old is None or new is None:
         return
     stored, _ = create(definition, old)
-    changed = [one.name for one in definition.subresources if one.view is None and not one.served_by_node]
+    changed = [one.name for one in definition.subresources if one.view is None and not one.forwarded]
     for subresource in ("", *changed):
         replace(definition, copy.deepcopy(new), stored, subresource)
 

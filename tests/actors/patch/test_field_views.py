@@ -38,7 +38,7 @@ def views() -> list[Any]:
         pytest.param(definition, subresource, id=f"{definition.kind}-{definition.version}-{subresource.name}")
         for definition in built_in(CLUSTER).definitions
         for subresource in definition.subresources
-        if subresource.view is None and not subresource.kind and not subresource.served_by_node
+        if subresource.view is None and not subresource.kind and not subresource.forwarded
         if (definition.kind, subresource.name) not in KEEPS_THE_BOOKS
     ]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from actors.admission.plugin import Plugin, rule
 from actors.admission.refusals import forbidden
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.messages import Object
 
 DENIED: Final = "admission control is denying all modifications"
@@ -22,7 +22,7 @@ class AlwaysAdmit(Plugin):
 class AlwaysDeny(Plugin):
     name = "AlwaysDeny"
     thread_safe = True
-    mutates = validates = (rule(CREATE, UPDATE, DELETE, subresources=None),)
+    mutates = validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         self.validate(request)

@@ -156,12 +156,12 @@ def _request_head(
     fault = _set_host(headers, pseudo.get(b":authority"), repeated)
     if len(target) > limits.target or b"#" in target:
         fault = _target_fault(target, limits)
+    path, _, query = target.decode("ascii").partition("?")
     length, expects_continue = -1, False
     if special:
         length = _content_length(headers)
-        fault = fault or _body_fault(length, headers, limits)
+        fault = fault or _body_fault(length, path, headers, limits)
         expects_continue = b"expect" in headers and fault is None
-    path, _, query = target.decode("ascii").partition("?")
     return RequestHead(method, path, query, headers, repeated, length, expects_continue, fault)
 
 
@@ -220,8 +220,8 @@ def _content_length(headers: dict[bytes, bytes]) -> int:
     return int(length)
 
 
-def _body_fault(length: int, headers: dict[bytes, bytes], limits: Limits) -> Fault | None:
-    if length > limits.body:
+def _body_fault(length: int, path: str, headers: dict[bytes, bytes], limits: Limits) -> Fault | None:
+    if length > limits.body and not limits.forwards(path):
         return Fault(413, f"Request entity too large: limit is {limits.body}")
     if headers.get(b"expect", b"100-continue").lower() != b"100-continue":
         return Fault(417, "Expectation failed: 100-continue is the only one")

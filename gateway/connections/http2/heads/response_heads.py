@@ -6,7 +6,7 @@ date is encoded once a second; a response adds its Audit-Id, its length, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from typing import NamedTuple
 
@@ -66,6 +66,11 @@ class ResponseHeads:
         fields += b"\x00" + _string(b"audit-id") + _integer(len(audit_id()), 7, 0)
         start = self._starts[status, content_type, shared] = _Start(first, fields, has_body(status))
         return start
+
+
+def field_block(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The block of trailers."""
+    return b"".join([_literal(*field) for field in one_line_fields(list(fields))])
 
 
 def _status(status: int) -> bytes:

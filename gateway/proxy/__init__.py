@@ -1,0 +1,1 @@
+"""Forwards requests to other servers: pods, services and nodes (docs/proxy.md)."""

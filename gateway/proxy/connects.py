@@ -1,0 +1,220 @@
+"""Serves the subresources that lead to pods, services and nodes: proxy, exec, attach, portforward and log.
+
+The steps are those of Kubernetes: decode the options from the query, let admission review them (operation CONNECT; not
+for logs), find the address, and forward. The response has a `Forwarding`, which the client's connection runs.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
+
+import trio
+
+from actors.admission import ephemeral
+from actors.admission.request import CONNECT, AdmissionRequest
+from actors.errors import BadRequest, RequestError
+from actors.kinds.core.connect_options import options_of
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.registry import Registry
+from actors.messages import Object
+from actors.resource.directory import Directory
+from actors.store.reads import Reads
+from actors.write_context import WriteContexts
+from gateway.proxy.fields import asks_upgrade
+from gateway.proxy.forward import Adapter, Forward
+from gateway.proxy.kubelets import Kubelets
+from gateway.proxy.locations import Locations
+from gateway.proxy.logs import LogAdapter
+from gateway.proxy.options import check_log_options, decode_options
+from gateway.proxy.rewriting import PageAdapter
+from gateway.proxy.target import Target
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import failure_of
+from gateway.requests.request import Response
+from gateway.requests.write_context import new_write_context
+from gateway.settings.proxy import ProxySettings
+
+# As Go writes a path.
+_UNESCAPED: Final = "/$&+,:;=@-_.~"
+_LOG_OPTIONS: Final = options_of("PodLogOptions")
+_STREAM_FLAGS: Final = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
+
+
+class Connects:
+    def __init__(
+        self,
+        registry: Registry,
+        reads: Reads,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        settings: ProxySettings,
+        stopping: trio.Event,
+    ) -> None:
+        self._directory = directory
+        self._write_contexts = write_contexts
+        local = settings.allow_local_proxy_targets
+        self._locations = Locations(registry, reads, Kubelets(settings), local_allowed=local)
+        self._stopping = stopping
+
+    async def serve(
+        self, context: RequestContext, definition: Definition, subresource: Subresource
+    ) -> Response:
+        if subresource.name == "log":
+            return self._log(context)
+        if context.parameters.all("dryRun"):
+            raise BadRequest("dryRun is not supported")
+        assert subresource.options is not None
+        path = _subpath(context, definition) if subresource.name == "proxy" else ""
+        query = context.parameters.values()
+        options = decode_options(
+            subresource.options, {**query, "path": [path]} if subresource.name == "proxy" else query
+        )
+        options = await self._admit(context, definition, subresource, options)
+        if subresource.name == "proxy":
+            return self._proxy(context, definition, options.get("path", ""))
+        return self._stream(context, subresource.name, options)
+
+    async def _admit(
+        self, context: RequestContext, definition: Definition, subresource: Subresource, options: Object
+    ) -> Object:
+        """The options after admission."""
+        chain = self._directory.admission_chain(definition, CONNECT, subresource.name)
+        if not chain:
+            return options
+        route, write_context = context.route, new_write_context(self._write_contexts, context)
+        namespace = route.namespace if definition.namespaced else ""
+        request = AdmissionRequest(
+            *(CONNECT, definition, namespace, route.name, subresource.name, options, None),
+            *(write_context.user, False, write_context),
+        )
+        await ephemeral.admit(chain, request)
+        await ephemeral.validate(chain, request)
+        context.warnings.extend(request.warnings)
+        return request.object or {}
+
+    def _proxy(self, context: RequestContext, definition: Definition, path: str) -> Response:
+        request, route = context.request, context.route
+        joined = _joined(path)
+        escaped = quote_from_bytes(joined.encode("utf-8", "surrogateescape"), _UNESCAPED)
+        target = self._locations.proxied(definition, route.namespace, route.name, escaped, request.query)
+        if not joined and request.method in ("GET", "HEAD") and not asks_upgrade(request):
+            query = f"?{request.query}" if request.query else ""
+            return Response(301, b"", b"", [(b"location", f"{request.path}/{query}".encode("latin-1"))])
+        prefix = _prefix(request.path, definition)
+        host = request.headers.get(b"host", b"").decode("latin-1")
+        return self._forward(context, target, PageAdapter(prefix, escaped, target.authority, host))
+
+    def _stream(self, context: RequestContext, action: str, options: Object) -> Response:
+        """exec, attach and portforward: upgrades that the kubelet of the pod's node serves."""
+        route = context.route
+        pod = self._locations.read_pod(route.namespace, route.name)
+        path = f"{route.namespace}/{route.name}"
+        if action == "portforward":
+            ports = ",".join(str(one) for one in options.get("ports", ()))
+            action, query = "portForward", urlencode({"port": ports}) if ports else ""
+        else:
+            path += f"/{_container(pod, options)}"
+            flags = [(shown, "1") for name, shown in _STREAM_FLAGS if options.get(name)]
+            commands = [("command", one) for one in options.get("command") or ()]
+            query = urlencode(sorted([*flags, *commands], key=lambda pair: pair[0]))
+        target = self._locations.kubelet(pod, f"/{action}/{path}", query)
+        if target is None:
+            raise BadRequest(f"pod {route.name} does not have a host assigned")
+        return self._forward(context, target, Adapter(), upgrade_required=True)
+
+    def _log(self, context: RequestContext) -> Response:
+        route = context.route
+        options = decode_options(_LOG_OPTIONS, context.parameters.values())
+        check_log_options(route.name, options)
+        pod = self._locations.read_pod(route.namespace, route.name)
+        container = _container(pod, options)
+        sent = [
+            (name, "true" if value is True else str(value))
+            for name, value in sorted(options.items())
+            if name not in ("container", "insecureSkipTLSVerifyBackend")
+        ]
+        target = self._locations.kubelet(
+            pod,
+            f"/containerLogs/{route.namespace}/{route.name}/{container}",
+            urlencode(sent),
+            verified=not options.get("insecureSkipTLSVerifyBackend"),
+        )
+        if target is None:
+            return Response(204, b"", b"")  # nothing runs yet
+        return self._forward(context, target, LogAdapter(route.name), own_request=True)
+
+    def _forward(
+        self,
+        context: RequestContext,
+        target: Target,
+        adapter: Adapter,
+        *,
+        upgrade_required: bool = False,
+        own_request: bool = False,
+    ) -> Response:
+        async def fail(error: RequestError) -> Response:
+            failure = failure_of(error)
+            assert failure is not None
+            return await render.failure(context, failure)
+
+        forward = Forward(
+            context.request,
+            target,
+            adapter,
+            self._stopping,
+            fail,
+            warnings=tuple(render.warnings_of(context)),
+            upgrade_required=upgrade_required,
+            own_request=own_request,
+        )
+        return Response(200, b"", forwarding=forward)
+
+
+def _segments(raw: str) -> list[bytes]:
+    return unquote_to_bytes(raw).strip(b"/").split(b"/")
+
+
+def _depth(definition: Definition) -> int:
+    """How many segments a path has up to the subresource: /api/v1[/namespaces/<name>]/<plural>/<name>/proxy."""
+    return 7 if definition.namespaced else 5
+
+
+def _subpath(context: RequestContext, definition: Definition) -> str:
+    """The path below /proxy, decoded; with the final slash that the request has."""
+    raw = context.request.path
+    rest = b"/".join(_segments(raw)[_depth(definition) :])
+    path = b"/" + rest if rest else b""
+    if raw.endswith("/") and not path.endswith(b"/"):
+        path += b"/"
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _joined(path: str) -> str:
+    """Without empty segments, "." and ".."; with its final slash."""
+    if not path:
+        return ""
+    joined = posixpath.normpath("/" + path.lstrip("/"))
+    return joined + "/" if path.endswith("/") and joined != "/" else joined
+
+
+def _prefix(raw: str, definition: Definition) -> str:
+    """The path of the proxy itself, percent-encoded as it was sent."""
+    return "/" + "/".join(raw.strip("/").split("/")[: _depth(definition)])
+
+
+def _container(pod: Object, options: Object) -> str:
+    """The container that the options name, or the only one. BadRequest."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    wanted: str = options.get("container", "")
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    known = [str(one["name"]) for kind in kinds for one in spec.get(kind) or ()]
+    if wanted:
+        if wanted not in known:
+            raise BadRequest(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    if len(spec["containers"]) == 1:
+        return str(spec["containers"][0]["name"])
+    raise BadRequest(f"a container name must be specified for pod {name}, choose one of: [{' '.join(known)}]")

@@ -1,0 +1,252 @@
+"""Forward: one request on its way to another server, and the response on its way back.
+
+Two tasks copy, one in each direction, a part at a time: whoever receives slowly holds back whoever sends. The end of
+either side ends both. When the server stops, upgraded connections end at once and other responses get a few seconds.
+
+What a response becomes on its way back is up to an `Adapter`; `Adapter` itself changes as little as HTTP allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+
+from actors.errors import RequestError, ShuttingDown
+from gateway.proxy.dialing import Unreachable, connect
+from gateway.proxy.fields import Field, asks_upgrade, request_fields, response_fields
+from gateway.proxy.target import Target
+from gateway.proxy.upstream import ResponseHead, Upstream, UpstreamFailed
+from gateway.requests.errors import BackendFailed, UpgradeRequired
+from gateway.requests.forwarding import CutOff, ForwardingClient, RawConnection, Report
+from gateway.requests.request import BodyNotRead, Request, Response
+
+# How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
+STOP_SECONDS: Final = 3.0
+_WITH_BODY: Final = ("POST", "PUT", "PATCH")
+
+Fail = Callable[[RequestError], Awaitable[Response]]
+
+
+class Transform(Protocol):
+    """Changes a body on its way; `feed` and `finish` are quick."""
+
+    def feed(self, part: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+
+
+class Adapter:
+    """What a request and its response become on their way. RequestError: the client gets that instead."""
+
+    cors = True
+
+    def request_fields(self) -> list[Field]:
+        """Added to the request, unless it asks for an upgrade."""
+        return []
+
+    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+        headers = response_fields(head, cors=self.cors)
+        return Response(head.status, b"", head.get(b"content-type"), headers), None
+
+    def unreachable(self, why: str, *, upgrading: bool) -> RequestError:
+        return BackendFailed(f"error dialing backend: {why}")
+
+
+class Forward:
+    def __init__(
+        self,
+        request: Request,
+        target: Target,
+        adapter: Adapter,
+        stopping: trio.Event,
+        fail: Fail,
+        *,
+        method: str = "",
+        warnings: tuple[Field, ...] = (),
+        upgrade_required: bool = False,
+        own_request: bool = False,
+    ) -> None:
+        """`own_request`: it has nothing of the client's but its lifetime."""
+        self._request = request
+        self._target = target
+        self._adapter = adapter
+        self._stopping = stopping
+        self._fail = fail
+        self._method = method or request.method
+        self._warnings = warnings
+        self._upgrade_required = upgrade_required
+        self._own_request = own_request
+        self._upgraded = False
+        self._started = False
+        self._failure: Exception | None = None
+        self.report: Report | None = None
+
+    async def run(self, client: ForwardingClient) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_at_stop, nursery.cancel_scope)
+            try:
+                await self._run(client)
+            except Exception as error:
+                self._failure = self._failure or error
+            nursery.cancel_scope.cancel()
+        failure = self._failure
+        if isinstance(failure, RequestError) and not self._started:
+            await self._respond(client, await self._fail(failure))
+        elif failure is not None:
+            raise failure
+
+    async def _end_at_stop(self, scope: trio.CancelScope) -> None:
+        await self._stopping.wait()
+        if not self._upgraded:
+            await trio.sleep(STOP_SECONDS)
+        self._failure = CutOff(ShuttingDown.message) if self._started else ShuttingDown()
+        if self._upgraded:
+            self._failure = None
+        scope.cancel()
+
+    async def _run(self, client: ForwardingClient) -> None:
+        upgrading = not self._own_request and client.may_upgrade and asks_upgrade(self._request)
+        if self._upgrade_required and not upgrading:
+            raise UpgradeRequired
+        try:
+            stream = await connect(self._target)
+        except Unreachable as error:
+            raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
+        upstream = Upstream(stream, self._method)
+        try:
+            await self._exchange(client, upstream, upgrading=upgrading)
+        except UpstreamFailed as error:
+            if self._started:
+                raise CutOff(f"the response of {self._target.authority} broke off: {error}") from None
+            raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
+        finally:
+            upstream.release()
+            await trio.aclose_forcefully(stream)
+
+    async def _exchange(self, client: ForwardingClient, upstream: Upstream, *, upgrading: bool) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._upload, client, upstream, nursery.cancel_scope, upgrading)
+            head, failure = ResponseHead(), None
+            try:
+                head = await upstream.read_head(upgrading=upgrading)
+                if not head.raw:
+                    await self._download(client, upstream, head, upgrading=upgrading)
+            except Exception as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure := self._failure or failure:
+            raise failure
+        if head.raw:
+            await self._switch(client, upstream, head.raw)
+
+    # The request.
+
+    async def _upload(
+        self, client: ForwardingClient, upstream: Upstream, scope: trio.CancelScope, upgrading: bool
+    ) -> None:
+        """Send the request; then wait whether the client disconnects before it has the response."""
+        try:
+            await self._send_head(upstream, upgrading=upgrading)
+            if not self._own_request:
+                while part := await client.receive_body():
+                    await upstream.send_body(part)
+            await upstream.end_body()
+        except UpstreamFailed:
+            return  # it may have responded without the rest
+        except BodyNotRead as error:
+            self._end(scope, error)
+            return
+        await client.wait_disconnected()
+        self._end(scope, ConnectionResetError("the client disconnected"))
+
+    async def _send_head(self, upstream: Upstream, *, upgrading: bool) -> None:
+        target, request = self._target, self._request
+        path = f"{target.path or '/'}?{target.query}" if target.query else target.path or "/"
+        if self._own_request:
+            fields: list[Field] = [(b"host", target.authority.encode()), *self._adapter.request_fields()]
+            await upstream.send_head(path, [*fields, (b"connection", b"close")], chunked=False)
+            return
+        fields = request_fields(request, target.host_header, upgrading=upgrading)
+        if upgrading:
+            await upstream.send_head(path, fields, chunked=False)
+            return
+        fields += [*self._adapter.request_fields(), (b"connection", b"close")]
+        length = self._length()
+        if length is not None and (length or self._method in _WITH_BODY):
+            fields.append((b"content-length", b"%d" % length))
+        await upstream.send_head(path, fields, chunked=length is None)
+
+    def _length(self) -> int | None:
+        """The length of the body; None if it is not known yet."""
+        request = self._request
+        if request.arriving is None:
+            return len(request.body)
+        sent = request.headers.get(b"content-length")
+        return int(sent) if sent is not None else None
+
+    def _end(self, scope: trio.CancelScope, error: Exception) -> None:
+        self._failure = self._failure or error
+        scope.cancel()
+
+    # The response.
+
+    async def _respond(self, client: ForwardingClient, response: Response) -> None:
+        self._report(response.status)
+        response.headers.extend(one for one in self._warnings if one not in response.headers)
+        await client.respond(response)
+
+    def _report(self, status: int) -> None:
+        self._started = True
+        if self.report is not None:
+            self.report(status)
+
+    async def _download(
+        self, client: ForwardingClient, upstream: Upstream, head: ResponseHead, *, upgrading: bool
+    ) -> None:
+        if upgrading and head.status < 400:
+            raise BackendFailed(f"invalid upgrade response: status code {head.status}")
+        response, transform = await self._adapter.response(head, upstream)
+        response.headers.extend(self._warnings)
+        self._report(response.status)
+        await client.start(response)
+        while part := await upstream.read_part():
+            if transform is not None:
+                part = transform.feed(part)
+            if part:
+                await client.send(part)
+        if transform is not None and (part := transform.finish()):
+            await client.send(part)
+        await client.finish(upstream.trailers)
+
+    # After both sides have switched protocols.
+
+    async def _switch(self, client: ForwardingClient, upstream: Upstream, head: bytes) -> None:
+        self._upgraded = True
+        self._report(101)
+        connection, ahead = await client.upgrade(head)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy_to_upstream, connection, upstream, ahead, nursery.cancel_scope)
+            try:
+                await self._copy_to_client(connection, upstream)
+            except (OSError, trio.ClosedResourceError, UpstreamFailed):
+                pass
+            nursery.cancel_scope.cancel()
+
+    async def _copy_to_upstream(
+        self, connection: RawConnection, upstream: Upstream, data: bytes, scope: trio.CancelScope
+    ) -> None:
+        try:
+            if data:
+                await upstream.send(data)
+            while data := await connection.receive():
+                await upstream.send(data)
+        except (OSError, trio.ClosedResourceError, UpstreamFailed):
+            pass
+        scope.cancel()
+
+    async def _copy_to_client(self, connection: RawConnection, upstream: Upstream) -> None:
+        data = upstream.rest
+        while data or (data := await upstream.receive()):
+            await connection.send(data)
+            data = b""

@@ -1,0 +1,189 @@
+"""Locations: which address a request for a pod, a service or a node goes to.
+
+    pods/web:8080            the pod's address, port 8080; without a port the first one that a container declares
+    services/https:web:api   an address of the port `api` in the service's Endpoints, with TLS
+    nodes/n1                 the kubelet of the node; with another port, the node itself
+
+As in Kubernetes, a service leads only to addresses that belong to a pod of its namespace.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+from functools import cached_property
+from typing import NamedTuple
+
+from actors.errors import BadRequest, NotFound
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
+from actors.kinds.values.go_format import quoted_start
+from actors.messages import Object
+from actors.store.document import decode
+from actors.store.reads import Reads
+from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
+from gateway.proxy.kubelets import Kubelets, trusting
+from gateway.proxy.target import Target
+from gateway.requests.errors import BackendUnavailable
+
+_SCHEMES = ("http", "https", "")
+_DEFAULT_PORTS = {True: 443, False: 80}
+
+
+class Requested(NamedTuple):
+    """What the name in a path asks for: [scheme:]name[:port]."""
+
+    scheme: str
+    name: str
+    port: str
+
+
+def parse_requested(kind: str, text: str) -> Requested:
+    """BadRequest."""
+    parts = text.split(":")
+    scheme, name, port = (
+        (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", parts[0], parts[1] if parts[1:] else "")
+    )
+    if len(parts) > 3 or not name or scheme not in _SCHEMES:
+        raise BadRequest(f"invalid {kind} request {quoted_start(text)}")
+    return Requested(scheme, name, port)
+
+
+class Locations:
+    def __init__(self, registry: Registry, reads: Reads, kubelets: Kubelets, *, local_allowed: bool) -> None:
+        self._registry = registry
+        self._reads = reads
+        self._kubelets = kubelets
+        self._local_allowed = local_allowed
+
+    @cached_property
+    def _pod_tls(self) -> ssl.SSLContext:
+        return trusting(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def proxied(self, definition: Definition, namespace: str, text: str, path: str, query: str) -> Target:
+        """Where pods/proxy, services/proxy and nodes/proxy lead. BadRequest, NotFound, BackendUnavailable."""
+        requested = parse_requested(definition.kind.lower(), text)
+        if definition.kind == "Node":
+            return self._node(requested, path, query)
+        if definition.kind == "Service":
+            host, port = self._service(namespace, requested, text)
+        else:
+            host, port = self._pod(namespace, requested)
+        return self._target(requested, host, port, path, query)
+
+    def kubelet(self, pod: Object, path: str, query: str, *, verified: bool = True) -> Target | None:
+        """The agent of the node on which a pod is; None if it is on none. BackendUnavailable."""
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node:
+            return None
+        try:
+            stored = self._read("nodes", "", node)
+        except NotFound as error:
+            name = pod["metadata"]["name"]
+            raise BackendUnavailable(f"pod {name} is on node {node}, which does not exist: {error}") from None
+        return self._kubelet(node, stored, path, query, verified=verified)
+
+    def _kubelet(self, name: str, node: Object, path: str, query: str, *, verified: bool = True) -> Target:
+        host, port = self._kubelets.address(name, node)
+        return Target(
+            host=host,
+            port=port,
+            path=path,
+            query=query,
+            tls=self._kubelets.tls if verified else self._kubelets.trusting_tls,
+            connect_seconds=self._kubelets.connect_seconds,
+            local_allowed=self._local_allowed,
+        )
+
+    def _node(self, requested: Requested, path: str, query: str) -> Target:
+        node = self._read("nodes", "", requested.name)
+        kubelet = self._kubelet(requested.name, node, path, query)
+        if requested.port in ("", str(kubelet.port)):
+            return kubelet
+        return self._target(requested, kubelet.host, requested.port, path, query)
+
+    def _pod(self, namespace: str, requested: Requested) -> tuple[str, str]:
+        pod = self._read("pods", namespace, requested.name)
+        port = requested.port or _first_port(pod)
+        addresses = _addresses_of(pod)
+        host = addresses[0] if addresses else ""
+        if not host or not (self._local_allowed or is_allowed(host)):
+            raise BadRequest(NOT_ALLOWED)
+        return host, port
+
+    def _service(self, namespace: str, requested: Requested, text: str) -> tuple[str, str]:
+        port = self._port_name(namespace, requested)
+        endpoints = self._read("endpoints", namespace, requested.name)
+        subsets = endpoints.get("subsets") or []
+        if not subsets:
+            raise _no_endpoints(requested.name)
+        for subset in random.sample(subsets, len(subsets)):
+            numbers = [one["port"] for one in subset.get("ports") or () if one.get("name", "") == port]
+            addresses = subset.get("addresses") or []
+            for address in random.sample(addresses, len(addresses)) if numbers else ():
+                if self._belongs_to_pod(namespace, address):
+                    return address["ip"], str(numbers[0])
+        raise _no_endpoints(text)
+
+    def _port_name(self, namespace: str, requested: Requested) -> str:
+        """The name of the port in the Endpoints; a number is one of the service's own ports."""
+        if not (requested.port.isascii() and requested.port.isdigit()):
+            return requested.port
+        service = self._read("services", namespace, requested.name)
+        for port in service["spec"].get("ports") or ():
+            if str(port["port"]) == requested.port.lstrip("0"):
+                name: str = port.get("name", "")
+                return name
+        raise BackendUnavailable(
+            f"no service port {requested.port} found for service {quoted_start(requested.name)}"
+        )
+
+    def _belongs_to_pod(self, namespace: str, address: Object) -> bool:
+        reference = address.get("targetRef") or {}
+        if reference.get("namespace") != namespace:
+            return False
+        try:
+            pod = self._read("pods", namespace, reference.get("name", ""))
+        except NotFound:
+            return False
+        return address["ip"] in _addresses_of(pod)
+
+    def _target(self, requested: Requested, host: str, port: str, path: str, query: str) -> Target:
+        secure = requested.scheme == "https"
+        if port and not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+            raise BackendUnavailable(
+                f"error trying to reach service: dial tcp: lookup tcp/{port}: unknown port"
+            )
+        return Target(
+            host=host,
+            port=int(port) if port else _DEFAULT_PORTS[secure],
+            path=path,
+            query=query,
+            tls=self._pod_tls if secure else None,
+            local_allowed=self._local_allowed,
+        )
+
+    def read_pod(self, namespace: str, name: str) -> Object:
+        return self._read("pods", namespace, name)
+
+    def _read(self, plural: str, namespace: str, name: str) -> Object:
+        definition = self._registry.current.find("", "v1", plural)
+        assert definition is not None
+        stored: Object = decode(self._reads.get(definition, namespace, name))
+        return stored
+
+
+def _first_port(pod: Object) -> str:
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            return str(port["containerPort"])
+    return ""
+
+
+def _addresses_of(pod: Object) -> list[str]:
+    status = pod.get("status") or {}
+    return [one["ip"] for one in status.get("podIPs") or () if one.get("ip")]
+
+
+def _no_endpoints(name: str) -> BackendUnavailable:
+    return BackendUnavailable(f"no endpoints available for service {quoted_start(name)}")
