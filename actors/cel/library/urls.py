@@ -82,9 +82,10 @@ class URL:
                 continue
             key, _, value = part.partition("=")
             try:
-                found.setdefault(_unescape(key, plus=True), []).append(_unescape(value, plus=True))
+                key, value = _unescape(key, plus=True), _unescape(value, plus=True)
             except InvalidURL:
                 continue
+            found.setdefault(key, []).append(value)
         return MapValue(list(found.items()))
 
 

@@ -96,6 +96,8 @@ class Planner:
         kind = self._types.get(node.id)
         if kind is not None and kind.name == "type" and name not in self._slots:
             return Fixed(TypeValue(name))
+        if name not in self._slots:
+            return Attribute(None, _unknown(f"no such attribute: id: {node.id}, names: [{name}]"))
         return Attribute(self._slots[name], None)
 
     def _select(self, node: Select) -> Step:
@@ -225,6 +227,15 @@ def _mentions(node: Node, name: str) -> bool:
     if isinstance(node, Comprehension):
         return _mentions(node.range, name) or (node.accumulator != name and _mentions(node.step, name))
     return False
+
+
+def _unknown(message: str) -> Callable[[Cells], Any]:
+    """`duration` and `timestamp`, which the checker knows, but which have no value."""
+
+    def run(_: Cells) -> Any:
+        raise EvaluationError(message)
+
+    return run
 
 
 def _as_it_is(values: list[Any]) -> list[Any]:

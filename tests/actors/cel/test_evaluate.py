@@ -52,6 +52,8 @@ TRUE = [
     "dyn(self.nulls[1]) == null && type(self.nulls[1]) == null_type && self.nulls.exists(x, dyn(x) == null)",
     "self.keyed == self.keyed && self.keyed[0] != self.keyed[1] && self.map == self.map",
     "google.protobuf.Int64Value{value: 3} == 3 && google.protobuf.Duration{seconds: 60} == duration('1m')",
+    "google.protobuf.Struct{fields: {'a': 1}}.a == 1.0 && google.protobuf.Value{} == null",
+    "google.protobuf.ListValue{values: [1u]}[0] == 1.0 && google.protobuf.FloatValue{value: 0.1} != 0.1",
     "self.any == '50%' && self.any != 5",
     "[self.i, 2][0] == 7 && {'k': self.i}['k'] == 7",
 ]
@@ -93,6 +95,9 @@ ERRORS = {
     "self.time.getHours('Nowhere/Else') == 1": "unknown time zone Nowhere/Else",
     "self.time.getHours('x:00') == 1": 'strconv.Atoi: parsing "x": invalid syntax',
     "timestamp('9999-12-31T23:59:59Z') + duration('1s') == self.time": "timestamp overflow",
+    "google.protobuf.Int32Value{value: 2147483648} == 1": "field type conversion error for "
+    "google.protobuf.Int32Value.value value type: integer overflow",
+    "duration == self.wait": "no such attribute: id: 1, names: [duration]",
     "0.0 / 0.0 < 1.0": "NaN values cannot be ordered",
     "self.s.charAt(12) == ''": "index out of range: 12",
     "self.s.substring(3, 1) == ''": "invalid substring range. start: 3, end: 1",

@@ -29,6 +29,7 @@ TRUE = [
     "url('https://[::1]:80/a b?x=1&y=%20&x=2').getHostname() == '::1'",
     "url('https://[::1]:80/a b').getEscapedPath() == '/a%20b' && url('/a').getHost() == ''",
     "url('https://u:p@h:1/?x=1&y=+&x=2').getQuery() == {'x': ['1', '2'], 'y': [' ']}",
+    "url('http://h/?a=%zz&b').getQuery() == {'b': ['']}",
     "url('HTTPS://h').getScheme() == 'https' && url('https://h:8/').getPort() == '8'",
 ]
 ERRORS = {
