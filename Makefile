@@ -64,6 +64,7 @@ robustness: setup
 conformance: setup
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance
 	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
+	$(BIN)/python -m tests.conformance.cel ../shared/reference/cel
 
 clean:
 	rm -rf $(VENV) .clients build *.egg-info .mypy_cache .ruff_cache .pytest_cache

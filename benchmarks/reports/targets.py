@@ -37,6 +37,7 @@ OF_HTTP1 = (
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),
     Target("admission-config-map", "cpu_us", 10, "admission of a ConfigMap, default plugins"),
     Target("admission-pod", "cpu_us", 150, "admission of a Pod, default plugins"),
+    Target("cel-rule", "cpu_us", 30, "a CEL rule over an object of 20 fields"),
     Target("create-webhook", "extra_us", 400, "create with one webhook that is asked, over without"),
     Target(
         "create-webhooks-200", "extra_us", 20, "create with 200 configurations that do not match, over none"

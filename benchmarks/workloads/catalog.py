@@ -18,6 +18,7 @@ from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.http2_watches import HTTP2_WATCHES
 from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
+from benchmarks.workloads.in_process.cel_rule import CEL_RULE
 from benchmarks.workloads.in_process.ownership import OWNERSHIP
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
@@ -45,7 +46,12 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *WATCHES,
 )
 JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
-OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (*OWNERSHIP, *ACCESS_DECISION, *IN_PROCESS_ADMISSION)
+OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (
+    *OWNERSHIP,
+    *ACCESS_DECISION,
+    *IN_PROCESS_ADMISSION,
+    *CEL_RULE,
+)
 
 
 class NoSuchWorkload(ValueError):

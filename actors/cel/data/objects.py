@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from actors.cel.data.escaping import escape
-from actors.cel.data.shape import Properties, Shape
+from actors.cel.data.shape import Properties, Property, Shape
 from actors.cel.data.unknown import deep_equal
 from actors.cel.runtime.containers import MapLike
 from actors.cel.runtime.equality import same
@@ -66,20 +66,20 @@ class DataObject(Raw):
     def get(self, key: Any) -> Any:
         field = self.properties.fields.get(key) or self._lookup(key)
         if field is not None:
-            raw = self.raw.get(field[0])
+            raw = self.raw.get(field.name)
             if raw is not None:
-                return field[1].wrap(raw)
+                return field.wrap(raw)
         raise EvaluationError(f"no such key: {key}")
 
     def find(self, key: Any) -> tuple[bool, Any]:
         field = self._lookup(key)
         if field is not None:
-            raw = self.raw.get(field[0])
+            raw = self.raw.get(field.name)
             if raw is not None:
-                return True, field[1].wrap(raw)
+                return True, field.wrap(raw)
         return False, None
 
-    def _lookup(self, key: Any) -> tuple[str, Shape] | None:
+    def _lookup(self, key: Any) -> Property | None:
         if key.__class__ is not str:
             raise no_such_overload()
         return self.properties.lookup(key)

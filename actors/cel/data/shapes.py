@@ -19,11 +19,12 @@ from actors.cel.values import MAX_INT, MIN_INT, BadData
 
 
 class StringShape(Shape):
-    __slots__ = ("_read",)
+    __slots__ = ("_read", "direct")
 
     def __init__(self, format: str = "", nullable: bool = False) -> None:
         super().__init__(nullable)
         self._read = FORMATS.get(format)
+        self.direct = str if self._read is None else None
 
     def wrap(self, raw: Any) -> Any:
         if raw.__class__ is not str:
@@ -42,6 +43,7 @@ class IntegerShape(Shape):
 
 class NumberShape(Shape):
     __slots__ = ()
+    direct = float
 
     def wrap(self, raw: Any) -> Any:
         if raw.__class__ is float:
@@ -53,6 +55,7 @@ class NumberShape(Shape):
 
 class BooleanShape(Shape):
     __slots__ = ()
+    direct = bool
 
     def wrap(self, raw: Any) -> Any:
         return raw if raw is True or raw is False else self.reject(raw, "bool")

@@ -214,6 +214,24 @@ def logical(first: Run, second: Run, decides: bool) -> Run:
     return run
 
 
+def chain(parts: list[Run], decides: bool) -> Run:
+    """The same for many operands, all of which are of type bool."""
+
+    def run(cells: Cells) -> Any:
+        failed: EvaluationError | None = None
+        for part in parts:
+            try:
+                if part(cells) is decides:
+                    return decides
+            except EvaluationError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return not decides
+
+    return run
+
+
 def construct(parts: list[Run], cost: int, make: Callable[[list[Any]], Any]) -> Run:
     """A list, map or message of the expression. An error in it ends it, but it is paid."""
 

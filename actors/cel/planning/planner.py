@@ -32,7 +32,7 @@ from actors.cel.syntax import (
     Node,
     Select,
 )
-from actors.cel.types import Type
+from actors.cel.types import BOOL, Type
 from actors.cel.values import (
     CannotCompile,
     EvaluationError,
@@ -113,6 +113,11 @@ class Planner:
         )
 
     def _call(self, node: Call) -> Step:
+        if node.function in ("_&&_", "_||_"):
+            operands = _operands(node, node.function)
+            if all(self._types.get(operand.id) == BOOL for operand in operands):
+                parts = [self.plan(operand).run for operand in operands]
+                return Computed(calls.chain(parts, node.function == "_||_"))
         nodes = node.arguments if node.target is None else (node.target, *node.arguments)
         steps = [self.plan(argument) for argument in nodes]
         reference = self._references.get(node.id)
@@ -193,6 +198,13 @@ class Planner:
         ):
             return None
         return Computed(quantifier(values, self.plan(step.arguments[1]).run, variable, ends))
+
+
+def _operands(node: Node, function: str) -> list[Node]:
+    """The operands of a tree of && or of ||, from left to right."""
+    if not isinstance(node, Call) or node.function != function:
+        return [node]
+    return [operand for argument in node.arguments for operand in _operands(argument, function)]
 
 
 def _is(node: Node, name: str) -> bool:
