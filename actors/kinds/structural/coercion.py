@@ -56,8 +56,8 @@ class _Compiler:
         if node is None:
             return drop_all
         preserve = preserve or bool(node.preserve)
-        if preserve and not node.properties and node.values is None and node.items is None:
-            return _as_it_is
+        if not node.properties and node.additional is None and node.items is None and not node.embedded:
+            return _as_it_is if preserve else drop_all
         return _either(self.object(node, preserve), self._list(node, preserve))
 
     def object(self, node: Node, preserve: bool, *, is_root: bool = False) -> Coerce:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.kinds.declaration.definition import Conversion, CustomKind
 from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import ANY_JSON, Field, Struct
-from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion
+from actors.kinds.structural.coercion import TYPE_META, Coerce
 from actors.kinds.structural.decoder import CustomSchema
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.embedded import compile_validation
@@ -67,7 +66,7 @@ class Compiled:
         return Struct(f"{group}.{version}.{self._kind}", METADATA, *fields)
 
     @cached_property
-    def schema(self) -> Schema:
+    def schema(self) -> CustomSchema:
         return CustomSchema(self.root, self.fields, self._api_version, self._kind)
 
     @cached_property
@@ -102,11 +101,11 @@ class Compiled:
 
     def prune_and_default(self, stored: Object) -> Object:
         """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is."""
-        return self._coerced(stored, self._coerce)
+        return self._coerced(stored, self.schema.coerce)
 
     def prune(self, stored: Object) -> Object:
         """The same without defaults: what remains of an object that is converted to this version."""
-        return self._coerced(stored, self._prune)
+        return self._coerced(stored, self.schema.prune)
 
     def _coerced(self, stored: Object, coerce: Coerce) -> Object:
         found: Object = {"metadata": stored["metadata"]}
@@ -140,14 +139,6 @@ class Compiled:
     @cached_property
     def _is_valid(self) -> Any:
         return compile_validity(self.root)
-
-    @cached_property
-    def _coerce(self) -> Coerce:
-        return compile_coercion(self.root, defaults=True)
-
-    @cached_property
-    def _prune(self) -> Coerce:
-        return compile_coercion(self.root, defaults=False)
 
     @cached_property
     def _embedded(self) -> Any:

@@ -8,7 +8,7 @@ kind and apiVersion; their fields are in the order of the document, with those t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 import orjson
@@ -42,9 +42,15 @@ class CustomSchema(Schema):
     def __init__(self, root: Node, fields: Struct, api_version: str, kind: str) -> None:
         super().__init__(fields, api_version, kind)
         self._root = root
-        self._coerce = compile_coercion(root, defaults=True)
-        self._prune = compile_coercion(root, defaults=False)
         self._embedded = compile_embedded(root, drop_invalid=False)
+
+    @cached_property
+    def coerce(self) -> Coerce:
+        return compile_coercion(self._root, defaults=True)
+
+    @cached_property
+    def prune(self) -> Coerce:
+        return compile_coercion(self._root, defaults=False)
 
     def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:
         try:
@@ -57,7 +63,7 @@ class CustomSchema(Schema):
             or document.get("apiVersion") != self._api_version
         ):
             self.require_type(document, raw)
-        return self._decoded(document, problems, self._coerce if defaults else self._prune)
+        return self._decoded(document, problems, self.coerce if defaults else self.prune)
 
     def decode_exactly(self, raw: bytes, *, defaults: bool = True) -> Decoded:
         return self.decode_json(raw, defaults=defaults, in_steps=True)
@@ -76,7 +82,7 @@ class CustomSchema(Schema):
             raise NotDecodable(self._not_handled(str(error))) from None
         self.check_type(document)
         assert isinstance(document, dict)
-        return self._decoded(document, problems, self._coerce if defaults else self._prune)
+        return self._decoded(document, problems, self.coerce if defaults else self.prune)
 
     def require_type(self, document: Any, raw: bytes = b"") -> None:
         """kind and apiVersion must be in what clients send, other than for built-in kinds."""

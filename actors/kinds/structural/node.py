@@ -12,7 +12,7 @@ A default of null counts as no default, as in v1.25.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,15 +22,35 @@ from actors.time_limit import check_time
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 
+# Keywords whose values are taken as they are -> the attribute of a node.
+_PLAIN: Final = {
+    "type": "type",
+    "format": "format",
+    "title": "title",
+    "description": "description",
+    "nullable": "nullable",
+    "default": "default",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "exclusiveMaximum": "exclusive_maximum",
+    "exclusiveMinimum": "exclusive_minimum",
+    "multipleOf": "multiple_of",
+    "maxLength": "max_length",
+    "minLength": "min_length",
+    "pattern": "pattern",
+    "maxItems": "max_items",
+    "minItems": "min_items",
+    "uniqueItems": "unique_items",
+    "maxProperties": "max_properties",
+    "minProperties": "min_properties",
+}
+_JUNCTORS: Final = {"allOf": "all_of", "anyOf": "any_of", "oneOf": "one_of"}
+_NESTED: Final = frozenset(
+    ("properties", "additionalProperties", "items", "required", "enum", "not", "definitions", "dependencies")
+) | frozenset(_JUNCTORS)
 # Keywords that JSONSchemaProps has and no structural schema may use.
-UNSUPPORTED: Final = (
-    "id",
-    "$schema",
-    "$ref",
-    "patternProperties",
-    "dependencies",
-    "additionalItems",
-    "definitions",
+_UNSUPPORTED: Final = frozenset(
+    ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
 )
 
 
@@ -42,15 +62,16 @@ class Rule:
     message: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Node:
+    """Immutable. Only what a schema declares takes memory and time; the rest is in the class, and shared."""
+
     type: str = ""
     format: str = ""
     title: str = ""
     description: str = ""
     nullable: bool = False
     default: Any = None
-    properties: Mapping[str, Node] = field(default_factory=lambda: NO_NODES)
+    properties: Mapping[str, Node] = NO_NODES
     additional: Node | bool | None = None  # None: not declared
     items: Node | None = None
     required: tuple[str, ...] = ()
@@ -82,11 +103,19 @@ class Node:
     rules: tuple[Rule, ...] = ()
     # What no structural schema has.
     item_list: tuple[Node, ...] = ()
-    definitions: Mapping[str, Node] = field(default_factory=lambda: NO_NODES)
-    dependencies: Mapping[str, Node] = field(default_factory=lambda: NO_NODES)
+    definitions: Mapping[str, Node] = NO_NODES
+    dependencies: Mapping[str, Node] = NO_NODES
     unsupported: frozenset[str] = frozenset()
-    external_docs: bool = False
-    example: bool = False
+
+    def __init__(self, **declared: Any) -> None:
+        self.__dict__.update(declared)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"schema nodes do not change: {name}")
+
+    def but(self, **declared: Any) -> Node:
+        """The same node with other values for these."""
+        return Node(**{**self.__dict__, **declared})
 
     @property
     def values(self) -> Node | None:
@@ -98,11 +127,15 @@ def parse_schema(schema: Object, names: Names) -> Node:
     return _Parser(names.extension_prefix).node(schema)
 
 
+def count_rules(node: Node) -> int:
+    inner = (node.items, node.values, *node.properties.values())
+    return len(node.rules) + sum(count_rules(one) for one in inner if one is not None)
+
+
 def has_rules(node: Node | None) -> bool:
     if node is None:
         return False
-    inner = (node.items, node.values, *node.properties.values())
-    return bool(node.rules) or any(map(has_rules, inner))
+    return bool(node.rules) or any(map(has_rules, (node.items, node.values, *node.properties.values())))
 
 
 class _Parser:
@@ -111,88 +144,65 @@ class _Parser:
 
     def node(self, schema: Object) -> Node:
         check_time()
-        get = schema.get
-        items = get("items")
-        return Node(
-            type=get("type") or "",
-            format=get("format") or "",
-            title=get("title") or "",
-            description=get("description") or "",
-            nullable=bool(get("nullable")),
-            default=get("default"),
-            properties=self._named(get("properties")),
-            additional=self._additional(get("additionalProperties")),
-            items=self.node(items) if isinstance(items, dict) else None,
-            required=tuple(get("required") or ()),
-            enum=tuple(get("enum") or ()),
-            maximum=get("maximum"),
-            minimum=get("minimum"),
-            exclusive_maximum=bool(get("exclusiveMaximum")),
-            exclusive_minimum=bool(get("exclusiveMinimum")),
-            multiple_of=get("multipleOf"),
-            max_length=get("maxLength"),
-            min_length=get("minLength"),
-            pattern=get("pattern") or "",
-            max_items=get("maxItems"),
-            min_items=get("minItems"),
-            unique_items=bool(get("uniqueItems")),
-            max_properties=get("maxProperties"),
-            min_properties=get("minProperties"),
-            all_of=self._several(get("allOf")),
-            any_of=self._several(get("anyOf")),
-            one_of=self._several(get("oneOf")),
-            not_=self._optional(get("not")),
-            item_list=self._several(items if isinstance(items, list) else None),
-            definitions=self._named(get("definitions")),
-            dependencies=self._named(
-                {name: one for name, one in (get("dependencies") or {}).items() if isinstance(one, dict)}
-            ),
-            unsupported=frozenset(name for name in UNSUPPORTED if _is_set(name, get(name))),
-            external_docs=get("externalDocs") is not None,
-            example=get("example") is not None,
-            **self._extensions(schema),
-        )
-
-    def _extensions(self, schema: Object) -> dict[str, Any]:
-        prefix = self._prefix
         found: dict[str, Any] = {}
-        for key, value in schema.items():
-            if value is None or not key.startswith(prefix):
+        unsupported: list[str] = []
+        for keyword, value in schema.items():
+            if value is None:
                 continue
-            match key[len(prefix) :]:
-                case "preserve-unknown-fields":
-                    found["preserve"] = bool(value)
-                case "embedded-resource":
-                    found["embedded"] = bool(value)
-                case "int-or-string":
-                    found["int_or_string"] = bool(value)
-                case "list-type":
-                    found["list_type"] = value
-                case "list-map-keys":
-                    found["list_keys"] = tuple(value)
-                case "map-type":
-                    found["map_type"] = value
-                case "validations":
-                    found["rules"] = tuple(
-                        Rule(one.get("rule") or "", one.get("message") or "") for one in value
-                    )
-        return found
+            plain = _PLAIN.get(keyword)
+            if plain is not None:
+                found[plain] = value
+            elif keyword in _NESTED:
+                self._nested(found, keyword, value)
+            elif keyword.startswith(self._prefix):
+                self._extension(found, keyword[len(self._prefix) :], value)
+            if keyword in _UNSUPPORTED and (value or keyword in ("$ref", "additionalItems")):
+                unsupported.append(
+                    keyword
+                )  # an empty text or map counts as absent, but an empty $ref does not
+        if unsupported:
+            found["unsupported"] = frozenset(unsupported)
+        return Node(**found)
 
-    def _optional(self, schema: Object | None) -> Node | None:
-        return None if schema is None else self.node(schema)
+    def _nested(self, found: dict[str, Any], keyword: str, value: Any) -> None:
+        match keyword:
+            case "properties" | "definitions":
+                if value:
+                    found[keyword] = self._named(value)
+            case "items":
+                found["items" if isinstance(value, dict) else "item_list"] = self._one_or_several(value)
+            case "additionalProperties":
+                found["additional"] = self.node(value) if isinstance(value, dict) else value
+            case "required" | "enum":
+                found[keyword] = tuple(value)
+            case "not":
+                found["not_"] = self.node(value)
+            case "dependencies":
+                found[keyword] = self._named(
+                    {name: one for name, one in value.items() if isinstance(one, dict)}
+                )
+            case _:
+                found[_JUNCTORS[keyword]] = self._one_or_several(value)
 
-    def _additional(self, schema: Object | bool | None) -> Node | bool | None:
-        return self.node(schema) if isinstance(schema, dict) else schema
+    def _extension(self, found: dict[str, Any], name: str, value: Any) -> None:
+        match name:
+            case "preserve-unknown-fields":
+                found["preserve"] = bool(value)
+            case "embedded-resource":
+                found["embedded"] = bool(value)
+            case "int-or-string":
+                found["int_or_string"] = bool(value)
+            case "list-type":
+                found["list_type"] = value
+            case "list-map-keys":
+                found["list_keys"] = tuple(value)
+            case "map-type":
+                found["map_type"] = value
+            case "validations":
+                found["rules"] = tuple(Rule(one.get("rule") or "", one.get("message") or "") for one in value)
 
-    def _several(self, schemas: list[Object] | None) -> tuple[Node, ...]:
-        return tuple(self.node(one) for one in schemas or ())
+    def _one_or_several(self, value: Any) -> Any:
+        return self.node(value) if isinstance(value, dict) else tuple(map(self.node, value))
 
-    def _named(self, schemas: Mapping[str, Object] | None) -> Mapping[str, Node]:
-        if not schemas:
-            return NO_NODES
+    def _named(self, schemas: Mapping[str, Object]) -> Mapping[str, Node]:
         return MappingProxyType({name: self.node(one) for name, one in schemas.items()})
-
-
-def _is_set(keyword: str, value: Any) -> bool:
-    """Whether v1.25 sees the keyword: empty texts and maps count as absent, but an empty $ref does not."""
-    return value is not None if keyword in ("$ref", "additionalItems") else bool(value)

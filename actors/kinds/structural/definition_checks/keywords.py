@@ -31,11 +31,13 @@ class Scope:
     context: Context | None = None  # for the rules of the node; None where rules are not checked
 
     def without_old_values(self, path: str) -> Scope:
-        return self if self.uncorrelated else replace(self, uncorrelated=path)
+        return self if self.uncorrelated else Scope(self.no_defaults, self.inside_meta, path, self.context)
 
     def inside(self, node: Node, name: str | None = None) -> Scope:
         """Of a property with its name, of the items, or of additionalProperties."""
-        return self if self.context is None else replace(self, context=self.context.child(node, name))
+        if self.context is None:
+            return self
+        return Scope(self.no_defaults, self.inside_meta, self.uncorrelated, self.context.child(node, name))
 
     def without_rules(self) -> Scope:
         return self if self.context is None else replace(self, context=None)
@@ -129,6 +131,8 @@ class KeywordChecks:
             self._node(errors, f"{path}.properties[{name}]", inner, inside)
 
     def _junctors(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
+        if not (node.all_of or node.any_of or node.one_of or node.not_):
+            return
         scope = scope.without_rules()
         if node.not_ is not None:
             self._node(errors, f"{path}.not", node.not_, scope)
@@ -137,6 +141,8 @@ class KeywordChecks:
                 self._node(errors, f"{path}.{keyword}[{index}]", branch, scope)
 
     def _items(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
+        if node.items is None and not node.item_list:
+            return
         if node.list_type != "map":
             scope = scope.without_old_values(path)
         if node.items is not None:

@@ -106,7 +106,7 @@ def with_meta(node: Node) -> Node:
     ):
         return node
     names = Node(type="object", properties={"name": _META, "generateName": _META})
-    return replace(node, properties={**properties, "kind": _META, "apiVersion": _META, "metadata": names})
+    return node.but(properties={**properties, "kind": _META, "apiVersion": _META, "metadata": names})
 
 
 def _is_text(node: Node | None) -> bool:
