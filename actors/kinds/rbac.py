@@ -6,6 +6,7 @@ cause twice. Access control decides whether the caller may grant the permissions
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -92,6 +93,9 @@ def declare(names: Names) -> tuple[Definition, ...]:
     )
 
 
+_STAR: Final = re.compile(r"(?:[^*]*/)?\*")
+
+
 def _define(
     group: str,
     kind: str,
@@ -115,7 +119,7 @@ def _define(
         table=Table(BINDING_COLUMNS if immutable_role_ref else DEFAULT_COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
-            validate_create=rules,
+            validate_create=create_cluster_role_rules if rules is cluster_role_rules else rules,
             validate_update=partial(
                 update_rules, rules=rules, namespaced=namespaced, immutable_role_ref=immutable_role_ref
             ),
@@ -207,6 +211,28 @@ def update_rules(
     metadata_update_rules(errors, metadata, old["metadata"])
     if immutable_role_ref and new["roleRef"] != old["roleRef"]:
         errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
+    if rules is cluster_role_rules:
+        _star_rules(errors, new, _urls(old))
+
+
+def create_cluster_role_rules(errors: FieldErrors, new: Object) -> None:
+    cluster_role_rules(errors, new)
+    _star_rules(errors, new, frozenset())
+
+
+def _star_rules(errors: FieldErrors, new: Object, stored: frozenset[str]) -> None:
+    """`*` is the full final step of a path. Stored paths may stay; aggregated rules are those of stored roles."""
+    if "aggregationRule" in new:
+        return
+    for index, rule in enumerate(new["rules"] or ()):
+        for position, url in enumerate(rule.get("nonResourceURLs", ())):
+            if "*" in url and not _STAR.fullmatch(url) and url not in stored:
+                field = f"rules[{index}].nonResourceURLs[{position}]"
+                errors.add(invalid(field, url, "'*' may only be the full final step of a path"))
+
+
+def _urls(role: Object) -> frozenset[str]:
+    return frozenset(url for rule in role["rules"] or () for url in rule.get("nonResourceURLs", ()))
 
 
 def _policy_rules(errors: FieldErrors, new: Object, *, namespaced: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.definitions import Definitions, distinct
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
@@ -137,3 +138,31 @@ def test_update_may_create_and_delete_returns_a_status(kinds: Definitions) -> No
         )
         assert not kinds[plural].deletion.returns_object and not kinds[plural].has_status
         assert kinds[plural].namespaced is not plural.startswith("cluster")
+
+
+STAR = "'*' may only be the full final step of a path"
+
+
+def test_star_is_the_full_final_step_of_a_path(kinds: Definitions) -> None:
+    urls = ["*", "/*", "/a/*", "/a", "/x*", "/x/*/y", "**"]
+    rule = {"nonResourceURLs": urls, "verbs": ["get"]}
+    assert kinds.create_causes("clusterroles", role(rule)) == [
+        (f"rules[0].nonResourceURLs[{index}]", f'Invalid value: "{urls[index]}": {STAR}')
+        for index in (4, 5, 6)
+    ]
+
+
+def test_paths_that_are_stored_may_stay(kinds: Definitions) -> None:
+    kind = kinds["clusterroles"]
+    before = kinds.decode("clusterroles", role({"nonResourceURLs": ["/x*"], "verbs": ["get"]}))
+    for url, refused in (("/x*", False), ("/y*", True)):
+        after = kinds.decode("clusterroles", role({"nonResourceURLs": [url], "verbs": ["put"]}))
+        for one in (before, after):
+            one["metadata"] |= {"resourceVersion": "1", "uid": "u"}
+        assert bool(collect(kind.strategy.validate_update, after, before)) is refused, url
+
+
+def test_aggregated_role_may_have_stored_paths_of_others(kinds: Definitions) -> None:
+    aggregation = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    document = role({"nonResourceURLs": ["/x*"], "verbs": ["get"]}) | {"aggregationRule": aggregation}
+    assert kinds.create_causes("clusterroles", document) == []
