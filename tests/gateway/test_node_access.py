@@ -241,3 +241,10 @@ async def test_plugin_is_off_unless_it_is_enabled() -> None:
     async with cluster(enable_admission_plugins="") as api:
         label = {"metadata": {"labels": {"a": "b"}}}
         assert (await by(api, "n1", "PATCH", "/api/v1/nodes/n2", label)).status == 200
+
+
+async def test_node_cannot_delete_its_own_node() -> None:
+    async with cluster() as api:
+        message = await refused(api, "n1", "DELETE", "/api/v1/nodes/n1")
+        assert 'cannot delete resource "nodes"' in message
+        await api.get("nodes", "n1")

@@ -42,6 +42,7 @@ def test_single_feature_takes_precedence_over_all_alpha(text: str) -> None:
         ("=true", "there is no feature '' here; these are off until asked for: CSINodeExpandSecret, "),
         ("Flying=false", "there is no feature 'Flying' here"),
         ("ServerSideApply=false", "ServerSideApply cannot be switched off"),
+        ("AnyVolumeDataSource=false", "AnyVolumeDataSource cannot be switched off"),
         ("AllBeta=false", "AllBeta cannot be switched off"),
     ],
 )

@@ -188,3 +188,8 @@ def test_responses_have_a_warning_and_delete_returns_the_object(kinds: Definitio
     assert definition.deprecation_warning.endswith("is deprecated in v1.21+, unavailable in v1.25+")
     assert definition.deletion.returns_object and "deletecollection" in definition.verbs
     assert not definition.namespaced
+
+
+def test_host_ports_may_lack_their_ends(kinds: Definitions) -> None:
+    stored = kinds.stored(PLURAL, policy(hostPorts=[{}, {"min": 9, "max": 3}]))
+    assert stored["spec"]["hostPorts"] == [{"min": 0, "max": 0}, {"min": 9, "max": 3}]

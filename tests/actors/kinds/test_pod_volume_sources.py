@@ -8,7 +8,7 @@ import pytest
 
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
-from tests.actors.kinds.pods import LABEL, SUBDOMAIN, create_causes, volume_causes
+from tests.actors.kinds.pods import LABEL, SUBDOMAIN, create_causes, pod, volume_causes
 
 ONE_SOURCE = "Forbidden: may not specify more than 1 volume type"
 UNITS = "must be between 0 and 255, inclusive"
@@ -280,3 +280,15 @@ def test_volume_names_are_unique_dns_labels(kinds: Definitions) -> None:
     assert create_causes(kinds, volumes=[{"name": "v"}, {"name": "v"}]) == [
         ("spec.volumes[1].name", 'Duplicate value: "v"')
     ]
+
+
+def test_missing_lun_is_zero(kinds: Definitions) -> None:
+    document = pod(volumes=[{"name": "v", "iscsi": {"targetPortal": "p", "iqn": IQN}}])
+    assert kinds.stored("pods", document)["spec"]["volumes"][0]["iscsi"]["lun"] == 0
+
+
+def test_local_is_no_source_of_pods(kinds: Definitions) -> None:
+    """The field is unknown: it is dropped, and a volume without a source is an empty directory."""
+    document = pod(volumes=[{"name": "v", "local": {"path": "/x"}}])
+    decoded = kinds["pods"].schema.decode_object(document)
+    assert decoded.object["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]

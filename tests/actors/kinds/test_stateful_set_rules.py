@@ -242,3 +242,9 @@ def test_claim_template_that_no_container_mounts_is_kept_with_a_warning(kinds: D
         "spec.volumeClaimTemplates[1]: no container mounts 'unused'"
     ]
     assert kinds[PLURAL].strategy.warnings(new, new) == []
+
+
+def test_status_without_replicas_has_none(kinds: Definitions) -> None:
+    sent = {**stateful(), "status": {"readyReplicas": 0}}
+    new, causes = kinds.update(PLURAL, stateful(), sent, "status")
+    assert (new["status"]["replicas"], causes) == (0, [])

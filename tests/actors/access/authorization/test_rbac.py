@@ -129,6 +129,16 @@ def test_a_role_binding_to_a_cluster_role_grants_it_in_its_namespace_only() -> N
     assert allowed(authorizer, pods(namespace="y")) and allowed(authorizer, pods(namespace=""))
 
 
+def test_paths_are_granted_by_cluster_role_bindings_only() -> None:
+    authorizer = rbac(defaults=False)
+    put(authorizer, "clusterroles", role("r", {"verbs": ["get"], "nonResourceURLs": ["/logs"]}))
+    put(authorizer, "rolebindings", binding("b", "r", user("alice"), namespace="x", kind="ClusterRole"))
+    asked = Attributes(ALICE, "get", path="/logs", is_resource=False)
+    assert not allowed(authorizer, asked)
+    put(authorizer, "clusterrolebindings", binding("b", "r", user("alice")))
+    assert allowed(authorizer, asked)
+
+
 def test_paths_match_exactly_or_by_a_trailing_star() -> None:
     authorizer = rbac(defaults=False)
     urls = {"verbs": ["get"], "nonResourceURLs": ["/logs", "/x/*"]}
