@@ -67,7 +67,8 @@ async def test_foreign_claim_is_left_alone_and_reported_until_it_is_removed(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with open_control_plane(tmp_path) as cluster:
-        foreign = await cluster.create(CLAIMS, "p-v", content={"spec": SPEC})
+        protected = ["cluster.io/pvc-protection"]
+        foreign = await cluster.create(CLAIMS, "p-v", content={"spec": SPEC}, finalizers=protected)
         await create_pod(cluster)
         await cluster.wait_until_idle(600)
         assert cluster.get(CLAIMS, "p-v") == foreign

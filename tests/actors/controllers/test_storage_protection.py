@@ -186,3 +186,23 @@ def test_index_holds_nothing_for_pods_that_are_removed() -> None:
     assert index.uses(("n", "c"), ())
     assert index.remove(pod) == [("n", "c")] and not index.uses(("n", "c"), ())
     assert not index._claims and not index._pods
+
+
+async def test_missing_finalizers_are_added(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await create_claim(cluster, finalizers=["example.com/mine"])
+        await cluster.create(VOLUMES, "v", content={"spec": VOLUME_SPEC})
+        await cluster.wait_until_idle(LATER)
+        claim, volume = cluster.get(CLAIMS, "c"), cluster.get(VOLUMES, "v")
+        assert claim and claim["metadata"]["finalizers"] == ["example.com/mine", *PROTECTED[CLAIMS]]
+        assert volume and volume["metadata"]["finalizers"] == PROTECTED[VOLUMES]
+
+
+async def test_deleted_object_gets_no_finalizer(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await create_claim(cluster, finalizers=["example.com/mine"])
+        await cluster.delete(CLAIMS, "c")
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.wait_until_idle(LATER)
+        claim = cluster.get(CLAIMS, "c")
+        assert claim and claim["metadata"]["finalizers"] == ["example.com/mine"]
