@@ -30,6 +30,7 @@ class WriteContext(NamedTuple):
     large: bool = False  # what the client sent is so large that the command is decided in a worker thread
     options: tuple[tuple[str, str], ...] = ()  # fieldManager and fieldValidation, as the client sent them
     annotations: dict[str, str] | None = None  # of the audit event; admission adds to it. None: no audit log
+    reason: str = ""  # why the write happens, for the journal: what a rollback or undelete restores
 
 
 class Create(NamedTuple):

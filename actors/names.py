@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+REWIND_GROUP = "rewound.cluster.io"  # the API group of the past, the same in both dialects
+
 
 @dataclass(frozen=True, slots=True)
 class Names:

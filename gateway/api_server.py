@@ -52,7 +52,9 @@ from gateway.requests.observer import RequestObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.requests.route import is_forwarded_path
+from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
+from gateway.rewind.writes import PastWrites
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
@@ -142,14 +144,29 @@ class ApiServer:
             self._connect,
             encoders,
             lists,
-            PastReads(
+            RewindHandler(
+                store.registry,
                 store.journal,
-                store.reads,
                 store.write_contexts,
                 rights,
-                encoders,
-                lists,
-                chunking=chunking,
+                PastReads(
+                    store.journal,
+                    store.reads,
+                    store.write_contexts,
+                    rights,
+                    encoders,
+                    lists,
+                    chunking=chunking,
+                ),
+                PastWrites(
+                    store.names,
+                    store.registry,
+                    store.directory,
+                    store.reads,
+                    store.write_contexts,
+                    encoders,
+                ),
+                self._memory,
             ),
             chunking=chunking,
         )

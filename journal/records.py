@@ -6,7 +6,8 @@ a field at the end, with one upcaster from the number before, so every release c
  (`tests/journal/test_golden_bytes.py` keeps the bytes of each layout).
 
     event   layout:1 check:4 msgpack[type id, verb, namespace, name, previous, removed, time, user, manager,
-                                     facts, body]
+                                     facts, body]                      layout 1, an event without a reason
+            layout:1 check:4 msgpack[the same, reason]                 layout 2
             check = crc32(key, layout, msgpack)
     row     check:4 offset:8 layout:1 facts length:4 facts body
             check = crc32(key, everything after check)
@@ -48,6 +49,7 @@ class Event(NamedTuple):
     manager: str
     facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
     body: bytes  # canonical JSON, whose metadata.resourceVersion is the offset
+    reason: str = ""  # why it was written, if somebody said so
 
 
 class Row(NamedTuple):
@@ -73,11 +75,14 @@ Upcaster = Callable[[Fields], Fields]
 # Positions of the fields of an event.
 TYPE_ID, VERB, NAMESPACE, NAME, PREVIOUS, REMOVED, TIME, USER, MANAGER, FACTS, BODY = range(11)
 
-EVENT_LAYOUT = 1
+# Most events have no reason, and stay in the layout that earlier releases read.
+PLAIN_LAYOUT = 1
+EVENT_LAYOUT = 2
 ROW_LAYOUT = 1
 LINK_LAYOUT = 1
 # Layout n -> function to layout n + 1. An entry never changes once released.
-EVENT_UPCASTERS: Mapping[int, Upcaster] = {}
+# Layout 2 adds the reason, which is empty unless it is there.
+EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
 
 _EVENT_LEAD = struct.Struct(">BI")
 _ROW_LEAD = struct.Struct(">IQBI")
@@ -99,8 +104,9 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 
 
 def encode_event(event: Event) -> bytes:
-    packed: bytes = _pack(event[1:])  # all but the offset, in the order of the layout
-    return _EVENT_LEAD.pack(EVENT_LAYOUT, _event_check(event.offset, EVENT_LAYOUT, packed)) + packed
+    layout = EVENT_LAYOUT if event.reason else PLAIN_LAYOUT
+    packed: bytes = _pack(event[1:] if event.reason else event[1:-1])  # all but the offset, in its order
+    return _EVENT_LEAD.pack(layout, _event_check(event.offset, layout, packed)) + packed
 
 
 def decode_event(offset: int, value: Buffer) -> Event:
@@ -108,7 +114,7 @@ def decode_event(offset: int, value: Buffer) -> Event:
 
 
 def event_fields(offset: int, value: Buffer) -> Fields:
-    """The checked fields of an event without its offset, in the newest layout."""
+    """The checked fields of an event without its offset; the reason only if it has one."""
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
     layout, check = _EVENT_LEAD.unpack_from(value)

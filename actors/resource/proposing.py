@@ -70,6 +70,7 @@ class Proposer:
             context.manager,
             facts_of(self._storage, stored),
             encode_unversioned(stored),
+            context.reason,
         )
         proposals.append(proposal)
         return proposal

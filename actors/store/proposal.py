@@ -21,6 +21,7 @@ class Proposal:
         "name",
         "namespace",
         "previous",
+        "reason",
         "removed",
         "time",
         "type_id",
@@ -41,6 +42,7 @@ class Proposal:
         manager: str,
         facts: bytes,
         body: bytes,
+        reason: str = "",
     ) -> None:
         self.type_id = type_id
         self.verb = verb
@@ -53,6 +55,7 @@ class Proposal:
         self.manager = manager
         self.facts = facts
         self.body = body
+        self.reason = reason
         self.event: Event | None = None  # set when it is ordered
 
     def order(self, offset: int, time: int) -> Event:
@@ -71,6 +74,7 @@ class Proposal:
                 self.manager,
                 self.facts,
                 at_version(self.body, offset),
+                self.reason,
             )
         )
         return event

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import orjson
 
 from actors.kinds.declaration.definition import Definition, Subresource
+from actors.names import REWIND_GROUP
 from gateway.describe.discovery import Discovery, Document
+from gateway.describe.rewind_group import aggregated_resources
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
@@ -42,17 +44,19 @@ async def aggregated(context: RequestContext, discovery: Discovery, path: str) -
 
 
 def _groups(discovery: Discovery, *, core: bool) -> Iterator[Document]:
-    for group, versions in discovery.catalog.groups().items():
+    for group, versions in discovery.groups().items():
         if core == (not group):
             listed = [_version(discovery, group, version) for version in versions]
             yield {"metadata": {"name": group} if group else {}, "versions": listed}
 
 
 def _version(discovery: Discovery, group: str, version: str) -> Document:
-    definitions = discovery.catalog.of_version(group, version)
-    resources = sorted(
-        (_resource(discovery, one) for one in definitions), key=lambda one: str(one["resource"])
-    )
+    if group == REWIND_GROUP:
+        resources = aggregated_resources(discovery.catalog, group)
+    else:
+        definitions = discovery.catalog.of_version(group, version)
+        found = (_resource(discovery, one) for one in definitions)
+        resources = sorted(found, key=lambda one: str(one["resource"]))
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
+from actors.names import REWIND_GROUP
+from gateway.describe import rewind_group
 
 Document = dict[str, Any]
 
@@ -26,6 +28,10 @@ class Discovery:
     @property
     def catalog(self) -> Catalog:
         return self._registry.current
+
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Versions by group: of the catalog, and the group of the past."""
+        return {**self.catalog.groups(), REWIND_GROUP: (rewind_group.VERSION,)}
 
     def find(self, path: str, server_address: str) -> Document | None:
         """The document at a path such as /apis/storage.cluster.io/v1; None if there is none."""
@@ -48,13 +54,13 @@ class Discovery:
             case ["api", *_]:
                 return True
             case ["apis", group, *_]:
-                return self.catalog.group_exists(group)
+                return group == REWIND_GROUP or self.catalog.group_exists(group)
         return False
 
     def paths(self) -> list[str]:
         """All discovery paths, for the index at /."""
         found = ["/api", "/api/v1", "/apis"]
-        for group, versions in self.catalog.groups().items():
+        for group, versions in self.groups().items():
             if group:
                 found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
         return found
@@ -63,25 +69,28 @@ class Discovery:
         return {
             "kind": "APIVersions",
             "apiVersion": "v1",
-            "versions": list(self.catalog.groups().get("", ())),
+            "versions": list(self.groups().get("", ())),
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
         }
 
     def _groups(self) -> Document:
-        groups = [_group(group, versions) for group, versions in self.catalog.groups().items() if group]
+        groups = [_group(group, versions) for group, versions in self.groups().items() if group]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group_at(self, group: str) -> Document | None:
-        versions = self.catalog.groups().get(group)
+        versions = self.groups().get(group)
         if not versions or not group:
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
     def _resources(self, group: str, version: str) -> Document | None:
-        definitions = self.catalog.of_version(group, version)
-        if not definitions:
-            return None
-        resources = [entry for one in definitions for entry in self._entries(one)]
+        if (group, version) == (REWIND_GROUP, rewind_group.VERSION):
+            resources = rewind_group.resources(self.catalog)
+        else:
+            definitions = self.catalog.of_version(group, version)
+            if not definitions:
+                return None
+            resources = [entry for one in definitions for entry in self._entries(one)]
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",

@@ -40,6 +40,7 @@ from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.request import Response
+from gateway.requests.rewind import Rewind
 from gateway.requests.route import Route
 from gateway.requests.write_context import new_write_context
 from gateway.wire.encoders import list_metadata
@@ -68,7 +69,7 @@ class Dispatch:
         connect: Connect,
         encoders: Encoders,
         lists: ListHandler,
-        read_past: Serve,
+        rewind: Rewind,
         *,
         chunking: bool = True,
     ) -> None:
@@ -85,7 +86,7 @@ class Dispatch:
         self._computed = ComputedObjects(computed)
         self._encoders = encoders
         self._lists = lists
-        self._read_past = read_past
+        self._rewind = rewind
         self._chunking = chunking  # whether lists honour limit and continue
         self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
         catalog = registry.current
@@ -109,6 +110,8 @@ class Dispatch:
     def __call__(self, context: RequestContext) -> Awaitable[Response]:
         """Raises what does not need the body; no coroutine, because every request would pay for it."""
         route = context.route
+        if route.rewinds:
+            return self._rewind(context)
         definition = self.find(route)
         check_method(definition, route, context.request.method)
         if definition.deprecation_warning:
@@ -118,13 +121,16 @@ class Dispatch:
             if subresource is not None and subresource.forwarded:
                 return self._connect(context, definition, subresource)
         if context.parameters and context.parameters.first("at") is not None:
-            return self._read_past(context, definition)
+            return self._rewind.read_at(context, definition)
         if definition.storage.computed:
             return self._read_computed(context, definition)
         return self._verbs[route.verb](context, definition)
 
     def check(self, context: RequestContext) -> None:
         """Raise if resource or method are not served."""
+        if context.route.rewinds:
+            self._rewind.check(context)
+            return
         check_method(self.find(context.route), context.route, context.request.method)
 
     def creates_review(self, route: Route) -> bool:

@@ -43,7 +43,7 @@ from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
 from gateway.requests.request import BodyNotRead, Request, Response
 from gateway.requests.route import Route, find_route, is_forwarded, is_forwarded_path
-from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty
+from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import JournalError
 
@@ -246,11 +246,14 @@ class Pipeline:
     def _negotiate(self, context: RequestContext) -> None:
         headers = context.request.headers
         route = context.route
-        response = (
-            _RESPONSE_KINDS.get(route.verb, "other")
-            if route.is_resource
-            else self._paths.response_kind(route.path)
-        )
+        if route.rewinds and wants_text(headers.get(b"accept")):
+            return  # the handler responds with text
+        if route.rewinds:
+            response: ResponseKind = "document"
+        elif route.is_resource:
+            response = _RESPONSE_KINDS.get(route.verb, "other")
+        else:
+            response = self._paths.response_kind(route.path)
         context.representation = negotiate(headers.get(b"accept"), self._names, response)
         if context.representation.as_kind and route.verb == "create" and self._dispatch.creates_review(route):
             # A review has no other representation.

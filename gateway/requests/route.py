@@ -4,6 +4,8 @@
     GET  /apis/storage.cluster.io/v1/storageclasses      list storageclasses
     PUT  /api/v1/namespaces/default/status               update namespaces/default, subresource status
     GET  /livez                                          get of a path
+    GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/history
+                                                         get deployments/web in default, subresource history
 
 The route does not depend on which resources exist. Authorization uses it alone, so that a user without rights learns
 nothing about what is served.
@@ -14,6 +16,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
+
+from actors.names import REWIND_GROUP
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 ITEM_VERBS = {
@@ -42,6 +46,7 @@ class Route(NamedTuple):
     name: str = ""
     subresource: str = ""
     has_extra_segments: bool = False  # more segments than any resource path has
+    rewinds: bool = False  # about the past of the object: its path begins with the group of the past
 
 
 def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
@@ -59,7 +64,7 @@ _FORWARDED = {
 
 
 def is_forwarded(route: Route) -> bool:
-    return route.subresource in _FORWARDED.get(route.resource, ()) and not route.group
+    return route.subresource in _FORWARDED.get(route.resource, ()) and not route.group and not route.rewinds
 
 
 def is_forwarded_path(raw_path: str) -> bool:
@@ -71,6 +76,8 @@ def _parse(method: str, raw_path: str, watch: bool) -> Route:
     first, *parts = path.strip("/").split("/")
     if first == "api" and len(parts) > 1:
         return _resource(method, path, "", parts[0], parts[1:], watch)
+    if first == "apis" and len(parts) > 2 and parts[0] == REWIND_GROUP:
+        return _rewinding(method, path, parts[1], parts[2:])
     if first == "apis" and len(parts) > 2:
         return _resource(method, path, parts[0], parts[1], parts[2:], watch)
     return Route("get" if method == "HEAD" else method.lower(), path, False)
@@ -95,6 +102,21 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
     if is_watch_path or (watch and not subresource and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)
+
+
+def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:
+    """A path about the past of an object. Its group and resource are those of the object: RESOURCE[.GROUP]."""
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 3:
+        namespace, parts = parts[1], parts[2:]
+    resource, _, group = parts[0].partition(".")
+    name, subresource, *rest = (*parts[1:], "", "")
+    if resource == "namespaces" and not group:
+        namespace = name  # as in other requests for a Namespace
+    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
+    return Route(
+        verb, path, True, group, version, namespace, resource, name, subresource, any(rest), rewinds=True
+    )
 
 
 _cached_route = lru_cache(_CACHED_ROUTES)(_parse)

@@ -205,6 +205,12 @@ def _quality(text: str) -> float | None:
     return min(quality, 1.0) if quality > 0 else None
 
 
+def wants_text(accept: bytes | None) -> bool:
+    """Whether the client prefers plain text."""
+    clauses = sorted(parse_accept(accept), key=lambda clause: clause.rank) if accept else []
+    return bool(clauses) and (clauses[0].type, clauses[0].subtype) == ("text", "plain")
+
+
 def body_media(content_type: bytes | None, names: Names) -> Media:
     """The media type of a body: JSON if there is no Content-Type. Parameters such as a charset are ignored."""
     if not content_type:

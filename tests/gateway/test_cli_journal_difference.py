@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.journal.printing.wording import describe, signed, summarize
-from gateway.cli.journal.query.difference import ABSENT, Change, difference
+from actors.rewind.difference import ABSENT, Change, difference
+from actors.rewind.wording import describe
+from gateway.cli.journal.printing.wording import signed, summarize
 
 
 def result(before: Any, after: Any) -> list[str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.rewind.wording import escaped
 from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.lines import LogLines
-from gateway.cli.journal.printing.output import Output, escaped
+from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.event_reader import EventReader
 from gateway.cli.journal.query.folder import open_folder
 from gateway.cli.journal.query.secrets import Masking

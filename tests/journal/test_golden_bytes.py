@@ -126,3 +126,11 @@ def test_newer_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         records.decode_row(STATE_KEY, memoryview(ROW_1))
     with pytest.raises(NewerLayout):
         records.decode_link(TYPE_KEY, LINK_1)
+
+
+def test_reason_is_stored_in_layout_2_and_only_if_there_is_one() -> None:
+    with_reason = EVENT._replace(reason="rollback to 7")
+    encoded = records.encode_event(with_reason)
+    assert encoded[0] == 2
+    assert records.decode_event(2024, encoded) == with_reason
+    assert records.encode_event(EVENT) == EVENT_1

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from actors.rewind.wording import escaped
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, open_session
-from gateway.cli.journal.printing.output import escaped
 
 if TYPE_CHECKING:
     from gateway.client.session import Session

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from actors.rewind.wording import escaped
 from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.journal.printing.output import escaped
 
 COMMANDS = {
     "kubeconfig": "kubeconfig",

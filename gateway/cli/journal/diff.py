@@ -14,11 +14,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from actors.rewind.difference import Change
+from actors.rewind.wording import describe, escaped
 from gateway.cli.journal.printing.document import identity
 from gateway.cli.journal.printing.lines import object_name
-from gateway.cli.journal.printing.output import SIGN_COLORS, Output, escaped
-from gateway.cli.journal.printing.wording import describe
-from gateway.cli.journal.query.difference import Change
+from gateway.cli.journal.printing.output import SIGN_COLORS, Output
 from gateway.cli.journal.query.event_reader import compared
 from gateway.cli.journal.query.flags import (
     Options,

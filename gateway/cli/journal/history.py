@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.rewind.wording import escaped
 from gateway.cli.journal.printing.document import event_document, identity
 from gateway.cli.journal.printing.lines import effect, object_name, print_changes, verb_color
-from gateway.cli.journal.printing.output import Output, escaped
+from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure, UsageError

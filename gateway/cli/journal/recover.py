@@ -12,7 +12,8 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
-from gateway.cli.journal.printing.output import Output, escaped
+from actors.rewind.wording import escaped
+from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL

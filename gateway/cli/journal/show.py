@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import orjson
 
+from actors.rewind.wording import escaped
 from gateway.cli.journal.printing.document import event_document, object_bytes
 from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color
-from gateway.cli.journal.printing.output import Output, escaped
+from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.event_reader import Entry, entry_for
 from gateway.cli.journal.query.failure import Failure

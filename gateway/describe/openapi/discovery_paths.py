@@ -1,13 +1,20 @@
-"""Paths of discovery documents, of /version, and of the documents about the issuer of service account tokens."""
+"""Paths of discovery documents, of /version, about the issuer of service account tokens, and of the past.
+
+The paths of the past are the same for every resource, which is a parameter of theirs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
 from actors.kinds.schema.fields import Struct
+from actors.names import REWIND_GROUP
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operation, Path
-from gateway.wire import meta_types
+from gateway.describe.openapi.parameters import DRY_RUN, NAME, NAMESPACE, PRETTY, Parameter
+from gateway.wire import meta_types, rewind_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,85 @@ class DiscoveryPaths:
 
     def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
         return _get(path, id_, tag, text, struct, self.naming.media)
+
+
+def paths_of_the_past(naming: Naming) -> Iterator[Path]:
+    """The paths below every stored object in the group of the past."""
+    root = f"/apis/{REWIND_GROUP}/v1"
+    for place, suffix, more in (("", "", ()), ("/namespaces/{namespace}", "Namespaced", (NAMESPACE,))):
+        for below, operation in _OF_THE_PAST.items():
+            path = f"{root}{place}/{{resource}}/{{name}}/{below}"
+            id_ = f"{operation.id}{suffix}"
+            media = naming.media + (("text/plain",) if operation.method == "get" else ())
+            described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), id=id_, produces=media)
+            yield Path(path, (NAME, *more, _RESOURCE, PRETTY), (described,))
+
+
+_RESOURCE: Final = Parameter(
+    "resource", "Resource of the object, with its group: deployments.apps.", place="path"
+)
+_UID: Final = Parameter("uid", "Which of the objects that had this name.")
+_MANAGED: Final = Parameter(
+    "managedFields", "false: patches leave out managedFields and resourceVersion.", "boolean"
+)
+
+
+def _past(
+    method: str, id_: str, text: str, *parameters: Parameter, sends: Struct | None, returns: Struct
+) -> Operation:
+    status = 200 if method == "get" or sends is rewind_types.ROLLBACK else 201
+    return Operation(
+        tag="",
+        method=method,
+        id=id_,
+        text=text,
+        parameters=parameters,
+        body=sends,
+        consumes=("application/json",) if sends is not None else (),
+        produces=(),
+        responses=((status, "the request succeeded", returns),),
+    )
+
+
+_OF_THE_PAST: Final = {
+    "history": _past(
+        "get",
+        "readRewoundV1History",
+        "Read the versions of an object, newest first, or the difference of two versions.",
+        Parameter("limit", "Maximum number of versions of a page: 50 by default, at most 500.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        Parameter("diff", "Two versions or times, A..B: read the difference between them instead."),
+        _MANAGED,
+        _UID,
+        sends=None,
+        returns=rewind_types.HISTORY,
+    ),
+    "blame": _past(
+        "get",
+        "readRewoundV1Blame",
+        "Read who set each field of an object.",
+        Parameter("at", "A version or a time: the fields that the object had then."),
+        _UID,
+        sends=None,
+        returns=rewind_types.BLAME,
+    ),
+    "rollback": _past(
+        "post",
+        "createRewoundV1Rollback",
+        "Update an object to what it was.",
+        DRY_RUN,
+        sends=rewind_types.ROLLBACK,
+        returns=rewind_types.RESTORED,
+    ),
+    "undelete": _past(
+        "post",
+        "createRewoundV1Undelete",
+        "Create a deleted object again.",
+        DRY_RUN,
+        sends=rewind_types.UNDELETE,
+        returns=rewind_types.RESTORED,
+    ),
+}
 
 
 def _get(path: str, id_: str, tag: str, text: str, struct: Struct | None, media: tuple[str, ...]) -> Path:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
-from gateway.describe.openapi.discovery_paths import DiscoveryPaths
+from actors.names import REWIND_GROUP
+from gateway.describe.openapi.discovery_paths import DiscoveryPaths, paths_of_the_past
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operations, Path
 
@@ -21,9 +22,11 @@ class Section:
     definitions: tuple[Definition, ...]
     verbs: frozenset[str]  # that the server serves
     naming: Naming
+    more_paths: tuple[Path, ...] = ()  # that do not belong to one definition
 
     def paths(self) -> Iterator[Path]:
         yield self.discovery_path
+        yield from self.more_paths
         for definition in self.definitions:
             yield from Operations(definition, self.verbs, self.naming).paths()
 
@@ -42,6 +45,9 @@ def sections(
     if describes_issuer:
         yield section(".well-known/openid-configuration", paths.issuer_configuration())
         yield section("openid/v1/jwks", paths.issuer_keys())
+    yield section(f"apis/{REWIND_GROUP}", paths.group(REWIND_GROUP))
+    resources = paths.resources(REWIND_GROUP, "v1")
+    yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, tuple(paths_of_the_past(naming)))
     for group, versions in catalog.groups().items():
         if group:
             yield section(f"apis/{group}", paths.group(group))

@@ -46,7 +46,8 @@ async def verbs(api: Api, path: str) -> dict[str, tuple[list[str], str]]:
 def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str]]:
     found = {}
     for one in resources:
-        found[one["resource"]] = one["verbs"], one["responseKind"]["kind"]
+        if "responseKind" in one:  # else it has only its subresources
+            found[one["resource"]] = one["verbs"], one["responseKind"]["kind"]
         for below in one.get("subresources", ()):
             name = f"{one['resource']}/{below['subresource']}"
             found[name] = below["verbs"], below["responseKind"]["kind"]

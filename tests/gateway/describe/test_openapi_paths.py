@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.names import REWIND_GROUP
 from tests.gateway.api import Api, served
 
 METHODS = {
@@ -27,7 +28,9 @@ async def described(api: Api) -> dict[str, Any]:
 async def test_every_described_operation_is_served() -> None:
     async with served() as api:
         for path, item in (await described(api)).items():
-            address = path.replace("{name}", "nonesuch").replace("{namespace}", "default")
+            namespaced = "configmaps" if "{namespace}" in path else "nodes"
+            address = path.replace("{resource}", namespaced).replace("{name}", "nonesuch")
+            address = address.replace("{namespace}", "default")
             for method in item.keys() - {"parameters"}:
                 # An invalid version refuses watches, and an empty body refuses writes.
                 response = await api.ask(method.upper(), f"{address}?resourceVersion=none&limit=none")
@@ -49,6 +52,8 @@ async def test_every_resource_in_discovery_is_described() -> None:
 
 def _path(root: str, resource: dict[str, Any], verb: str) -> str:
     plural, slash, below = resource["name"].partition("/")
+    if root == f"/apis/{REWIND_GROUP}/v1":
+        plural = "{resource}"
     place = "/namespaces/{namespace}" if resource["namespaced"] else ""
     collection = f"{root}{place}/{plural}"
     if slash:

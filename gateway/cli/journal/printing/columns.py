@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.cli.journal.printing.output import Output, escaped
+from actors.rewind.wording import escaped
+from gateway.cli.journal.printing.output import Output
 
 GAP = "  "
 MAX_WIDTH = 70  # one long name should not move all later rows to the right

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.rewind.wording import describe, escaped
 from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.output import SIGN_COLORS, Output, escaped
-from gateway.cli.journal.printing.wording import describe, size, summarize
+from gateway.cli.journal.printing.output import SIGN_COLORS, Output
+from gateway.cli.journal.printing.wording import size, summarize
 from gateway.cli.journal.query.event_reader import Entry
 from gateway.cli.journal.query.kinds import Kinds
 from gateway.cli.journal.query.times import clock, local

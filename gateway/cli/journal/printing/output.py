@@ -52,13 +52,3 @@ class Output:
         if self.width is None or used + len(text) <= self.width:
             return text
         return text[: max(0, self.width - used - 1)] + "…"
-
-
-def escaped(text: str) -> str:
-    """Escape control characters, which could move the cursor or change colours."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
-        for letter in text
-    )

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from gateway.cli.journal.query.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
+from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
 from gateway.cli.journal.query.secrets import Masking, masked, masked_pair
 from gateway.cli.journal.query.selection import Selection
 from journal import history

@@ -1,6 +1,6 @@
 """The differences between two documents, field by field.
 
-`show`, `history`, `diff` and `log` use it. Paths look like this:
+The commands that read the journal and the API use it. Paths look like this:
 
     data.color                                   a field
     metadata.labels["app.example/name"]          a key that needs quotes
@@ -83,26 +83,31 @@ def difference(before: Any, after: Any, ignored: Collection[str] = RESOURCE_VERS
 
 def _fields(path: str, one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
     for key in dict.fromkeys((*one, *other)):
-        yield _below(path, key), one.get(key, ABSENT), other.get(key, ABSENT)
+        yield below(path, key), one.get(key, ABSENT), other.get(key, ABSENT)
 
 
-def _below(path: str, key: str) -> str:
+def below(path: str, key: str) -> str:
     if _identifier(key):
         return f"{path}.{key}" if path else key
     return f"{path}[{orjson.dumps(key).decode()}]"
+
+
+def item_path(path: str, key: str, position: int, item: Any) -> str:
+    """The path of an item, by its merge key if the list has one."""
+    return f"{path}[{key}={item[key]}]" if key else f"{path}[{position}]"
 
 
 def _items(path: str, one: list[Any], other: list[Any], changes: list[Change]) -> Iterable[_Pair]:
     if _scalars(one) and _scalars(other):
         changes += _scalar_items(path, one, other)
         return ()
-    merge_key = _merge_key(one, other)
-    if not merge_key:
+    by = merge_key(one, other)
+    if not by:
         return _by_position(path, one, other)
-    first, second = ({item[merge_key]: item for item in items} for items in (one, other))
+    first, second = ({item[by]: item for item in items} for items in (one, other))
     changes += _order(path, [key for key in first if key in second], [key for key in second if key in first])
     return (
-        (f"{path}[{merge_key}={key}]", first.get(key, ABSENT), second.get(key, ABSENT))
+        (f"{path}[{by}={key}]", first.get(key, ABSENT), second.get(key, ABSENT))
         for key in dict.fromkeys((*first, *second))
     )
 
@@ -133,7 +138,7 @@ def _order(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
         yield Change(f"{path}[order]", one, other)
 
 
-def _merge_key(one: list[Any], other: list[Any]) -> str:
+def merge_key(one: list[Any], other: list[Any]) -> str:
     """The field that identifies the items of both lists; empty without one."""
     return next((field for field in _MERGE_KEYS if _identifies(field, one) and _identifies(field, other)), "")
 

@@ -1,0 +1,144 @@
+"""History, differences and blame as documents of the API group, and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import orjson
+
+from actors.rewind.blame import Blame
+from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
+from actors.rewind.json_patch import Operations, patch_between
+from actors.rewind.moments import rfc3339
+from actors.rewind.steps import Steps, Work
+from actors.rewind.versions import Address, Version, read_slice, uid_of
+from actors.rewind.wording import describe, escaped, shortened
+from journal.log import Journal
+from journal.records import Event
+
+Document = dict[str, Any]
+
+PAGE_BYTES = 4 << 20  # contents compared for one page, which ends early then
+
+
+def event_document(event: Event) -> Document:
+    """Who wrote a version, when and how."""
+    document: Document = {
+        "version": str(event.offset),
+        "time": rfc3339(event.time),
+        "user": event.user,
+        "verb": event.verb,
+        "fieldManager": event.manager,
+    }
+    if event.reason:
+        document["reason"] = event.reason
+    return document
+
+
+def history_page(
+    journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool
+) -> Steps[tuple[list[Document], int]]:
+    """At most `limit` versions from an offset on, newest first, and the offset of the next page; 0 after the last."""
+    items: list[Document] = []
+    size = 0
+    while True:
+        found = read_slice(journal, address, start, limit - len(items))
+        for version in found.versions:
+            read = len(version.event.body) + len(version.before or b"")
+            size += read
+            items.append(
+                (yield Work(partial(version_document, version, managed_fields=managed_fields), read))
+            )
+        start = found.following
+        if not start or len(items) >= limit or size > PAGE_BYTES:
+            return items, start
+        yield Work(lambda: None)
+
+
+def version_document(version: Version, *, managed_fields: bool) -> Document:
+    """An entry of a history. Its patch turns the version before into this one."""
+    event = version.event
+    document = {**event_document(event), "uid": uid_of(event)}
+    if event.removed:
+        return {**document, "deleted": True, "patch": [{"op": "remove", "path": ""}]}
+    if version.compacted:
+        return {**document, "compacted": True, "patch": None}
+    after = orjson.loads(event.body)
+    if version.before is None:
+        return {**document, "patch": [{"op": "add", "path": "", "value": after}]}
+    before = orjson.loads(version.before)
+    if not managed_fields:
+        for one in (before, after):
+            _drop_managed(one)
+    return {**document, "patch": patch_between(before, after)}
+
+
+def _drop_managed(document: Document) -> None:
+    """Without what changes with every write."""
+    for name in ("managedFields", "resourceVersion"):
+        document["metadata"].pop(name, None)
+
+
+def patch_of(before: bytes | None, after: bytes | None, *, managed_fields: bool) -> Operations:
+    """The patch from one content to another; None: the object does not exist."""
+    if before is None or after is None:
+        if before is after:
+            return []
+        return [{"op": "remove", "path": ""}] if after is None else [_added(after)]
+    one, other = orjson.loads(before), orjson.loads(after)
+    if not managed_fields:
+        for document in (one, other):
+            _drop_managed(document)
+    return patch_between(one, other)
+
+
+def _added(after: bytes) -> Document:
+    return {"op": "add", "path": "", "value": orjson.loads(after)}
+
+
+def changes_of(before: bytes | None, after: bytes | None, *, managed_fields: bool) -> list[Change]:
+    """The same field by field; none if the object does not exist at one end."""
+    if before is None or after is None:
+        return []
+    ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
+    return difference(orjson.loads(before), orjson.loads(after), ignored)
+
+
+def change_lines(changes: list[Change]) -> Iterator[str]:
+    for change in changes:
+        yield escaped(f"{change.sign} {describe(change, None)}")
+
+
+def blame_document(found: Blame) -> list[Document]:
+    owners = {offset: event_document(event) for offset, event in found.events.items()}
+    return [
+        {
+            "field": one.field,
+            "path": one.pointer,
+            "value": one.value,
+            **owners[one.version],
+            **({"compacted": True} if one.version == found.oldest else {}),
+        }
+        for one in found.fields
+    ]
+
+
+def blame_lines(found: Blame) -> Iterator[str]:
+    """`git blame` for fields: version, time, user, manager, field and value."""
+    rows = [
+        (str(event.offset), rfc3339(event.time)[:19] + "Z", event.user, event.manager, one)
+        for one in found.fields
+        for event in (found.events[one.version],)
+    ]
+    widths = [max((len(escaped(row[at])) for row in rows), default=0) for at in range(4)]  # type: ignore[arg-type]
+    for version, time, user, manager, one in rows:
+        mark = "^" if one.version == found.oldest else " "
+        cells = (
+            version.rjust(widths[0]),
+            time,
+            escaped(user).ljust(widths[2]),
+            escaped(manager).ljust(widths[3]),
+        )
+        yield f"{mark}{'  '.join(cells)}  {escaped(f'{one.field}: {shortened(one.value)}')}"

@@ -1,0 +1,36 @@
+"""Long work as a generator of small pieces, so that the server can do other things in between, and a command need not.
+
+    def pages() -> Steps[int]:
+        found = yield Work(partial(compare, one, other), size)     the result of the piece comes back
+        return found
+
+`run` does all of it at once. The gateway takes turns on the event loop, and does large pieces in a thread
+(`gateway/rewind/turns.py`). A generator holds no read transaction while it yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Work(NamedTuple):
+    run: Callable[[], Any]
+    size: int = 0  # bytes of the objects that it parses
+
+
+Steps = Generator[Work, Any, T]
+
+
+def run(steps: Steps[T]) -> T:
+    """All of it, without a pause."""
+    result: Any = None
+    while True:
+        try:
+            work = steps.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        result = work.run()

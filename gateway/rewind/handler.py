@@ -1,0 +1,281 @@
+"""Serves the group of the past: history, differences, blame, rollback and undelete of one object.
+
+    GET  /apis/rewound.cluster.io/v1/namespaces/default/configmaps/web/history?limit=20
+    GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/blame
+    POST /apis/rewound.cluster.io/v1/nodes/one/rollback                              {"to": "1042"}
+
+The route has the object's own group and resource, and the last segment as its subresource: the pipeline has authorized
+`get` on `configmaps/history` or `create` on `nodes/rollback`. What else is needed is in `actors/rewind/rights.py`.
+Reads take turns on the event loop; writes are ordinary commands to the actor of the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from actors.errors import BadRequest, NoSuchResource, NotFound
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
+from actors.names import REWIND_GROUP
+from actors.rewind import documents
+from actors.rewind.blame import blame
+from actors.rewind.documents import Document, blame_document, blame_lines, change_lines, event_document
+from actors.rewind.moments import Moment, parse_moment, resolve
+from actors.rewind.rights import PastRights
+from actors.rewind.steps import Steps, Work
+from actors.rewind.versions import Address, newest
+from actors.store.addressing import invalid_name
+from actors.write_context import WriteContexts
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import MethodNotAllowed
+from gateway.requests.memory import SMALL, MemoryBudget
+from gateway.requests.request import Response
+from gateway.requests.route import Route
+from gateway.rewind import parameters
+from gateway.rewind.past_reads import PastReads
+from gateway.rewind.turns import run_in_turns
+from gateway.rewind.writes import PastWrites
+from gateway.wire.json import dump_line
+from gateway.wire.negotiate import wants_text
+from gateway.wire.worker_threads import encode_in_thread
+from journal.keys import MAX_OFFSET
+from journal.log import Journal
+from journal.records import Event
+
+VERSION: Final = "v1"
+API_VERSION: Final = f"{REWIND_GROUP}/{VERSION}"
+# What each path below an object allows.
+METHODS: Final = {"history": "GET", "blame": "GET", "rollback": "POST", "undelete": "POST"}
+_LARGE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that a request is about; it may have been deleted."""
+
+    definition: Definition
+    address: Address
+
+    def document(self, kind: str, **more: Any) -> Document:
+        """A document about the object."""
+        definition, address = self.definition, self.address
+        about: Document = {"apiVersion": definition.api_version, "kind": definition.kind}
+        if address.namespace:
+            about["namespace"] = address.namespace
+        return {"kind": kind, "apiVersion": API_VERSION, **more, "object": {**about, "name": address.name}}
+
+
+class RewindHandler:
+    def __init__(
+        self,
+        registry: Registry,
+        journal: Journal,
+        write_contexts: WriteContexts,
+        rights: PastRights,
+        reads: PastReads,
+        writes: PastWrites,
+        memory: MemoryBudget,
+    ) -> None:
+        self._registry = registry
+        self._journal = journal
+        self._now = write_contexts.now
+        self._rights = rights
+        self.read_at = reads
+        self._writes = writes
+        self._memory = memory
+        self._serve: dict[str, Callable[[RequestContext, Target], Awaitable[Response]]] = {
+            "history": self._history,
+            "blame": self._blame,
+            "rollback": self._rollback,
+            "undelete": self._undelete,
+        }
+
+    def check(self, context: RequestContext) -> Definition:
+        """The definition of the object. Raises if the path or its method is not served."""
+        route = context.route
+        definition = self._find(route)
+        allowed = METHODS[route.subresource]
+        if context.request.method != allowed:
+            raise MethodNotAllowed([allowed])
+        return definition
+
+    async def __call__(self, context: RequestContext) -> Response:
+        definition = self.check(context)
+        route = context.route
+        if refusal := invalid_name(route.name):
+            raise refusal
+        namespace = route.namespace if definition.namespaced else ""
+        verbs = _RIGHTS[route.subresource]
+        await self._rights.check(context.user, definition, route.namespace, route.name, *verbs)
+        type_id = self._journal.type_id(definition.type_name)
+        address = Address(type_id, namespace, route.name, parameters.uid_in(context))
+        return await self._serve[route.subresource](context, Target(definition, address))
+
+    def _find(self, route: Route) -> Definition:
+        catalog = self._registry.current
+        if route.has_extra_segments or route.version != VERSION or route.subresource not in METHODS:
+            raise NoSuchResource
+        for version in catalog.groups().get(route.group, ()):
+            definition = catalog.find(route.group, version, route.resource)
+            if definition is not None:
+                if not definition.is_stored or definition.namespaced != _has_namespace(route):
+                    raise NoSuchResource
+                return definition
+        raise NoSuchResource
+
+    def _resolve(self, moment: Moment, name: str) -> int:
+        with self._journal.read() as view:
+            return resolve(view, moment, self._now(), name)
+
+    # History and differences.
+
+    async def _history(self, context: RequestContext, target: Target) -> Response:
+        _refuse(context, "at")
+        ends = context.parameters.first("diff")
+        if ends is not None:
+            return await self._diff(context, target, ends)
+        token = context.parameters.first("continue")
+        start = parameters.offset_in(token) if token else MAX_OFFSET
+        steps = documents.history_page(
+            self._journal,
+            target.address,
+            start,
+            parameters.limit_of(context),
+            managed_fields=parameters.wants_managed_fields(context),
+        )
+        items, following = await run_in_turns(steps)
+        if not items and not token:
+            raise NotFound(target.definition.resource, target.address.name)
+        metadata = {"continue": parameters.token_of(following)} if following else {}
+        return await self._respond(context, target.document("History", metadata=metadata, items=items))
+
+    async def _diff(self, context: RequestContext, target: Target, text: str) -> Response:
+        first, second = parameters.diff_ends(text)
+        with self._journal.read() as view:
+            now, head = self._now(), view.head
+            versions = [
+                resolve(view, first, now, "diff"),
+                resolve(view, second, now, "diff") if second else head,
+            ]
+            rows = [view.at(version).get(*_names(target.address)) for version in versions]
+        if rows == [None, None]:
+            raise NotFound(target.definition.resource, target.address.name)
+        contents = [None if row is None else row.body for row in rows]
+        managed = parameters.wants_managed_fields(context)
+        size = sum(len(body or b"") for body in contents)
+        if wants_text(context.request.headers.get(b"accept")):
+            work = partial(documents.changes_of, *contents, managed_fields=False)
+            changes = await run_in_turns(_one(work, size))
+            lines = [*_existence_lines(contents), *change_lines(changes)]
+            return _text(lines)
+        patch = await run_in_turns(_one(partial(documents.patch_of, *contents, managed_fields=managed), size))
+        ends = [
+            {"version": str(version)} | ({"objectVersion": str(row.offset)} if row is not None else {})
+            for version, row in zip(versions, rows, strict=True)
+        ]
+        shown = {"from": ends[0], "to": ends[1], "patch": patch}
+        return await self._respond(context, target.document("Difference", **shown))
+
+    # Blame.
+
+    async def _blame(self, context: RequestContext, target: Target) -> Response:
+        at = context.parameters.first("at")
+        upto = self._resolve(parse_moment(at), "at") if at is not None else MAX_OFFSET
+        last = self._version(target, upto)
+        found = await run_in_turns(blame(self._journal, last))
+        if wants_text(context.request.headers.get(b"accept")):
+            return _text(list(blame_lines(found)))
+        shown = {"version": str(last.offset), "time": event_document(last)["time"]}
+        return await self._respond(context, target.document("Blame", **shown, fields=blame_document(found)))
+
+    def _version(self, target: Target, upto: int) -> Event:
+        """The newest content of the object up to a version: of a deleted one, the last."""
+        event = newest(self._journal, target.address, upto)
+        if event is not None and event.removed:
+            address = replace(target.address, uid="")
+            event = newest(self._journal, address, event.previous) if event.previous else None
+        if event is None or event.removed:
+            raise NotFound(target.definition.resource, target.address.name)
+        return event
+
+    # Writes.
+
+    async def _rollback(self, context: RequestContext, target: Target) -> Response:
+        _refuse(context, "at", "uid")
+        request = parameters.rollback_request(context, (API_VERSION, "Rollback"))
+        version = self._resolve(request.to, "to")
+        with self._journal.read() as view:
+            row = view.at(version).get(*_names(target.address))
+        if row is None:
+            raise BadRequest(
+                f"to: {target.definition.resource} {target.address.name} did not exist at version {version}"
+            )
+        return await self._writes.roll_back(context, target.definition, target.address, row, request.fields)
+
+    async def _undelete(self, context: RequestContext, target: Target) -> Response:
+        _refuse(context, "at")
+        request = parameters.undelete_request(context, (API_VERSION, "Undelete"))
+        uid = request.uid or target.address.uid
+        address = replace(target.address, uid=uid)
+        deleted = self._deletion(address)
+        if deleted is None:
+            raise NotFound(target.definition.resource, target.address.name)
+        return await self._writes.undelete(context, target.definition, deleted)
+
+    def _deletion(self, address: Address) -> Event | None:
+        """The event that deleted the object, or the newest one if it still exists: then the create is refused."""
+        return newest(self._journal, address, MAX_OFFSET)
+
+    async def _respond(self, context: RequestContext, document: Document) -> Response:
+        body = dump_line(document) if _is_small(document) else await encode_in_thread(dump_line, document)
+        response = await render.respond(context, body)
+        if len(response.body) > SMALL:
+            self._memory.take(context.request, len(response.body))
+        return response
+
+
+_RIGHTS: Final[dict[str, tuple[str, ...]]] = {
+    "history": ("get",),
+    "blame": ("get",),
+    "rollback": ("get", "update"),
+    "undelete": ("get", "create"),
+}
+
+
+def _names(address: Address) -> tuple[int, str, str]:
+    return address.type_id, address.namespace, address.name
+
+
+def _has_namespace(route: Route) -> bool:
+    """Whether the path has a namespace: a Namespace itself has one in its route too."""
+    return bool(route.namespace) and not (route.resource == "namespaces" and not route.group)
+
+
+def _refuse(context: RequestContext, *names: str) -> None:
+    for name in names:
+        if context.parameters.first(name) is not None:
+            raise BadRequest(f"{name}: {context.route.subresource} does not have it")
+
+
+def _one(work: Callable[[], Any], size: int) -> Steps[Any]:
+    result = yield Work(work, size)
+    return result
+
+
+def _existence_lines(contents: list[bytes | None]) -> list[str]:
+    before, after = contents
+    if before is None:
+        return ["+ the object"]
+    return ["- the object"] if after is None else []
+
+
+def _text(lines: list[str]) -> Response:
+    return render.text("".join(f"{line}\n" for line in lines))
+
+
+def _is_small(document: Document) -> bool:
+    return len(document.get("items", ())) < 20 and len(document.get("fields", ())) < 500

@@ -1,0 +1,34 @@
+"""Runs the steps of `actors/rewind` in turns on the event loop, and large pieces of work in a thread."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import trio
+
+from actors.rewind.steps import Steps
+from actors.turns import Turn
+from gateway.wire.worker_threads import encode_in_thread
+
+T = TypeVar("T")
+
+LARGE: Final = 64 * 1024  # bytes of objects: about a millisecond of parsing and comparing
+
+
+async def run_in_turns(steps: Steps[T]) -> T:
+    result: Any = None
+    turn = Turn()
+    while True:
+        try:
+            work = steps.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        if work.size > LARGE:
+            result = await encode_in_thread(work.run)
+            turn = Turn()
+            continue
+        result = work.run()
+        if turn.over():
+            await trio.lowlevel.checkpoint()
+            turn = Turn()

@@ -1,0 +1,61 @@
+"""A patch between two documents, applied to the first, gives the second exactly."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.patch.json_patch import apply_json_patch
+from actors.rewind.json_patch import patch_between
+from tests.examples import examples
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from([1.0, "", "a", "a/b", "~"]))
+documents = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", "a/b", "~1", "", "0"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.sampled_from(["a", "b", "c/d"]), documents, max_size=3)
+
+
+@examples(200)
+@given(objects, objects)
+def test_patch_gives_the_second_document(before: Any, after: Any) -> None:
+    made = apply_json_patch(copy.deepcopy(before), patch_between(before, after))
+    assert encoded(made) == encoded(after)
+
+
+def encoded(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patch"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
+        ({"a": [1, 2, 3]}, {"a": [1, 3]}, [{"op": "remove", "path": "/a/1"}]),
+        ({"a": [1, 3]}, {"a": [0, 1, 3]}, [{"op": "add", "path": "/a/0", "value": 0}]),
+        ({"a": [[1]]}, {"a": [[True]]}, [{"op": "replace", "path": "/a/0/0", "value": True}]),
+        ({"x/y~": 1}, {}, [{"op": "remove", "path": "/x~1y~0"}]),
+    ],
+)
+def test_patches_are_small(before: Any, after: Any, patch: list[dict[str, Any]]) -> None:
+    assert patch_between(before, after) == patch
+
+
+def test_deep_documents_are_compared() -> None:
+    before: Any = 1
+    after: Any = 2
+    for _ in range(5000):
+        before, after = {"a": before}, {"a": after}
+    (operation,) = patch_between(before, after)
+    assert operation["path"] == "/a" * 5000
