@@ -33,6 +33,7 @@ class Chain:
     changes: tuple[Change | AsyncPlugin, ...] = ()  # mutations, then completions
     checks: tuple[Check | AsyncPlugin, ...] = ()
     asynchronous: bool = False  # at least one step is
+    waiting: tuple[AsyncPlugin, ...] = ()  # those of `checks` that are asynchronous
     mutations: int = 0  # how many of `changes` are mutations
     repeated: tuple[Change, ...] = ()  # run again when a write continues after an asynchronous step
     change_timings: tuple[StepTiming, ...] = ()  # of each of `changes`
@@ -59,7 +60,7 @@ class Chain:
             if index is not None:
                 return index
             first = self.mutations
-        index = self._change(request, first, len(self.changes))
+        index = self._change(request, first, len(self.changes)) if first < len(self.changes) else None
         if index is None:
             self.admit_timing.passed.add(perf_counter() - request.phase_began)
         return index
@@ -86,7 +87,7 @@ class Chain:
 
     def may_wait(self, request: AdmissionRequest) -> bool:
         """Whether a validating step may be asynchronous for this request."""
-        return any(isinstance(one, AsyncPlugin) and one.may_concern(request) for one in self.checks)
+        return any(check.may_concern(request) for check in self.waiting)
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
@@ -149,6 +150,7 @@ class Admission:
             tuple(changes),
             tuple(checks),
             any(isinstance(one, AsyncPlugin) for one in (*changes, *checks)),
+            tuple(one for one in checks if isinstance(one, AsyncPlugin)),
             len(changing),
             tuple(self._call(one, one.mutate) for one in changing if one.repeats),
             tuple(self.timings.plugin(one.name, ADMIT, operation) for one in (*changing, *completing)),

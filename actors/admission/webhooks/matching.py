@@ -75,7 +75,7 @@ class Configurations:
         self._type_id = journal.type_id(str(Resource(group, f"{kind}webhookconfigurations")))
         self._namespaces = journal.type_id("namespaces")
         self._configurations: dict[str, tuple[Hook, ...]] = {}
-        self._hooks: tuple[Hook, ...] = ()
+        self.hooks: tuple[Hook, ...] = ()  # without any, plugins ask no further
         self._candidates: dict[Key, Candidates] = {}
         self._in_namespaces: dict[str, dict[Key, Candidates]] = {}
         self._load()
@@ -83,13 +83,13 @@ class Configurations:
 
     def may_match(self, request: AdmissionRequest) -> bool:
         """Whether a rule matches, whatever the selectors say."""
-        return bool(self._hooks) and bool(
+        return bool(self.hooks) and bool(
             self._matching_rules((request.definition, request.operation, request.subresource)).matches
         )
 
     def matching(self, request: AdmissionRequest) -> Sequence[Match]:
         """In the order in which they are called. Any thread may call it."""
-        return matching_object(request, self.candidates(request)) if self._hooks else ()
+        return matching_object(request, self.candidates(request)) if self.hooks else ()
 
     def candidates(self, request: AdmissionRequest) -> Candidates:
         """Those that match unless their objectSelector does not."""
@@ -117,7 +117,7 @@ class Configurations:
         if definition.resource in self._exempt:
             return
         others = [one for one in self._equivalents(definition) if one is not definition]
-        for position, hook in enumerate(self._hooks):
+        for position, hook in enumerate(self.hooks):
             matched = _matched_definition(hook, definition, others, operation, subresource)
             if matched is not None:
                 yield Match(position, hook, matched)
@@ -171,7 +171,7 @@ class Configurations:
             self._sort()
 
     def _sort(self) -> None:
-        self._hooks = tuple(
+        self.hooks = tuple(
             hook for name in sorted(self._configurations) for hook in self._configurations[name]
         )
         self.forget_kinds()

@@ -61,7 +61,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         await self._clients.run()
 
     def concerns(self, request: AdmissionRequest) -> bool:
-        return bool(self._due(request))
+        return bool(self._configurations.hooks and self._due(request))
 
     def may_concern(self, request: AdmissionRequest) -> bool:
         return self._configurations.may_match(request)
