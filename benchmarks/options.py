@@ -23,6 +23,7 @@ class Sizes:
     behind: int = 1_000  # writes between collecting continue tokens and using them
     events: int = 1_000_000
     starts: int = 5
+    roles: int = 500  # and as many bindings, of other users
     few: int = 100  # watchers of the small fan-outs
     watchers: int = 1_000  # of the usual fan-outs
     many: int = 5_000  # watchers that connect at once
@@ -42,6 +43,7 @@ QUICK = Sizes(
     behind=50,
     events=2_000,
     starts=1,
+    roles=10,
     few=5,
     watchers=20,
     many=30,
@@ -138,6 +140,7 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         ("behind", int, "writes between collecting continue tokens and using them"),
         ("events", int, "events in the large journal"),
         ("starts", int, "starts of the server"),
+        ("roles", int, "roles and bindings of other users"),
         ("few", int, "watchers in a small group"),
         ("watchers", int, "watchers in a usual group"),
         ("many", int, "watchers that connect at once or stay idle"),

@@ -14,11 +14,11 @@ import shutil
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from benchmarks.loads.client import Client
 from benchmarks.loads.job import Job, Lane, LoadResult, run_job
 from benchmarks.loads.plans import config_map
+from benchmarks.options import Options
 from benchmarks.reports.measurement import Measurement, cpu_us, from_load
 from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.measured_server import MeasuredServer
@@ -26,7 +26,6 @@ from benchmarks.servers.server_process import ServerProcess, fresh_folder
 from benchmarks.workloads.reads import READERS
 from benchmarks.workloads.workload import Comparison, Skipped
 
-ROLES = 500
 SPLIT = 3  # rounds for each of the usual ones, each as much shorter
 USER_TOKEN = "benchmark-user"
 OBJECT = "/api/v1/namespaces/default/configmaps/one"
@@ -38,8 +37,8 @@ def measure(server: MeasuredServer) -> Sequence[Measurement]:
         raise Skipped("only a server that the harness starts can have these users and flags")
     options = server.options
     with (
-        _server(options.scratch, options.dialect, options.rewound) as plain,
-        _server(options.scratch, options.dialect, options.rewound, audit=True) as audited,
+        _server(options) as plain,
+        _server(options, audit=True) as audited,
     ):
         lanes = [
             _lane(plain.endpoint, plain.endpoint.token),
@@ -68,8 +67,8 @@ def _measurement(name: str, result: LoadResult, base: LoadResult) -> Measurement
 
 
 @contextmanager
-def _server(scratch: Path, dialect: str, command: str, *, audit: bool = False) -> Iterator[ServerProcess]:
-    folder = fresh_folder(scratch, "access")
+def _server(options: Options, *, audit: bool = False) -> Iterator[ServerProcess]:
+    folder, dialect = fresh_folder(options.scratch, "access"), options.dialect
     flags: list[str] = []
     group = GROUPS[dialect]
     if audit:
@@ -77,21 +76,25 @@ def _server(scratch: Path, dialect: str, command: str, *, audit: bool = False) -
         policy.write_text(f"apiVersion: audit.{group}/v1\nkind: Policy\nrules:\n- level: Metadata\n")
         flags = ["--audit-policy-file", str(policy), "--audit-log-path", str(folder / "audit.log")]
     process = ServerProcess(
-        folder, dialect=dialect, command=command, flags=flags, users=[f"{USER_TOKEN},reader,reader-uid"]
+        folder,
+        dialect=dialect,
+        command=options.rewound,
+        flags=flags,
+        users=[f"{USER_TOKEN},reader,reader-uid"],
     )
     try:
-        _fill(process.endpoint, f"rbac.authorization.{group}")
+        _fill(process.endpoint, f"rbac.authorization.{group}", options.sizes.roles)
         yield process
     finally:
         process.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(endpoint: Endpoint, group: str) -> None:
+def _fill(endpoint: Endpoint, group: str, roles: int) -> None:
     with Client(endpoint) as client:
         client.expect("POST", "/api/v1/namespaces/default/configmaps", json.loads(config_map("one", 1)))
         client.expect("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "reader"}})
-        for number in range(ROLES):
+        for number in range(roles):
             _create_role(client, group, f"other-{number}", [{"kind": "User", "name": f"user-{number}"}])
         account = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
         _create_role(client, group, "reader", [{"kind": "User", "name": "reader"}, account])

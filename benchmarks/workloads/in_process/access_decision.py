@@ -19,7 +19,6 @@ from actors.selectors.facts import pack_facts
 from actors.store.feed import Feed
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
-from benchmarks.workloads.access import ROLES
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
 from gateway.access import Access, build_access
@@ -37,7 +36,7 @@ def decision(sizes: Sizes) -> Measurement:
         folder = Path(scratch)
         with closing(Journal.open(folder / "journal")) as journal:
             journal.register_types(built_in(CLUSTER).stored_types())
-            journal.append(list(_roles(journal)))
+            journal.append(list(_roles(journal, sizes.roles)))
             tokens = folder / "tokens.csv"
             tokens.write_text("benchmark-user,user-7,7\n")
             settings = Settings(data_dir=folder, token_auth_file=tokens)
@@ -54,9 +53,9 @@ def _decide(access: Access) -> None:
     assert isinstance(found, Decision) and found.allowed
 
 
-def _roles(journal: Journal) -> Iterator[Event]:
+def _roles(journal: Journal, count: int) -> Iterator[Event]:
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
-    for number in range(ROLES):
+    for number in range(count):
         name = f"user-{number}"
         role = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
         subject = {"apiGroup": GROUP, "kind": "User", "name": name}
