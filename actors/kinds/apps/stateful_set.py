@@ -151,7 +151,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(create_rules, names=names),
             validate_update=partial(update_rules, names=names),
-            warnings=partial(warnings, names),
+            warnings=partial(spec_warnings, names),
         ),
     )
 
@@ -296,24 +296,3 @@ def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     replica_status_rules(errors, new["status"], parts, ready="status.readyReplicas")
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     collision_rules(errors, new, old)
-
-
-def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    """Those about the template, and one for each claim template that no container mounts."""
-    found = spec_warnings(names, new, old)
-    claims_of_pods = new["spec"].get("volumeClaimTemplates")
-    if not claims_of_pods or (old is not None and old["spec"].get("volumeClaimTemplates") == claims_of_pods):
-        return found
-    pod = new["spec"]["template"]["spec"]
-    mounted = {
-        mount["name"]
-        for part in ("initContainers", "containers")
-        for container in pod.get(part) or ()
-        for mount in container.get("volumeMounts") or ()
-    }
-    unused = [
-        f"spec.volumeClaimTemplates[{index}]: no container mounts {one['metadata'].get('name', '')!r}"
-        for index, one in enumerate(claims_of_pods)
-        if one["metadata"].get("name", "") not in mounted
-    ]
-    return [*found, *unused]

@@ -22,7 +22,6 @@ IMMUTABLE_TEXT = (
     "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
     "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def stateful(**spec: Any) -> dict[str, Any]:
@@ -231,17 +230,6 @@ def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, stateful(replicas=0, template=two))
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
     assert (cells["Ready"], cells["Containers"], cells["Images"]) == ("0/0", "c1,c2", "i1,i2")
-
-
-def test_claim_template_that_no_container_mounts_is_kept_with_a_warning(kinds: Definitions) -> None:
-    templates = [{"metadata": {"name": name}, "spec": CLAIM_SPEC} for name in ("used", "unused")]
-    mounting = {"name": "c", "image": "i", "volumeMounts": [{"name": "used", "mountPath": "/used"}]}
-    sent = stateful(volumeClaimTemplates=templates, template=template(containers=[mounting]))
-    new = kinds.stored(PLURAL, sent)
-    assert kinds[PLURAL].strategy.warnings(new, None) == [
-        "spec.volumeClaimTemplates[1]: no container mounts 'unused'"
-    ]
-    assert kinds[PLURAL].strategy.warnings(new, new) == []
 
 
 def test_status_without_replicas_has_none(kinds: Definitions) -> None:
