@@ -138,7 +138,7 @@ class ApiServer:
             authorizer,
             Reviews(authenticator, authorizer, store.access.audiences),
             store.access.accounts.issuer,
-            WatchOpener(store.names, self._hub, store.reads, store.journal),
+            WatchOpener(store.names, self._hub, store.reads, store.journal, store.registry),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
             self._connect,
@@ -246,14 +246,17 @@ class ApiServer:
         )
 
     def _serves(self, definition: Definition) -> bool:
-        return self._store.registry.current.holds(definition)
+        return self._store.registry.current.successor(definition) is not None
 
     def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
-        """End the watches of definitions that went or were replaced, and forget the metrics of what went."""
+        """End the watches of definitions that went or were replaced, and forget the metrics of what went.
+
+        Watches of a custom kind go on when its schema changes.
+        """
         for type_name in following.changed_since(previous):
             before = previous.stored_type(type_name)
             for definition in before.served if before is not None else ():
-                if not following.holds(definition):
+                if following.successor(definition) is None:
                     self._hub.end(definition, type_name)
                 if not following.serves(definition.group, definition.plural):
                     self._metrics.forget(definition.group, definition.plural)

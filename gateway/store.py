@@ -22,6 +22,7 @@ from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
+from actors.controllers.custom_resources.publication import Publication
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
@@ -124,6 +125,7 @@ def _build_store(
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
+    publication = Publication(names, registry, journal, feed, committer.next_offset)
     access = build_access(settings, names, journal, feed, clock, extensions)
 
     async def create_missing_namespace(name: str) -> None:
@@ -179,7 +181,7 @@ def _build_store(
         bool(settings.secure_port),
         settings.controllers.event_ttl,
     )
-    for loop in controllers(context):
+    for loop in controllers(context, publication):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store
 

@@ -19,6 +19,8 @@ from actors.controllers.certificates.cleaning import CertificateCleaning
 from actors.controllers.certificates.signing import CertificateSigning
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.context import ControllerContext
+from actors.controllers.custom_resources.controller import CustomResourceController
+from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.endpoints import EndpointsController
 from actors.controllers.events.expiry import EventExpiry
 from actors.controllers.flow_control import FlowControlController
@@ -33,8 +35,11 @@ from actors.controllers.storage.ephemeral import EphemeralVolumeController
 from actors.controllers.storage.volumes import VolumeProtection
 
 
-def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
-    """Those that --controllers chooses, by their names in v1.25, and those that belong to the server itself."""
+def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:
+    """Those that --controllers chooses, by their names in v1.25, and those that belong to the server itself.
+
+    Without a publication there are no custom kinds.
+    """
     parts = (context.registry, context.journal, context.directory, context.write_contexts, context.names)
     by_name: dict[str, Callable[[], Controller[Any]]] = {
         "bootstrapsigner": lambda: BootstrapSigner(context),
@@ -61,7 +66,12 @@ def controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     own: list[Controller[Any]] = [FlowControlController(*parts)]
     if context.event_ttl:
         own.append(EventExpiry(context))
-    return tuple(Loop(one, context.feed) for one in (*own, *(by_name[name]() for name in sorted(chosen))))
+    loops = [Loop(one, context.feed) for one in (*own, *(by_name[name]() for name in sorted(chosen)))]
+    if publication is not None:
+        custom = CustomResourceController(context, publication)
+        # One worker: names that a definition gets depend on those of the others.
+        loops.append(Loop(custom, context.feed, max_concurrent=1))
+    return tuple(loops)
 
 
 def _quotas(context: ControllerContext) -> QuotaAccounts:

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from actors.kinds import (
     admissionregistration,
+    apiextensions,
     apiregistration,
     apps,
     authentication,
@@ -46,6 +47,7 @@ _GROUPS = (
     rbac,
     storage,
     admissionregistration,
+    apiextensions,
     scheduling,
     coordination,
     node,

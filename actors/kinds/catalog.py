@@ -119,7 +119,7 @@ class Catalog:
         self._group_versions[group, version] = (*self.of_version(group, version), definition)
         versions = self._groups.get(group, ())
         if version not in versions:
-            self._groups[group] = tuple(sorted((*versions, version), key=_preference))
+            self._groups[group] = tuple(sorted((*versions, version), key=preference))
         for name in definition.names.short_names:
             self._short_names[name] = (*self.by_short_name(name), definition)
 
@@ -150,6 +150,14 @@ class Catalog:
     def holds(self, definition: Definition) -> bool:
         """Whether this very definition is served."""
         return self._served.get((definition.group, definition.version, definition.plural)) is definition
+
+    def successor(self, definition: Definition) -> Definition | None:
+        """The definition that is served in place of this one, for watches that go on; None if there is none.
+
+        It is the same one, or that of the same custom kind after a change of its CustomResourceDefinition.
+        """
+        found = self._served.get((definition.group, definition.version, definition.plural))
+        return found if found is definition or (found is not None and found.continues(definition)) else None
 
     def serves(self, group: str, plural: str) -> bool:
         """Whether some version of the group has such a resource."""
@@ -199,7 +207,7 @@ def _without(one: T, among: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(other for other in among if other is not one)
 
 
-def _preference(version: str) -> tuple[int, int, int, str]:
+def preference(version: str) -> tuple[int, int, int, str]:
     """Sorts as Kubernetes does: stable, beta, alpha, the newest first in each; then other names by alphabet.
 
     So replacing a kind never changes which version of its group clients prefer.

@@ -38,8 +38,17 @@ class Registry:
         hidden = tuple(unserved)
         every = (*definitions, *hidden)
         self.current.adding(every)  # refuses what cannot be before anything is written
-        await self._register_types(list(dict.fromkeys(one.type_name for one in every if one.is_stored)))
-        self._publish(self.current.adding(every, lambda one: one not in hidden))
+        await self.reserve(*(one.type_name for one in every if one.is_stored))
+        self.publish(definitions, hidden)
+
+    async def reserve(self, *type_names: str) -> None:
+        """Give types their numbers in the journal, so that `publish` can follow at any time."""
+        await self._register_types(list(dict.fromkeys(type_names)))
+
+    def publish(self, definitions: Iterable[Definition], unserved: Iterable[Definition] = ()) -> None:
+        """As `register`, at once: for types that have their numbers in the journal already."""
+        hidden = frozenset(unserved)
+        self._publish(self.current.adding((*definitions, *hidden), lambda one: one not in hidden))
 
     def retire(self, type_name: str) -> None:
         """Stop serving a type; KeyError if there is none."""

@@ -62,6 +62,7 @@ class ResourceActor:
         self._admission = admission
         self._calls = calls
         self._large_work = large_work
+        self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = longest_step
         self.type_id = journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
@@ -69,7 +70,6 @@ class ResourceActor:
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         # Commands with a running asynchronous admission step, or that are decided in a thread.
         self._outside: set[Envelope] = set()
-        self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
 
     @property
     def name(self) -> str:
@@ -81,6 +81,11 @@ class ResourceActor:
         self._definitions, self._storage = definitions, stored_type.storage
         self._commands = Commands(definitions, self._storage, self._admission, self._current)
         self._proposer = Proposer(self.type_id, self._storage)
+        self._upgrade, self._current_since = (
+            self._storage.storage.upgrade,
+            self._storage.storage.current_since,
+        )
+        self._outdated = frozenset(self._pending.values())  # decided with other definitions
         self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
 
@@ -317,14 +322,22 @@ class ResourceActor:
         if pending is not None:
             if len(pending.body) > LARGE_BYTES:
                 raise NeedsThread
-            return None if pending.removed else Current(0, _parse(pending.body), pending)
+            return None if pending.removed else Current(0, self._parse_pending(pending), pending)
         assert view is not None
         row = view.get(self.type_id, namespace, name)
         if row is None:
             return None
         if len(row.body) > LARGE_BYTES:
             raise NeedsThread
-        return Current(row.offset, _parse(row.body))
+        return Current(row.offset, self._parse_stored(row.body, row.offset))
+
+    def _parse_stored(self, body: bytes, offset: int) -> Object:
+        """An object as the present definitions show it: that of a custom kind may be older than its schema."""
+        stored = _parse(body)
+        return stored if self._upgrade is None or offset >= self._current_since else self._upgrade(stored)
+
+    def _parse_pending(self, pending: Proposal) -> Object:
+        return self._parse_stored(pending.body, -1 if pending in self._outdated else self._current_since)
 
     def _current_in_thread(self, _: View | None, namespace: str, name: str) -> Current | None:
         """The newest object, read without a transaction that stays open while the thread works.
@@ -333,10 +346,10 @@ class ResourceActor:
         """
         pending = self._pending.get((namespace, name))
         if pending is not None:
-            return None if pending.removed else Current(0, _parse(pending.body), pending)
+            return None if pending.removed else Current(0, self._parse_pending(pending), pending)
         with self._journal.read() as view:
             row = view.get(self.type_id, namespace, name)
-        return Current(row.offset, _parse(row.body)) if row is not None else None
+        return Current(row.offset, self._parse_stored(row.body, row.offset)) if row is not None else None
 
     def _written(self, view: View, namespace: str, name: str) -> int | Proposal:
         """The event that wrote the current object, 0 without one."""

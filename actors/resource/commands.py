@@ -17,7 +17,7 @@ import trio
 from actors.admission.chain import EMPTY, Admission, Chain
 from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import BadRequest, Invalid, NoSuchResource
+from actors.errors import BadRequest, Forbidden, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Command, Create, Delete, Object, Patch, Replace, Submit
@@ -154,6 +154,8 @@ class Commands:
     def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
         definition, new = attempt.definition, working_copy(command.object)
         metadata = new["metadata"]
+        if definition.create_refusal:
+            raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
         warnings = drop_duplicate_owner_references(metadata, SENT)
         if verb != "apply":
             drop_system_metadata(metadata)

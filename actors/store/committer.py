@@ -103,6 +103,10 @@ class Committer:
         result: T = await job.reply.wait()
         return result
 
+    def next_offset(self) -> int:
+        """The first offset that no proposal submitted so far can get."""
+        return self._next + len(self._pending.proposals)
+
     async def register_types(self, names: Sequence[str]) -> None:
         """Assign type ids in the journal; returns at once if all types have one."""
         if not all(map(self._journal.type_id, names)):

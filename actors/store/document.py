@@ -86,6 +86,20 @@ def _encode(stored: Object, version: str | None) -> bytes:
     return orjson.dumps(document)
 
 
+def version_of(body: bytes) -> int:
+    """The version in an object's bytes, 0 without one, as in the response to a dry run of a create.
+
+    The first match is right: only strings precede it in metadata, and they escape quotes.
+    """
+    start = body.find(_VERSION) + len(_VERSION)
+    if start < len(_VERSION):
+        return 0
+    return int(body[start : body.index(b'"', start)] or 0)
+
+
+_VERSION = b'"resourceVersion":"'
+
+
 def decode(body: bytes) -> Object:
     parsed: Object = orjson.loads(body)
     return parsed

@@ -66,7 +66,7 @@ def _resource(discovery: Discovery, definition: Definition) -> Document:
         "responseKind": _kind(definition.group, definition.version, definition.kind),
         "scope": "Namespaced" if definition.namespaced else "Cluster",
         "singularResource": definition.names.singular or definition.kind.lower(),
-        "verbs": discovery.served(definition.verbs),
+        "verbs": discovery.verbs_of(definition),
     }
     if definition.names.short_names:
         entry["shortNames"] = list(definition.names.short_names)

@@ -17,6 +17,8 @@ from gateway.describe import rewind_group
 
 Document = dict[str, Any]
 
+# Of a custom kind whose definition is being deleted. Updates are served too, for finalizers, but not listed.
+TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 _STORED: Final = frozenset({"create", "get"})  # reviews have no get, component statuses no create
 
 
@@ -85,17 +87,19 @@ class Discovery:
 
     def _resources(self, group: str, version: str) -> Document | None:
         if (group, version) == (REWIND_GROUP, rewind_group.VERSION):
-            resources = rewind_group.resources(self.catalog)
+            definitions, resources = (), rewind_group.resources(self.catalog)
         else:
             definitions = self.catalog.of_version(group, version)
             if not definitions:
                 return None
             resources = [entry for one in definitions for entry in self._entries(one)]
+        if not definitions or not definitions[0].is_custom:
+            resources.sort(key=lambda entry: str(entry["name"]))
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
             "groupVersion": f"{group}/{version}" if group else version,
-            "resources": sorted(resources, key=lambda entry: str(entry["name"])),
+            "resources": resources,
         }
 
     def _entries(self, definition: Definition) -> list[Document]:
@@ -104,7 +108,7 @@ class Discovery:
             "singularName": definition.names.singular,
             "namespaced": definition.namespaced,
             "kind": definition.kind,
-            "verbs": self.served(definition.verbs),
+            "verbs": self.verbs_of(definition),
         }
         if definition.names.short_names:
             own["shortNames"] = list(definition.names.short_names)
@@ -135,6 +139,12 @@ class Discovery:
         storage = self.catalog.storage(definition.type_name)
         type_ = f"{storage.group}/{storage.version}/{storage.kind}"
         return b64encode(sha256(type_.encode()).digest()[:8]).decode()
+
+    def verbs_of(self, definition: Definition) -> list[str]:
+        """Those of custom kinds are in the order that clients know."""
+        if not definition.is_custom:
+            return self.served(definition.verbs)
+        return list(TERMINATING_VERBS if definition.create_refusal else definition.verbs)
 
     def served(self, verbs: tuple[str, ...]) -> list[str]:
         return sorted(verb for verb in verbs if verb in self._verbs)

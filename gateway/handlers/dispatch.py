@@ -138,15 +138,21 @@ class Dispatch:
         definition = self._registry.current.find(route.group, route.version, route.resource)
         return definition is not None and definition.storage.ephemeral
 
+    def lacks_protobuf(self, route: Route) -> bool:
+        """Whether the objects at this route have no protobuf messages: those of custom kinds, but not their scales."""
+        definition = self._registry.current.find(route.group, route.version, route.resource)
+        return definition is not None and definition.definition_at(route.subresource).is_custom
+
     def find(self, route: Route) -> Definition:
         catalog = self._registry.current
         definition = catalog.find(route.group, route.version, route.resource)
         if definition is None:
-            if route.group and not catalog.group_exists(route.group):
+            # In groups of custom kinds, what does not exist is a path that does not exist.
+            if route.group and not self._registry.built_in.group_exists(route.group):
                 raise NoSuchPath
             raise NoSuchResource
         if (route.has_extra_segments and route.subresource != PROXY) or not in_scope(definition, route):
-            raise NoSuchResource
+            raise NoSuchPath if definition.is_custom else NoSuchResource
         if route.name and not route.subresource and not definition.has_items:
             raise NoSuchResource
         # In pods//eviction the name in the body would count, which nobody has authorized.
@@ -202,7 +208,7 @@ class Dispatch:
         if representation.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
         warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
-        stream = self._watches.open(context, definition, list_options, self._encoders.of(context, definition))
+        stream = self._watches.open(context, definition, list_options, self._encoders.maker(context))
         return Response(200, b"", representation.content_type, warnings, stream)
 
     async def _create(self, context: RequestContext, definition: Definition) -> Response:

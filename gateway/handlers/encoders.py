@@ -51,10 +51,20 @@ class Encoders:
 
     def of(self, context: RequestContext, definition: Definition) -> Encoder:
         """The encoder for this definition's objects and this request; refuses an unknown includeObject."""
-        chosen = context.representation
-        if not chosen.as_kind:
+        if not context.representation.as_kind:
             return object_encoder(definition)
-        if chosen.as_kind != "Table":
-            return PartialMetadataEncoder(definition, self._names, chosen.as_version)
+        return self.maker(context)(definition)
+
+    def maker(self, context: RequestContext) -> Callable[[Definition], Encoder]:
+        """Makes the encoders of other definitions for this request, and keeps nothing else of it."""
+        names, now, chosen = self._names, self._now, context.representation
         include = context.parameters.first("includeObject") or ""
-        return TableEncoder(definition, self._names, chosen.as_version, include, self._now)
+
+        def make(definition: Definition) -> Encoder:
+            if not chosen.as_kind:
+                return object_encoder(definition)
+            if chosen.as_kind != "Table":
+                return PartialMetadataEncoder(definition, names, chosen.as_version)
+            return TableEncoder(definition, names, chosen.as_version, include, now)
+
+        return make

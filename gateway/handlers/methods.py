@@ -12,9 +12,10 @@ from actors.kinds.declaration.definition import Definition
 from gateway.requests.errors import MethodNotAllowed
 from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
-NAMESPACES: Final = Resource("", "namespaces")
 PROXY: Final = "proxy"  # this subresource forwards any method and any path
+NAMESPACES: Final = Resource("", "namespaces")
 _ITEM_ONLY = frozenset({"update", "patch"})
+_ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
 
 
 def check_method(definition: Definition, route: Route, method: str) -> None:
@@ -25,6 +26,9 @@ def check_method(definition: Definition, route: Route, method: str) -> None:
         raise MethodNotAllowed(allowed_methods(definition, route))
     if route.verb == "watch" and method != "GET":
         raise MethodNotAllowed(["GET"])
+    if definition.create_refusal and route.verb == "create":
+        allowed = [one for one in allowed_methods(definition, route) if one != "POST"]
+        raise MethodNotAllowed(allowed, definition.create_refusal)
 
 
 def allowed_methods(definition: Definition, route: Route) -> list[str]:
@@ -54,6 +58,8 @@ def _allows(definition: Definition, route: Route) -> bool:
 def in_scope(definition: Definition, route: Route) -> bool:
     """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
     if definition.namespaced:
+        if definition.is_custom:
+            return bool(route.namespace) or route.verb in _ACROSS_NAMESPACES
         return bool(route.namespace) or ("list" in definition.verbs and not route.name)
     # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)

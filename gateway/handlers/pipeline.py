@@ -259,7 +259,17 @@ class Pipeline:
             # A review has no other representation.
             context.representation = negotiate(headers.get(b"accept"), self._names, "document")
         if context.representation.media == "protobuf":
-            context.protobuf = self._protobuf
+            if (
+                route.is_resource
+                and not context.representation.as_kind
+                and self._dispatch.lacks_protobuf(route)
+            ):
+                context.protobuf = None
+                context.representation = negotiate(
+                    headers.get(b"accept"), self._names, response, without_protobuf=True
+                )
+            else:
+                context.protobuf = self._protobuf
         pretty = context.parameters.first("pretty")
         context.pretty = context.representation.pretty or wants_pretty(
             pretty, headers.get(b"user-agent", b"")

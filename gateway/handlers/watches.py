@@ -6,11 +6,14 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import trio
 
 from actors.errors import BadRequest
+from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from actors.store.document import type_prefix
@@ -26,6 +29,8 @@ from gateway.watch.watch import Watch
 from gateway.wire.encoders import TableEncoder
 from journal.log import Journal
 
+MakeEncoder = Callable[[Definition], Encoder]
+
 # Seconds after which a watch without timeoutSeconds ends, random within this range: clients reconnect one by one.
 DEFAULT_TIMEOUT = (1800.0, 3600.0)
 
@@ -33,14 +38,15 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 class WatchOpener:
     """Opens watches of one server."""
 
-    def __init__(self, names: Names, hub: Hub, reads: Reads, journal: Journal) -> None:
+    def __init__(self, names: Names, hub: Hub, reads: Reads, journal: Journal, registry: Registry) -> None:
         self._names = names
+        self._registry = registry
         self._hub = hub
         self._reads = reads
         self._journal = journal
 
     def open(
-        self, context: RequestContext, definition: Definition, options: ListOptions, items: Encoder
+        self, context: RequestContext, definition: Definition, options: ListOptions, make_encoder: MakeEncoder
     ) -> Watch:
         namespace = context.route.namespace if definition.namespaced and context.route.namespace else None
         if context.route.name:
@@ -51,7 +57,7 @@ class WatchOpener:
         else:
             start = parse_version(options.resource_version)
         seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
-        interest = self._interest(context, definition, options, namespace, items)
+        interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
         return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
@@ -61,8 +67,9 @@ class WatchOpener:
         definition: Definition,
         options: ListOptions,
         namespace: str | None,
-        items: Encoder,
+        make_encoder: MakeEncoder,
     ) -> Interest:
+        items = make_encoder(definition)  # refuses an unknown includeObject
         representation = context.representation
         bookmarks = context.parameters.boolean("allowWatchBookmarks")
         labels, fields = str(options.labels or ""), str(options.fields or "")
@@ -80,7 +87,10 @@ class WatchOpener:
 
         def make() -> Interest:
             wrap = context.protobuf.event if context.protobuf is not None else document
-            tabular = items if isinstance(items, TableEncoder) else None
+            tabular = isinstance(items, TableEncoder)
+            shown: Any = items
+            if definition.is_custom:
+                shown = FollowingEncoder(self._registry, definition, make_encoder)
             name = options.fields.exact("metadata.name") if options.fields else None
             meta = f"{self._names.group('meta')}/{representation.as_version}"
             prefix = type_prefix(
@@ -97,8 +107,8 @@ class WatchOpener:
                     matcher(options.labels, options.fields),
                     criteria(options.labels, options.fields),
                 ),
-                encoder(wrap, partial(tabular.item, columns=False) if tabular else items.item),
-                encoder(wrap, items.item) if tabular else None,
+                encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
+                encoder(wrap, shown.item) if tabular else None,
                 wrap,
                 bookmarker(wrap, prefix) if bookmarks else None,
                 binary=context.protobuf is not None,
@@ -107,6 +117,24 @@ class WatchOpener:
             )
 
         return self._hub.interest(key, make)
+
+
+class FollowingEncoder:
+    """Encodes objects of a custom kind by the schema that it has at present, while a watch goes on."""
+
+    def __init__(self, registry: Registry, definition: Definition, make: MakeEncoder) -> None:
+        self._registry, self._definition, self._make = registry, definition, make
+        self._catalog: Catalog | None = None
+        self._encoder = make(definition)
+
+    def item(self, body: bytes, **options: Any) -> bytes:
+        catalog = self._registry.current
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            successor = catalog.successor(self._definition)
+            if successor is not None and successor is not self._definition:
+                self._definition, self._encoder = successor, self._make(successor)
+        return self._encoder.item(body, **options)
 
 
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:

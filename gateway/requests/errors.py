@@ -22,8 +22,9 @@ from journal.errors import CannotRead, Damaged
 class MethodNotAllowed(RequestError):
     message = "the server does not allow this method on the requested resource"
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    def __init__(self, allowed: Iterable[str], message: str = "") -> None:
         self.allowed = ", ".join(allowed).encode()  # the value of the Allow header
+        self.message = message or self.message
 
 
 class UnsupportedPatch(RequestError):

@@ -133,11 +133,20 @@ class Hub:
         self.nursery.start_soon(self._end, definition, type_name)
 
     async def _end(self, definition: object, type_name: str) -> None:
-        """Let each watcher get what was committed before, then the end of its stream."""
+        """Let each watcher get what was committed before, then the end of its stream.
+
+        Watches of a custom kind may have begun with an earlier definition of it.
+        """
+
+        def ends(interest: Interest) -> bool:
+            if interest.definition is definition:
+                return True
+            return interest.type_name == type_name and not self._serves(interest.definition)
+
         with trio.move_on_after(CLOSE_TIMEOUT):
-            for sweeper in [one for one in self._sweepers.values() if one.interest.definition is definition]:
+            for sweeper in [one for one in self._sweepers.values() if ends(one.interest)]:
                 await sweeper.group.wait_idle()
-        members = [one for one, interest in self._members.items() if interest.definition is definition]
+        members = [one for one, interest in self._members.items() if ends(interest)]
         for first in range(0, len(members), TURN):
             for member in members[first : first + TURN]:
                 member.end()

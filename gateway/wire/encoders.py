@@ -21,7 +21,7 @@ from actors.kinds.declaration.columns import Column
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.names import Names
-from actors.store.document import decode, type_prefix
+from actors.store.document import decode, type_prefix, version_of
 from actors.store.list_reader import Listing
 from gateway.wire.json import dump_line
 from gateway.wire.list_layouts import Element, JsonLayout, ListType
@@ -32,39 +32,63 @@ INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
 class ObjectEncoder:
     """Objects with all their fields."""
 
-    __slots__ = ("_convert", "_list_head", "_prefix", "list_type")
+    __slots__ = (
+        "_convert",
+        "_current_since",
+        "_item_prefix",
+        "_list_head",
+        "_prefix",
+        "_upgrade",
+        "list_type",
+    )
 
     def __init__(self, definition: Definition) -> None:
-        self.list_type = ListType(definition.kind + "List", definition.api_version)
+        self.list_type = ListType(
+            definition.list_kind, definition.api_version, shows_continue=definition.is_custom
+        )
         self._prefix = type_prefix(definition.kind, definition.api_version)
-        self._list_head = type_prefix(definition.kind + "List", definition.api_version)
+        self._list_head = type_prefix(definition.list_kind, definition.api_version)
         self._convert = definition.storage.conversion.from_storage if definition.storage.conversion else None
+        self._upgrade, self._current_since = definition.storage.upgrade, definition.storage.current_since
+        # Items of lists have kind and apiVersion only if the kind is a custom one.
+        self._item_prefix = self._prefix if definition.is_custom else b""
 
     @property
     def element(self) -> Element | None:
         """Makes an element of a list from a stored object; None if it is the stored object."""
-        return None if self._convert is None else self._converted
+        if self._item_prefix:
+            return self.item
+        return None if self._convert is None else self.converted
 
     def item(self, body: bytes) -> bytes:
         """An object inside another document, such as a watch event."""
-        return self._prefix + self._converted(body)[1:]
+        return self._prefix + self.converted(body)[1:]
 
     def document(self, body: bytes) -> bytes:
         """An object as a whole response, with a newline at its end."""
-        return b"".join((self._prefix, self._converted(body)[1:], b"\n"))
+        return b"".join((self._prefix, self.converted(body)[1:], b"\n"))
 
     def listing(self, listing: Listing) -> bytes:
         bodies = listing.bodies
-        head = self._list_head + b'"metadata":' + orjson.dumps(list_metadata(listing)) + b',"items":['
+        head = (
+            self._list_head
+            + b'"metadata":'
+            + orjson.dumps(self.list_type.metadata(list_metadata(listing)))
+            + b',"items":['
+        )
         if not bodies:
             return head + b"]}\n"
-        if self._convert is not None:
-            bodies = [self._converted(body) for body in bodies]
+        if (element := self.element) is not None:
+            bodies = [element(body) for body in bodies]
         bodies[0] = head + bodies[0]
         bodies[-1] += b"]}\n"
         return b",".join(bodies)
 
-    def _converted(self, body: bytes) -> bytes:
+    def converted(self, body: bytes) -> bytes:
+        """A stored object in the version of this definition."""
+        if self._upgrade is not None and version_of(body) < self._current_since:
+            upgraded = self._upgrade(decode(body))
+            return orjson.dumps(upgraded if self._convert is None else self._convert(upgraded))
         return body if self._convert is None else orjson.dumps(self._convert(decode(body)))
 
 
@@ -147,6 +171,9 @@ class TableEncoder:
         self._conditions = definition.table.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._objects = ObjectEncoder(definition)
+        self._is_custom = (
+            definition.is_custom
+        )  # its cells are those of the version shown, not of the stored object
         self._metadata = PartialMetadataEncoder(definition, names, version)
         self._include = include
         self._now = now
@@ -163,13 +190,16 @@ class TableEncoder:
         return ListType("Table", self._type["apiVersion"], "rows", definitions)
 
     def element(self, body: bytes) -> bytes:
-        return orjson.dumps(self._row(body, decode(body)))
+        return orjson.dumps(self._row(body, self._read(body)))
+
+    def _read(self, body: bytes) -> Object:
+        return decode(self._objects.converted(body) if self._is_custom else body)
 
     def listing(self, listing: Listing) -> bytes:
         return _listing(self.list_type, listing, self.element)
 
     def _one_row(self, body: bytes, columns: bool) -> Object:
-        stored = decode(body)
+        stored = self._read(body)
         version = stored["metadata"].get("resourceVersion")  # absent in the response to a dry run
         metadata = {"resourceVersion": version} if version else {}
         return self._table(metadata, [self._row(body, stored)], columns)

@@ -34,10 +34,14 @@ class ListType:
     api_version: str
     elements: str = "items"
     fields: Object = field(default_factory=dict)  # between the metadata and the elements
+    shows_continue: bool = False  # lists of custom kinds have an empty continue token at their end
+
+    def metadata(self, found: Object) -> Object:
+        return {"continue": "", **found} if self.shows_continue else found
 
     def before(self, metadata: Object | None) -> Object:
         """Everything but the elements; `metadata` None if it follows them."""
-        stated: Object = {} if metadata is None else {"metadata": metadata}
+        stated: Object = {} if metadata is None else {"metadata": self.metadata(metadata)}
         return {"kind": self.kind, "apiVersion": self.api_version, **stated, **self.fields}
 
 
@@ -78,7 +82,11 @@ class JsonLayout:
         return orjson.dumps(self._type.before(metadata))[:-1] + b',"%b":[' % self._type.elements.encode()
 
     def tail(self, metadata: Object | None) -> bytes:
-        return b"]}\n" if metadata is None else b'],"metadata":%b}\n' % orjson.dumps(metadata)
+        return (
+            b"]}\n"
+            if metadata is None
+            else b'],"metadata":%b}\n' % orjson.dumps(self._type.metadata(metadata))
+        )
 
 
 class PrettyLayout:
@@ -99,7 +107,7 @@ class PrettyLayout:
     def tail(self, metadata: Object | None) -> bytes:
         if metadata is None:
             return b"\n  ]\n}"
-        after = orjson.dumps({"metadata": metadata}, option=orjson.OPT_INDENT_2)
+        after = orjson.dumps({"metadata": self._type.metadata(metadata)}, option=orjson.OPT_INDENT_2)
         return b"\n  ]," + after[1:]
 
 
@@ -124,7 +132,9 @@ class YamlLayout:
         return yaml.dump(before) + f"{name}:\n".encode()
 
     def tail(self, metadata: Object | None) -> bytes:
-        after = self._after if metadata is None else {**self._after, "metadata": metadata}
+        after = (
+            self._after if metadata is None else {**self._after, "metadata": self._type.metadata(metadata)}
+        )
         return yaml.dump(after) if after else b""
 
 

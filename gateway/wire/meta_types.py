@@ -16,6 +16,7 @@ from actors.kinds.schema.fields import (
     INT64,
     STRING,
     STRINGS,
+    CustomStruct,
     Field,
     ListOf,
     Struct,
@@ -141,8 +142,7 @@ VERSION_INFO = Struct(
 @lru_cache(maxsize=4096)  # always the same struct for a kind, because protobuf writers are cached by struct
 def list_of(struct: Struct) -> Struct:
     """The list type of a kind. No kind declares it, because all lists have the same fields."""
-    return Struct(
-        f"{struct.of}List",
-        Field("metadata", LIST_META, 1),
-        _always("items", ListOf(struct), 2),
-    )
+    fields = Field("metadata", LIST_META, 1), _always("items", ListOf(struct), 2)
+    if isinstance(struct, CustomStruct):
+        return CustomStruct(struct.group, struct.version, struct.list_kind, *fields)
+    return Struct(f"{struct.of}List", *fields)

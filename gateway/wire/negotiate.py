@@ -120,11 +120,24 @@ class Clause:
         return -self.quality, self.type == "*", self.subtype == "*"
 
 
-def negotiate(accept: bytes | None, names: Names, response: ResponseKind = "other") -> Representation:
+def negotiate(
+    accept: bytes | None, names: Names, response: ResponseKind = "other", *, without_protobuf: bool = False
+) -> Representation:
+    """`without_protobuf`: for objects that have no protobuf messages."""
     if not accept:
         return JSON
+    if without_protobuf:
+        return _choose_without_protobuf(accept, names, response)
     known = _cached_choices.get((names.dialect, response, accept))
     return known or _choose(accept, names, response)
+
+
+def _choose_without_protobuf(accept: bytes, names: Names, response: ResponseKind) -> Representation:
+    candidates = _candidates(accept, names, response)
+    chosen = next((one for one in candidates if one.media != "protobuf" or one.as_kind), None)
+    if chosen is None:
+        raise NotAcceptable(tuple(media for media in served_media(names) if media != names.media_type))
+    return chosen
 
 
 def _choose(accept: bytes, names: Names, response: ResponseKind) -> Representation:

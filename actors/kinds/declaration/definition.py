@@ -71,6 +71,7 @@ class DiscoveryNames:
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    list_kind: str = ""  # empty: the kind followed by List
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,10 @@ class Storage:
     ephemeral: bool = False  # returned to the caller, never persisted
     computed: bool = False  # computed when it is read, never persisted
     submits_to: tuple[str, str] = ("", "")  # (plural, subresource) that a create is submitted to
+    # Custom kinds: brings a stored object that is older than the present schema to its form, before any conversion;
+    # objects have that form since an offset.
+    upgrade: Callable[[Object], Object] | None = None
+    current_since: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,7 @@ class Definition:
     subresources: tuple[Subresource, ...] = ()
     deprecation_warning: str = ""  # part of every response
     on_by_default: bool = True  # False: served only when --runtime-config asks for it
+    create_refusal: str = ""  # why no object can be created at present; empty: objects can be created
 
     storage: Storage = Storage()
     deletion: Deletion = Deletion()
@@ -180,6 +186,19 @@ class Definition:
     def has_items(self) -> bool:
         """Whether single objects have paths; resources that can only be created have none."""
         return not {"get", "update", "patch", "delete"}.isdisjoint(self.verbs)
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CustomResourceDefinition declares the kind. Unlike `custom`, it compiles nothing."""
+        return self.custom is not None
+
+    def continues(self, previous: Definition) -> bool:
+        """Whether this is the definition of the same custom kind as `previous`, of a later schema."""
+        return False
+
+    @cached_property
+    def list_kind(self) -> str:
+        return self.names.list_kind or f"{self.kind}List"
 
     @cached_property
     def is_view(self) -> bool:

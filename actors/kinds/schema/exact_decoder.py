@@ -20,6 +20,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     MapOf,
     Struct,
+    StructOr,
     Type,
     absent_value,
     zero,
@@ -84,6 +85,9 @@ class ExactDecoder:
             return self._list(type_, value, path)
         if isinstance(type_, MapOf):
             return self._map(type_, value, path)
+        if isinstance(type_, StructOr):
+            is_object = type(value) is Members or isinstance(value, dict)
+            return self.value(type_.struct if is_object else type_.other, value, path)
         return read_scalar(type_, value)
 
     def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:

@@ -42,6 +42,7 @@ INT_OR_STRING: Final = Scalar(
 )  # a number, or a name or percentage instead
 FIELDS_V1: Final = Scalar("ownedFields", "v1.FieldsV1")
 ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, kept as it was sent
+DOUBLE: Final = Scalar("double", "float64")
 
 INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
 
@@ -97,6 +98,13 @@ class Field:
         return self.always or isinstance(self.type, Struct) or self.type in _NEVER_EMPTY
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonValue(Scalar):
+    """A type of the API whose values may be any JSON, kept as it was sent. `of` is its API type."""
+
+    of: str
+
+
 class Struct:
     """Named fields in the order in which clients see them. `of` is its API type: group, version, name.
 
@@ -111,6 +119,16 @@ class Struct:
         self.atomic = atomic
         self.union = union
         self.name = of.rpartition(".")[2]
+        self._set_fields(fields)
+
+    @classmethod
+    def recursive(cls, of: str, make_fields: Callable[[Struct], tuple[Field, ...]]) -> Struct:
+        """A struct some of whose fields contain structs of the same type."""
+        made = cls(of)
+        made._set_fields(make_fields(made))
+        return made
+
+    def _set_fields(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
         # Fields that an object does not have when its document omits them: `absent_value` is NOTHING.
@@ -126,6 +144,39 @@ class Struct:
     def arranged(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The same members in declared order, for code that adds some."""
         return {name: value[name] for name in self.by_name if name in value}
+
+
+class CustomStruct(Struct):
+    """The members of a custom kind, or of its lists, at the top level; its JSON schema describes the rest."""
+
+    __slots__ = ("group", "kind", "list_kind", "make_schema", "version")
+
+    def __init__(
+        self,
+        group: str,
+        version: str,
+        kind: str,
+        *fields: Field,
+        list_kind: str = "",
+        make_schema: Callable[[], Mapping[str, Any]] | None = None,  # None: of a list
+    ) -> None:
+        super().__init__(f"custom.{group}/{version}.{kind}", *fields)
+        self.group, self.version, self.kind, self.list_kind = group, version, kind, list_kind
+        self.make_schema = make_schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructOr(JsonValue):
+    """A struct, or a value of another type in its place; the JSON type of the value shows which.
+
+    To patches and apply it is one value.
+    """
+
+    struct: Struct
+    other: Type
+    numbers: tuple[
+        int, int
+    ]  # protobuf: those of the struct and of the other value, in a message of their own
 
 
 Type = Scalar | ListOf | MapOf | Struct

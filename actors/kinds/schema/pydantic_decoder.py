@@ -26,6 +26,7 @@ from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -37,6 +38,7 @@ from actors.kinds.schema.fields import (
     STRING,
     TIME,
     Field,
+    JsonValue,
     ListOf,
     MapOf,
     Scalar,
@@ -195,8 +197,8 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         number = _scalar(INT32, keeps_zero, least)
         # The empty string goes to the exact decoder: too rare for this union.
         return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
-    if type_ is ANY_JSON:
-        return _literal(NOTHING)  # equal to no value: documents with arbitrary JSON go to the exact decoder
+    if type_ in (ANY_JSON, DOUBLE) or isinstance(type_, JsonValue):
+        return _literal(NOTHING)  # equal to no value: documents with such values go to the exact decoder
     assert type_ is FIELDS_V1
     return {"type": "definition-ref", "schema_ref": "fieldsV1"}
 

@@ -7,12 +7,14 @@ import binascii
 import re
 from collections.abc import Callable
 from itertools import islice
+from math import inf, isfinite
 from typing import Any, Final
 
 from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -22,6 +24,7 @@ from actors.kinds.schema.fields import (
     QUANTITY,
     STRING,
     TIME,
+    JsonValue,
     Scalar,
     Type,
 )
@@ -30,6 +33,8 @@ from actors.kinds.values.quantity import canonical_quantity
 from actors.kinds.values.times import canonical_micros, canonical_seconds
 
 _LONGEST_NUMBER: Final = 40
+LONGEST_DOUBLE: Final = 1000  # characters
+MAX_WHOLE: Final = 10**21  # larger numbers are written with an exponent
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/\r\n]")
 _NOT_BREAK: Final = re.compile(r"[^\r\n]")
 
@@ -53,6 +58,8 @@ class WrongType(ValueError):
 
 def read_scalar(type_: Scalar, value: Any) -> Any:
     """The canonical value; None for the zero time. Raises ValueError."""
+    if isinstance(type_, JsonValue):
+        return plain(value)
     return _READERS[type_](type_, value)
 
 
@@ -95,6 +102,16 @@ def _whole(value: Number | int | float) -> int | None:
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     return value
+
+
+def _double(type_: Scalar, value: Any) -> int | float:
+    """A whole number without a fraction, as Go writes it."""
+    if isinstance(value, bool) or not isinstance(value, (Number, int, float)):
+        raise WrongType(json_type_of(value), type_)
+    number = float(value) if len(str(value)) < LONGEST_DOUBLE else inf
+    if not isfinite(number):
+        raise WrongType(f"number {value!s:.{_LONGEST_NUMBER}}", type_)
+    return int(number) if number.is_integer() and abs(number) < MAX_WHOLE else number
 
 
 def _bytes(type_: Scalar, value: Any) -> str:
@@ -159,6 +176,7 @@ _READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
     INT32: _integer,
     INT64: _integer,
     BYTES: _bytes,
+    DOUBLE: _double,
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from actors.kinds.custom.definition import CustomDefinition
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.decoder import Schema
@@ -43,6 +44,12 @@ class FieldView:
     show: Callable[[Object], Object]  # a stored object in this version
     store: Callable[[Object], Object]
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
+    # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
+    prune: Callable[[Object], Object] | None = None
+
+    def declares_all(self, shown: Object) -> bool:
+        """Whether this version has all fields of an object that another version shows."""
+        return self.prune is None or self.prune(shown) == shown
 
 
 class FieldViews:
@@ -75,10 +82,13 @@ class FieldViews:
             definition.schema,
             shape,
             exact,
-            zero_struct(definition.fields, defaults=False),
+            {"metadata": {}} if definition.is_custom else zero_struct(definition.fields, defaults=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,
             definition.reset_fields(subresource),
+            definition.prune
+            if isinstance(definition, CustomDefinition) and len(self._definitions) > 1
+            else None,
         )
 
     def _root(self, shapes: Shapes, definition: Definition, excluded: Excluded) -> Record:

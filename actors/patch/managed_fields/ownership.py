@@ -4,6 +4,7 @@ Called for every create, replace and patch with the object as the client sent it
 strategy of the kind changes it, because the client does not own what the server adds. An update adds no entries to an
 object without managedFields: a client reset them, or nobody owned anything; the first apply creates them. A write that
 leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies them.
+So does one of a custom resource with fields that the version of another manager does not have.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from actors.patch.managed_fields.topology import DuplicateKeys
 from actors.time_limit import check_time
 
 
+class UndeclaredFields(Exception):
+    """A version of a custom kind that a manager used lacks fields of the object: changes cannot be compared in it."""
+
+
 class Comparisons:
     """One change of an object, compared in each version that a manager wrote in. Objects are in storage form."""
 
@@ -42,8 +47,16 @@ class Comparisons:
         """None for a version that is not served any more."""
         if version not in self._made:
             view = self._views.find(version, self._view.subresource)
+            if self._exact and view is not None:
+                self._check_declared(view)
             self._made[version] = None if view is None else self._compare(view)
         return self._made[version]
+
+    def _check_declared(self, other: FieldView) -> None:
+        """UndeclaredFields if an object has a field that the version of another manager does not have."""
+        for one in (self._before, self._after):
+            if one is not None and not other.declares_all(self._view.show(one)):
+                raise UndeclaredFields
 
     def _compare(self, view: FieldView) -> Changes:
         before = view.nothing if self._before is None else view.show(self._before)
@@ -56,7 +69,7 @@ def owned_after(
     """managedFields of the object that `after` becomes."""
     try:
         return _owned_after(views, view, before, after, manager, time)
-    except DuplicateKeys:
+    except (DuplicateKeys, UndeclaredFields):
         return []
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.fields import STRING, Field, Struct
+from actors.kinds.schema.fields import STRING, CustomStruct, Field, Struct
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 
@@ -29,7 +29,7 @@ class Kinds:
         """
         self._served: dict[str, list[GroupVersionKind]] = {}
         self._structs: dict[str, Struct] = {}
-        for definition in _all(catalog):
+        for definition in _built_in(catalog):
             self._add(definition.fields, definition.group, definition.version, definition.kind)
             if "list" in definition.verbs:
                 self._add(
@@ -54,16 +54,23 @@ class Kinds:
         return self._structs.get(struct.of, struct)
 
     def served_as(self, struct: Struct) -> list[GroupVersionKind]:
+        if isinstance(struct, CustomStruct):
+            return [{"group": struct.group, "version": struct.version, "kind": struct.kind}]
         return self._served.get(struct.of, [])
 
     def type_fields(self, struct: Struct) -> tuple[Field, ...]:
         """apiVersion and kind, which every kind has and none declares."""
+        if isinstance(struct, CustomStruct):
+            return _TYPE_FIELDS
         if struct.of not in self._served or struct is meta_types.WATCH_EVENT or "kind" in struct.by_name:
             return ()
         return _TYPE_FIELDS
 
 
-def _all(catalog: Catalog) -> Iterator[Definition]:
+def _built_in(catalog: Catalog) -> Iterator[Definition]:
+    """Those of custom kinds say themselves what they are; thousands of them would have to be compiled."""
     for definition in catalog.definitions:
+        if definition.is_custom:
+            continue
         yield definition
         yield from (one.view for one in definition.subresources if one.view is not None)

@@ -17,6 +17,8 @@ from actors.kinds.schema.fields import (
     MICRO_TIME,
     QUANTITY,
     TIME,
+    CustomStruct,
+    JsonValue,
     Scalar,
     Struct,
 )
@@ -48,11 +50,16 @@ class Naming:
         self._domain = ".".join(reversed(names.group_domain.split(".")))
         self._group_suffix = "." + names.group_domain
 
-    def struct(self, struct: Struct) -> str:
+    def struct(self, struct: Struct | JsonValue) -> str:
+        if isinstance(struct, CustomStruct):
+            domain = ".".join(reversed(struct.group.split(".")))
+            return f"{domain}.{struct.version}.{struct.kind}"
         package = _PACKAGES.get(struct.of.partition(".")[0], _DEFAULT_PACKAGE)
         return f"{self._domain}.{package}.{struct.of}"
 
     def scalar(self, type_: Scalar) -> str:
+        if isinstance(type_, JsonValue):
+            return self.struct(type_)
         return f"{self._domain}.{SCALARS[type_]}"
 
     def tag(self, group: str, version: str = "") -> str:

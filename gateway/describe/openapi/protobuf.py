@@ -7,13 +7,14 @@ use are here; any other key raises KeyError.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 from gateway.describe.openapi.version_2 import Encoded, Entry
-from gateway.wire.protobuf.wire_format import VARINT, delimited, string, tag, varint
+from gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
 
@@ -67,18 +68,47 @@ def _message(extensions: int = 0, **fields: tuple[int, Writer]) -> _Message:
     return made
 
 
+def _number(number: int, value: int) -> bytes:
+    return tag(number, VARINT) + varint(value)
+
+
+def _double(number: int, value: float) -> bytes:
+    return tag(number, I64) + struct.pack("<d", value)
+
+
 _SCHEMA: Final = _Message(extensions=31)
+
+
+def _additional(number: int, value: Any) -> bytes:
+    return delimited(number, _flag(2, value) if isinstance(value, bool) else _SCHEMA(1, value))
+
+
 _SCHEMA.fields = {
     "$ref": (1, string),
     "format": (2, string),
+    "title": (3, string),
     "description": (4, string),
     "default": (5, _any),
+    "multipleOf": (6, _double),
+    "maximum": (7, _double),
+    "exclusiveMaximum": (8, _flag),
+    "minimum": (9, _double),
+    "exclusiveMinimum": (10, _flag),
+    "maxLength": (11, _number),
+    "minLength": (12, _number),
+    "pattern": (13, string),
+    "maxItems": (14, _number),
+    "minItems": (15, _number),
+    "uniqueItems": (16, _flag),
+    "maxProperties": (17, _number),
+    "minProperties": (18, _number),
     "required": (19, _each(string)),
     "enum": (20, _each(_any)),
-    "additionalProperties": (21, _wrapped(_SCHEMA)),
+    "additionalProperties": (21, _additional),
     "type": (22, _wrapped(string)),
     "items": (23, _wrapped(_SCHEMA)),
     "properties": (25, _map(_SCHEMA)),
+    "example": (30, _any),
 }
 _BODY: Final = _Message()
 _BODY.fields = {"name": (2, string), "in": (3, string), "required": (4, _flag), "schema": (5, _SCHEMA)}

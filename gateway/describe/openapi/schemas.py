@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -23,7 +25,9 @@ from actors.kinds.schema.fields import (
     QUANTITY,
     STRING,
     TIME,
+    CustomStruct,
     Field,
+    JsonValue,
     ListOf,
     MapOf,
     Scalar,
@@ -71,6 +75,7 @@ _INLINE_SCALARS: Final[Mapping[Scalar, Document]] = {
     INT32: {"type": "integer", "format": "int32"},
     INT64: {"type": "integer", "format": "int64"},
     BYTES: {"type": "string", "format": "byte"},
+    DOUBLE: {"type": "number", "format": "double"},
 }
 _DEFINED_SCALARS: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
@@ -139,12 +144,17 @@ class Schemas(Generic[T]):
     def _defined(self, type_: Struct | Scalar) -> Document:
         if isinstance(type_, Struct):
             return self._struct(type_)
+        if isinstance(type_, JsonValue):
+            text = self._texts.of_type(type_)
+            return {"description": text} if text else {}
         return {
             "description": _DESCRIPTIONS[type_],
             **(self._version.multi_type_scalars.get(type_) or _DEFINED_SCALARS[type_]),
         }
 
     def _struct(self, struct: Struct) -> Document:
+        if isinstance(struct, CustomStruct) and struct.make_schema is not None:
+            return self._custom(struct, struct.make_schema())
         written: Document = {"type": "object"}
         text = self._texts.of_type(struct)
         if text:
@@ -160,6 +170,16 @@ class Schemas(Generic[T]):
             written[self._prefix + "group-version-kind"] = served
         if struct.union:
             written[self._prefix + "unions"] = [_union(struct)]
+        return written
+
+    def _custom(self, struct: CustomStruct, schema: Mapping[str, Any]) -> Document:
+        """The schema of a custom kind, with the fields that every object has."""
+        written = _in_version_2(schema, self._prefix) if self._version is VERSION_2 else dict(schema)
+        properties = written.get("properties", {})
+        for field in (*self._kinds.type_fields(struct), METADATA):
+            properties = {**properties, field.name: self._field(struct, field)}
+        written["properties"] = properties
+        written[self._prefix + "group-version-kind"] = self._kinds.served_as(struct)
         return written
 
     def _field(self, struct: Struct, field: Field) -> Document:
@@ -200,7 +220,7 @@ class Schemas(Generic[T]):
             return {"type": "array", "items": self._type(type_.item)}
         if isinstance(type_, MapOf):
             return {"type": "object", "additionalProperties": self._type(type_.value)}
-        if type_ in SCALARS:
+        if type_ in SCALARS or isinstance(type_, JsonValue):
             return self._refer(self._naming.scalar(type_), type_)
         return dict(_INLINE_SCALARS[type_])
 
@@ -217,3 +237,37 @@ def _default_text(default: Any) -> str:
     if default in ("", {}, []):
         return "empty"
     return ", ".join(default) if isinstance(default, list) else str(default)
+
+
+# OpenAPI 2.0 has no `nullable` and no junctors, and kubectl fails on values whose type is not certain.
+_JUNCTORS: Final = frozenset(("allOf", "oneOf", "anyOf", "not"))
+_INSIDE: Final = frozenset(("items", "properties"))
+_NEVER: Final = frozenset(("externalDocs", "nullable"))
+
+
+def _in_version_2(schema: Mapping[str, Any], prefix: str) -> Document:
+    """The schema of a custom kind; `prefix` is that of the extensions."""
+    unknown = bool(schema.get(f"{prefix}preserve-unknown-fields"))
+    dropped = _JUNCTORS | _NEVER
+    if schema.get("nullable") or unknown:
+        dropped |= _INSIDE
+    written = {name: value for name, value in schema.items() if name not in dropped}
+    if "properties" in written:
+        written["properties"] = {
+            name: _in_version_2(one, prefix) for name, one in written["properties"].items()
+        }
+        _drop_nullable(written, schema["properties"])
+    for name in ("items", "additionalProperties"):
+        if isinstance(written.get(name), Mapping):
+            written[name] = _in_version_2(written[name], prefix)
+    without_items = written.get("type") == "array" and "items" not in written
+    if schema.get("nullable") or without_items or (unknown and written.get("type") == "object"):
+        written.pop("type", None)
+    return written
+
+
+def _drop_nullable(written: Document, properties: Mapping[str, Any]) -> None:
+    """A member that may be null need not be there."""
+    required = [name for name in written.pop("required", ()) if not properties.get(name, {}).get("nullable")]
+    if required:
+        written["required"] = required

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from actors.kinds.schema.fields import Field, Struct
+from actors.kinds.schema.fields import Field, JsonValue, Struct
 
 FOLDER: Final = Path(__file__).parent.parent / "texts"
 COMMON_GROUP: Final = "meta"
@@ -40,7 +40,7 @@ class Texts:
         for group in sorted({file.stem.partition("-")[0] for file in self._folder.glob("*.txt")}):
             yield from ((group, type_, field) for type_, field in self._of_group(group).texts)
 
-    def of_type(self, struct: Struct) -> str:
+    def of_type(self, struct: Struct | JsonValue) -> str:
         text = self._of_group(_group(struct)).texts.get((struct.name, ""), "")
         if not text and struct.name.endswith("List"):
             return f"A list of {struct.name.removesuffix('List')} objects."
@@ -48,7 +48,7 @@ class Texts:
 
     def of_field(self, struct: Struct, field: Field) -> str:
         own = self._of_group(_group(struct))
-        if text := own.texts.get((struct.name, field.name)):
+        if text := own.texts.get((struct.name, without_dialect(field.name))):
             return text
         for group in (own, self._of_group(COMMON_GROUP)):
             for pattern in group.patterns:
@@ -67,7 +67,12 @@ class Texts:
         return self._groups[group]
 
 
-def _group(struct: Struct) -> str:
+def without_dialect(name: str) -> str:
+    """x-list-type for x-cluster-list-type: texts are the same in all dialects."""
+    return f"x-{name.split('-', 2)[-1]}" if name.startswith("x-") else name
+
+
+def _group(struct: Struct | JsonValue) -> str:
     return struct.of.partition(".")[0]
 
 

@@ -12,12 +12,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from actors.kinds.schema.fields import ANY_JSON, Field, ListOf, MapOf, Scalar, Struct, Type
+from actors.kinds.schema.fields import (
+    ANY_JSON,
+    DOUBLE,
+    Field,
+    JsonValue,
+    ListOf,
+    MapOf,
+    Scalar,
+    Struct,
+    StructOr,
+    Type,
+)
 from actors.kinds.schema.problems import MAX_PROBLEMS, Problems
 from actors.messages import Object
 from actors.time_limit import check_time
-from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, text_of
-from gateway.wire.protobuf.wire_format import LEN, VARINT, MalformedMessage, read_fields, read_varint
+from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, raw_json, text_of
+from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, MalformedMessage, read_fields, read_varint
 
 Path = list[str | int]  # field names and list indices, innermost first
 
@@ -136,6 +147,8 @@ def _setters(field: Field) -> Iterator[tuple[int, Setter]]:
 
 
 def _wire_type(type_: Type) -> int:
+    if type_ is DOUBLE:
+        return I64
     return VARINT if type_ in VARINT_TYPES else LEN
 
 
@@ -162,6 +175,8 @@ def _setter(field: Field) -> Setter:
             into[name] = read_message(struct, raw, unknown, into.get(name))
 
         return merge
+    if isinstance(type_, JsonValue):
+        return _json_setter(name, _reader(type_))
     assert isinstance(type_, Scalar)
     read, keep_zero = READERS[type_], field.pointer or type_ is ANY_JSON
 
@@ -173,6 +188,19 @@ def _setter(field: Field) -> Setter:
             into.pop(name, None)
 
     return set_scalar
+
+
+def _json_setter(name: str, read: Read) -> Setter:
+    """For a value that may be any JSON: all but null is kept."""
+
+    def set_json(into: Object, raw: Any, unknown: UnknownFieldNumbers) -> None:
+        value = read(raw, unknown)
+        if value is None:
+            into.pop(name, None)
+        else:
+            into[name] = value
+
+    return set_json
 
 
 def _append_setter(name: str, type_: Type) -> Setter:
@@ -208,10 +236,30 @@ def _entry_setter(name: str, type_: Type) -> Setter:
 def _reader(type_: Type) -> Read:
     if isinstance(type_, Struct):
         return lambda raw, unknown: read_message(type_, raw, unknown)
+    if isinstance(type_, StructOr):
+        return _struct_or_reader(type_)
+    if isinstance(type_, JsonValue):
+        return lambda raw, _: raw_json(raw)
     if isinstance(type_, Scalar):
         read = READERS[type_]
         return lambda raw, _: read(raw)
     raise AssertionError(f"nothing declared has {type_!r} here")
+
+
+def _struct_or_reader(type_: StructOr) -> Read:
+    """For a message with either of two fields."""
+    number, other_number = type_.numbers
+    wrapper = Struct(
+        "",
+        Field("struct", type_.struct, number, pointer=True),
+        Field("other", type_.other, other_number, pointer=True),
+    )
+
+    def read(raw: bytes, unknown: UnknownFieldNumbers) -> Any:
+        found = read_message(wrapper, raw, unknown)
+        return found["struct"] if "struct" in found else found.get("other")
+
+    return read
 
 
 def _list_reader(type_: Type) -> Read:

@@ -5,6 +5,7 @@ Times, quantities, IntOrString values and raw JSON are scalars in JSON, but mess
 
 from __future__ import annotations
 
+import struct as binary
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -15,6 +16,7 @@ from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -90,8 +92,13 @@ def _int_or_string(raw: bytes) -> int | str:
     return text if is_string else integer
 
 
-def _raw_json(raw: bytes) -> Any:
+def raw_json(raw: bytes) -> Any:
     return _field_one(raw, _json, None)
+
+
+def _double(raw: bytes) -> float:
+    value: float = binary.unpack("<d", raw)[0]
+    return value
 
 
 def _json(raw: bytes) -> Any:
@@ -108,10 +115,11 @@ READERS: Final[Mapping[Scalar, Callable[[Any], Any]]] = {
     INT32: _signed,
     INT64: _signed,
     BYTES: lambda raw: b64encode(raw).decode(),
+    DOUBLE: _double,
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
     INT_OR_STRING: _int_or_string,
-    FIELDS_V1: _raw_json,
-    ANY_JSON: _raw_json,
+    FIELDS_V1: raw_json,
+    ANY_JSON: raw_json,
 }

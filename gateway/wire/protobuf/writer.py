@@ -7,6 +7,7 @@ inside an object) are not part of the message.
 
 from __future__ import annotations
 
+import struct as binary
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -19,6 +20,7 @@ from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -28,14 +30,16 @@ from actors.kinds.schema.fields import (
     STRING,
     TIME,
     Field,
+    JsonValue,
     ListOf,
     MapOf,
     Scalar,
     Struct,
+    StructOr,
     Type,
 )
 from actors.kinds.values.times import micros_of
-from gateway.wire.protobuf.wire_format import LEN, VARINT, delimited, string, tag, varint
+from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, delimited, string, tag, varint
 
 MessageWriter = Callable[[Mapping[str, Any]], bytes]
 FieldWriter = Callable[[Any], bytes]  # a value to its bytes, with the tag
@@ -98,7 +102,20 @@ def _field_writer(number: int, type_: Type) -> FieldWriter:
     if type_ in _VARINT_TYPES:
         start = tag(number, VARINT)
         return lambda value: start + varint(value)
-    return _delimited_writer(number, _CONTENTS[type_])
+    if type_ is DOUBLE:
+        before = tag(number, I64)
+        return lambda value: before + binary.pack("<d", value)
+    if isinstance(type_, StructOr):
+        return _delimited_writer(number, _struct_or(type_))
+    return _delimited_writer(number, _raw_json if isinstance(type_, JsonValue) else _CONTENTS[type_])
+
+
+def _struct_or(type_: StructOr) -> Callable[[Any], bytes]:
+    """A message with either of two fields; a struct in place of a bool counts as true as well."""
+    number, other_number = type_.numbers
+    write_struct, write_other = _nested(number, type_.struct), _field_writer(other_number, type_.other)
+    beside = write_other(True) if type_.other is BOOL else b""
+    return lambda value: beside + write_struct(value) if isinstance(value, dict) else write_other(value)
 
 
 def _delimited_writer(number: int, content: Callable[[Any], bytes]) -> FieldWriter:

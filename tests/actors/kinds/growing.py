@@ -16,6 +16,7 @@ from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -44,6 +45,7 @@ _SCALARS: Final[dict[Scalar, Any]] = {
     QUANTITY: "1",
     ANY_JSON: {"a": 1},
     FIELDS_V1: {"f:a": {}},
+    DOUBLE: 1.5,
 }
 # Fields whose rules go on only with a value in their format, by a part of their names.
 _FORMATS: Final = (

@@ -31,6 +31,7 @@ _WRONG: dict[str, tuple[Any, ...]] = {
     "array": ("a", 7, {}),
     "object": ("a", 7, []),
     "integer": ("7", 1.5, True, [], {}),
+    "number": ("7", True, [], {}),
 }
 _TOO_LARGE = {"int32": 2**31, "int64": 2**63}
 
@@ -92,6 +93,8 @@ class Reader:
     def full_object(self, schema: Schema, around: tuple[str, ...] = ()) -> Any:
         """An object with every field, and one item in every list and map, without recursive types."""
         title, found = self.resolve(schema)
+        if title and title in around:
+            return None
         if "enum" in schema:
             return schema["enum"][0]
         if "properties" in found:
@@ -104,8 +107,8 @@ class Reader:
         if found.get("type") == "array":
             value = self.full_object(found["items"], around)
             return None if value is None else [value]
-        if found.get("type") == "object":
-            return {}
+        if found.get("type") == "object" or not found.keys() - {"description"}:
+            return {}  # any value
         if title.endswith("MicroTime"):
             return "2024-01-02T03:04:05.678900Z"
         if "oneOf" in found and "format" not in found:
@@ -137,6 +140,8 @@ class Reader:
         _, found = self.resolve(schema)
         if "oneOf" in found:
             yield from (True, [], {})
+        elif not found.keys() - {"description"}:
+            return  # any value is allowed
         elif "properties" in found or found.get("type") != "object" or "additionalProperties" in found:
             yield from _WRONG[found["type"]]
         if found.get("format") in _TOO_LARGE:

@@ -23,6 +23,21 @@ SELECTOR = {
     "matchLabels": LABELS,
     "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front"]}],
 }
+SHOP_SCHEMA: Object = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "colour": {"type": "string", "default": "red", "enum": ["red", "blue"]},
+                "n": {"type": "integer", "minimum": 0, "maximum": 9.5},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "sizes": {"type": "object", "additionalProperties": {"type": "integer"}},
+            },
+        },
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    },
+}
 POD_SPEC: Object = {
     "serviceAccountName": "default",
     "restartPolicy": "Always",
@@ -364,6 +379,35 @@ def specimens(names: Names) -> dict[str, Object]:
             "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
         },
         # the rest
+        "customresourcedefinitions/v1": {
+            "spec": {
+                "group": "example.com",
+                "names": {"plural": "shops", "kind": "Shop"},
+                "scope": "Namespaced",
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": SHOP_SCHEMA},
+                        "subresources": {
+                            "status": {},
+                            "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+                        },
+                        "additionalPrinterColumns": [
+                            {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"}
+                        ],
+                    }
+                ],
+                "conversion": {
+                    "strategy": "Webhook",
+                    "webhook": {
+                        "clientConfig": {"service": {"namespace": "ns", "name": "converter"}},
+                        "conversionReviewVersions": ["v1"],
+                    },
+                },
+            }
+        },
         "apiservices/v1": {
             "spec": {
                 "group": "example.com",

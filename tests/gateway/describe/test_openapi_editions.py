@@ -15,8 +15,9 @@ def in_version_2(value: Any) -> Any:
         return [in_version_2(one) for one in value]
     if not isinstance(value, dict):
         return value
-    inner = value.get("allOf", [{}])[0]
-    plain = {name: in_version_2(one) for name, one in {**value, **inner}.items() if name != "allOf"}
+    if isinstance(value.get("allOf"), list):
+        value = {**{name: one for name, one in value.items() if name != "allOf"}, **value["allOf"][0]}
+    plain = {name: in_version_2(one) for name, one in value.items()}
     if isinstance(plain.get("$ref"), str):
         plain["$ref"] = plain["$ref"].replace("#/components/schemas/", "#/definitions/")
     return plain

@@ -27,6 +27,7 @@ NAMES_ = NAMES["kubernetes"]
 CREATED = [one for one in built_in(NAMES_).definitions if "create" in one.verbs]
 SPECIMENS = specimens(NAMES_)
 FOREIGN = "Nonesuch"
+NAMES_OF = {"APIService": "v1.example.com", "CustomResourceDefinition": "shops.example.com"}
 # Required in OpenAPI, as in Kubernetes, though validation accepts their absence.
 TOLERATED = {
     # An absent field is zero or empty, which is valid here.
@@ -41,6 +42,7 @@ TOLERATED = {
     *("CSIDriver.spec", "CSINode.spec", "CSINodeSpec.drivers", "EndpointSlice.endpoints", "ForZone.name"),
     *("LimitRangeSpec.limits", "NetworkPolicySpec.podSelector", "PreferredSchedulingTerm.preference"),
     *("SelfSubjectRulesReview.spec", "TokenReview.spec"),
+    "CustomResourceDefinitionVersion.served",
     # Defaulted before validation.
     "RoleRef.apiGroup",
     # An empty source is dropped, as older clients expect.
@@ -65,7 +67,7 @@ def is_ephemeral(definition: Definition) -> bool:
 
 
 def document(definition: Definition) -> Object:
-    named = {"name": "v1.example.com" if definition.kind == "APIService" else "web"}
+    named = {"name": NAMES_OF.get(definition.kind, "web")}
     metadata = {} if is_ephemeral(definition) else named
     typed = {"kind": definition.kind, "apiVersion": definition.api_version, "metadata": metadata}
     return copy.deepcopy({**typed, **SPECIMENS[key(definition)]})

@@ -11,7 +11,7 @@ from actors.names import NAMES
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.schemas import VERSION_2, Schemas
-from gateway.describe.openapi.texts import Texts
+from gateway.describe.openapi.texts import Texts, without_dialect
 from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 
 LONGEST = 180  # characters of a description
@@ -35,7 +35,7 @@ def test_every_text_describes_an_existing_type_or_field() -> None:
             one for definition_name, one in definitions().items() if fits(definition_name, group, type_)
         ]
         assert fitting, f"{group}: there is no {type_}"
-        known = {name for one in fitting for name in one.get("properties", ())}
+        known = {without_dialect(name) for one in fitting for name in one.get("properties", ())}
         assert not field or field in known, f"{group}: no {type_} has {field}"
 
 

@@ -1,19 +1,25 @@
 """Finds kinds by the names that users write, and the kinds of the journal's types.
 
-The catalog of the folder's dialect has most of them. A type that it does not declare (of a newer release or a
-custom resource) is shown with the name that it has in the journal.
+The catalog of the folder's dialect has most of them, and the journal has the definitions of custom kinds. A type that
+neither declares (of a newer release, or of a deleted definition) is shown with the name that it has in the journal.
 """
 
 from __future__ import annotations
 
 import difflib
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from actors.kinds.apiextensions.definition import definition_type
 from actors.kinds.built_in import built_in
+from actors.kinds.custom.definitions import definitions_of, parsed
 from actors.kinds.declaration.definition import Definition
-from actors.names import NAMES
+from actors.names import NAMES, Names
 from gateway.cli.journal.query.failure import UsageError
 from journal.log import Journal
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,10 @@ class Kind:
 class Kinds:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._definitions = built_in(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
+        self._definitions: tuple[Definition, ...] = ()
+        if journal.dialect in NAMES:
+            names = NAMES[journal.dialect]
+            self._definitions = (*built_in(names).declared, *_custom(journal, names))
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
         self._by_type_id: dict[int, Kind] = {}
 
@@ -69,6 +78,17 @@ class Kinds:
         near = difflib.get_close_matches(text.lower(), known, n=1)
         plurals = ", ".join(sorted({one.plural for one in self._definitions}))
         return f"did you mean {near[0]}?" if near else f"there are {plurals}"
+
+
+def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
+    """Definitions of the custom kinds that there are now. A definition that cannot be read is left out."""
+    type_id = journal.type_id(definition_type(names))
+    with journal.read() as view:
+        for _, _, row in view.rows(type_id, "") if type_id else ():
+            try:
+                yield from definitions_of(parsed(row.body), row.body, 0, names).definitions
+            except Exception:
+                logger.debug("a custom resource definition cannot be read", exc_info=True)
 
 
 def _kind(definition: Definition) -> Kind:

@@ -1,0 +1,1 @@
+"""What becomes of CustomResourceDefinitions: published kinds, accepted names, deleted objects."""

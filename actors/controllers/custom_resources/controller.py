@@ -1,0 +1,203 @@
+"""The controller of CustomResourceDefinitions: accepts their names, establishes them, and deletes their objects.
+
+It has one worker, because the names of a definition depend on those of all others in its group. Kubernetes has a
+controller for each condition; this one writes all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from actors.controllers.client import Client
+from actors.controllers.concurrent import run_concurrently
+from actors.controllers.context import ControllerContext
+from actors.controllers.custom_resources.naming import accept_names, naming_conditions
+from actors.controllers.custom_resources.publication import Publication
+from actors.controllers.loop import RetryLater
+from actors.controllers.pages import Position, next_page
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import Conflict, NotFound, RequestError
+from actors.kinds.apiextensions.approval import CONDITION as APPROVED
+from actors.kinds.apiextensions.approval import approval_of, is_protected
+from actors.kinds.apiextensions.conditions import ESTABLISHED, TERMINATING, is_true, with_condition
+from actors.kinds.apiextensions.definition import cleanup_finalizer, definition_type
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.values.times import seconds_text
+from actors.messages import DeleteOptions, Object
+from actors.store.document import decode, is_being_deleted
+from actors.write_context import SERVER_MANAGER, SERVER_USER
+from journal.records import Event
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+# Objects are often removed together: one check is enough for all that are removed within this time.
+RECHECK_DELAY = 0.05
+
+
+class CustomResourceController:
+    name = "custom resource definition controller"
+    observed_types = None  # the objects of definitions that are being deleted have any type
+
+    def __init__(self, context: ControllerContext, publication: Publication) -> None:
+        self._names = context.names
+        self._registry, self._journal = context.registry, context.journal
+        self._publication = publication
+        type_name = definition_type(context.names)
+        self._definition = context.registry.current.storage(type_name)
+        self._type_id = context.journal.type_id(type_name)
+        self._client = Client(context.directory, context.write_contexts, SERVER_USER, SERVER_MANAGER)
+        self._finalizer = cleanup_finalizer(context.names)
+        self._deleting: dict[
+            int, str
+        ] = {}  # type ids of definitions that wait for the removal of their objects
+        self.queue: WorkQueue[str] = WorkQueue(FIRST_PAUSE, LONGEST_PAUSE)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._type_id:
+                self.queue.add(event.name)
+                if event.removed:
+                    self._add_rivals(event.name)
+            elif self._deleting and event.removed and event.type_id in self._deleting:
+                self.queue.add_after(self._deleting[event.type_id], RECHECK_DELAY)
+
+    def _add_rivals(self, name: str) -> None:
+        """Definitions of the same group that lack names: some may be free now."""
+        for known in self._publication.of_group(name.partition(".")[2]):
+            if known.lacks_names and known.name != name:
+                self.queue.add(known.name)
+
+    async def catch_up(self) -> None:
+        after: Position | None = None
+        while True:
+            with self._journal.read() as view:
+                rows = [name for _, name, _ in next_page(view, self._type_id, "", after)]
+            if not rows:
+                return
+            after = "", rows[-1]
+            for name in rows:
+                known = self._publication.find(name)
+                if known is None or known.lacks_names or known.terminating or not known.established:
+                    self.queue.add(name)
+            await trio.lowlevel.checkpoint()
+
+    async def reconcile(self, key: str) -> None:
+        stored = self._read(key)
+        if stored is None:
+            return
+        try:
+            if "deletionTimestamp" in stored["metadata"]:
+                await self._finalize(stored)
+            else:
+                await self._accept(stored)
+        except (Conflict, NotFound):
+            return  # it has changed meanwhile, and is in the queue again
+
+    def _read(self, name: str) -> Object | None:
+        with self._journal.read() as view:
+            row = view.get(self._type_id, "", name)
+        return decode(row.body) if row is not None else None
+
+    def _now(self) -> str:
+        return seconds_text(self._client.now())
+
+    # Names and conditions.
+
+    async def _accept(self, stored: Object) -> None:
+        name, status, now = stored["metadata"]["name"], stored["status"], self._now()
+        accepted, conditions = status["acceptedNames"], status["conditions"]
+        if stored["spec"]["names"] != accepted:
+            others = [one for one in self._publication.of_group(stored["spec"]["group"]) if one.name != name]
+            resources = {used for one in others for used in one.resource_names}
+            kinds = {used for one in others for used in one.kinds}
+            accepted, reason, message = accept_names(stored, resources, kinds)
+            conditions = naming_conditions(stored, reason, message, now)
+        changed = {
+            **stored,
+            "status": {**status, "conditions": conditions, "acceptedNames": accepted},
+        }
+        self._add_approval(changed, now)
+        if changed["status"] == status:
+            return
+        if is_true(changed, ESTABLISHED) and not self._publication.overlaps_built_in(name):
+            await self._registry.reserve(name)
+        await self._client.replace(self._definition, changed, "status")
+        self._add_rivals(name)
+
+    def _add_approval(self, changed: Object, now: str) -> None:
+        if not is_protected(self._names, changed["spec"]["group"]):
+            return
+        found, status = approval_of(self._names, changed), changed["status"]
+        status["conditions"] = with_condition(
+            status["conditions"], APPROVED, found.status, found.reason, found.message, now
+        )
+
+    # Deletion.
+
+    async def _finalize(self, stored: Object) -> None:
+        if self._finalizer not in stored["metadata"].get("finalizers", ()):
+            return
+        name = stored["metadata"]["name"]
+        # Every create that was decided before the definition was marked as deleted is in the journal after this write.
+        stored = await self._write_terminating(
+            stored, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+        )
+        if self._publication.overlaps_built_in(name):
+            result = "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"
+        elif is_true(stored, ESTABLISHED):
+            await self._delete_objects(stored)
+            result = "InstanceDeletionCompleted", "removed all instances"
+        else:
+            result = "NeverEstablished", "resource was never established"
+        metadata = stored["metadata"]
+        finalizers = [one for one in metadata["finalizers"] if one != self._finalizer]
+        stored["metadata"] = {key: value for key, value in metadata.items() if key != "finalizers"}
+        if finalizers:
+            stored["metadata"]["finalizers"] = finalizers
+        await self._write_terminating(stored, "False", *result)
+        self._deleting.pop(self._journal.type_id(name), None)
+
+    async def _write_terminating(self, stored: Object, status: str, reason: str, message: str) -> Object:
+        conditions = with_condition(
+            stored["status"]["conditions"], TERMINATING, status, reason, message, self._now()
+        )
+        changed = {**stored, "status": {**stored["status"], "conditions": conditions}}
+        return decode(await self._client.replace(self._definition, changed, "status"))
+
+    async def _delete_objects(self, stored: Object) -> None:
+        """Delete all objects; RetryLater while some are left, which their finalizers keep."""
+        name = stored["metadata"]["name"]
+        found = self._registry.current.stored_type(name)
+        type_id = self._journal.type_id(name)
+        if found is None or not type_id:
+            return
+        self._deleting[type_id] = name
+        refused = await self._delete_all(type_id, found.storage)
+        with self._journal.read() as view:
+            left = view.count(type_id)
+        if refused:
+            text = f"could not issue all deletes: {refused[0]}"
+            await self._write_terminating(stored, "True", "InstanceDeletionFailed", text)
+        if left or refused:
+            raise RetryLater
+
+    async def _delete_all(self, type_id: int, definition: Definition) -> list[RequestError]:
+        refused: list[RequestError] = []
+        after: Position | None = None
+        while True:
+            with self._journal.read() as view:
+                rows = list(next_page(view, type_id, None, after))
+            if not rows:
+                return refused
+            after = rows[-1][:2]
+            keys = [(space, name) for space, name, row in rows if not is_being_deleted(row.body)]
+            refused += await run_concurrently(partial(self._delete, definition), keys)
+            await trio.lowlevel.checkpoint()
+
+    async def _delete(self, definition: Definition, key: Position) -> None:
+        try:
+            await self._client.delete(definition, *key, DeleteOptions(), verb="deletecollection")
+        except NotFound:
+            return

@@ -1,0 +1,183 @@
+"""Publishes the kinds that CustomResourceDefinitions declare to the registry.
+
+It follows the feed with a synchronous callback: a kind is served, and a changed schema holds, before the client gets
+the response to the write that made it so. The naming controller reserves the number of a type in the journal before it
+writes the condition with which the kind is published. At a start all stored definitions are published at once, before
+the server listens.
+
+It also keeps what controllers need to know about all definitions, so that nobody parses a thousand of them for one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
+from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.custom.definitions import DeclaredKind, definitions_of, is_served, parsed
+from actors.kinds.registry import Registry
+from actors.messages import Object
+from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
+from journal.records import Event
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered of one definition."""
+
+    name: str
+    uid: str
+    group: str
+    accepted: Object  # names
+    generation: int
+    established: bool
+    published: bool
+    terminating: bool
+    lacks_names: bool  # some of the requested names are not accepted
+
+    @property
+    def resource_names(self) -> set[str]:
+        accepted = self.accepted
+        names = {accepted["plural"], accepted.get("singular", ""), *accepted.get("shortNames", ())}
+        return names - {""}
+
+    @property
+    def kinds(self) -> set[str]:
+        return {self.accepted["kind"], self.accepted.get("listKind", "")} - {""}
+
+    def same_kind(self, other: Known) -> bool:
+        """Whether both declare the same: neither spec nor names nor what is served differ."""
+        return (
+            self.uid == other.uid
+            and self.generation == other.generation
+            and self.accepted == other.accepted
+            and self.published == other.published
+            and self.terminating == other.terminating
+        )
+
+
+class Publication:
+    def __init__(
+        self,
+        names: Names,
+        registry: Registry,
+        journal: Journal,
+        feed: Feed,
+        next_offset: Callable[[], int],
+    ) -> None:
+        """`next_offset`: the first offset that no write can get which was decided before now."""
+        self._names, self._registry, self._journal = names, registry, journal
+        self._next_offset = next_offset
+        self._type_id = journal.type_id(definition_type(names))
+        self._known: dict[str, Known] = {}
+        self._by_group: dict[str, dict[str, Known]] = {}
+        self._publish_stored()
+        feed.follow(self._committed, frozenset({self._type_id}))
+
+    def of_group(self, group: str) -> Iterator[Known]:
+        return iter(list(self._by_group.get(group, {}).values()))
+
+    def find(self, name: str) -> Known | None:
+        return self._known.get(name)
+
+    def terminating(self) -> list[Known]:
+        return [one for one in self._known.values() if one.terminating]
+
+    def overlaps_built_in(self, type_name: str) -> bool:
+        return self._registry.built_in.stored_type(type_name) is not None
+
+    # The state at a start.
+
+    def _publish_stored(self) -> None:
+        served: list[Any] = []
+        unserved: list[Any] = []
+        with self._journal.read() as view:
+            for _, name, row in view.rows(self._type_id, ""):
+                stored = parsed(row.body)
+                self._remember(_known(name, stored))
+                kind = self._kind(stored, row.body, self._journal.head + 1)
+                served += kind.served
+                unserved += kind.unserved
+        if served or unserved:
+            self._registry.publish(served, unserved)
+
+    # Changes.
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._type_id:
+                continue
+            try:
+                if event.removed:
+                    self._forget(event.name)
+                else:
+                    self._changed(event)
+            except Exception:
+                logger.exception("the kind of %s cannot be published", event.name)
+
+    def _changed(self, event: Event) -> None:
+        stored = parsed(event.body)
+        known = _known(event.name, stored)
+        before = self._remember(known)
+        if before is not None and before.same_kind(known):
+            return
+        kind = self._kind(stored, event.body, self._next_offset())
+        if kind.definitions:
+            self._registry.publish(kind.served, kind.unserved)
+        elif before is not None and before.published:
+            self._withdraw(event.name)
+
+    def _forget(self, name: str) -> None:
+        known = self._known.pop(name, None)
+        if known is not None:
+            del self._by_group[known.group][name]
+            if not self._by_group[known.group]:
+                del self._by_group[known.group]
+            self._withdraw(name)
+
+    def _withdraw(self, name: str) -> None:
+        """Drop the declaration: the finalizer of the definition has removed all objects."""
+        if not self.overlaps_built_in(name) and self._registry.current.stored_type(name) is not None:
+            self._registry.remove(name)
+
+    def _remember(self, known: Known) -> Known | None:
+        before = self._known.get(known.name)
+        self._known[known.name] = known
+        self._by_group.setdefault(known.group, {})[known.name] = known
+        return before
+
+    def _kind(self, stored: Object, body: bytes, since: int) -> DeclaredKind:
+        """Nothing for a definition that is not to be served, or that no request could reach.
+
+        A group version that the server itself has kinds in belongs to these alone.
+        """
+        name = stored["metadata"]["name"]
+        if not is_served(stored) or self.overlaps_built_in(name) or not self._journal.type_id(name):
+            return DeclaredKind()
+        kind = definitions_of(stored, body, since, self._names)
+        built_in = self._registry.built_in
+        reachable = [one for one in kind.served if not built_in.of_version(one.group, one.version)]
+        hidden = [one for one in kind.definitions if one not in reachable and not one.storage.stored_as]
+        return DeclaredKind(tuple(reachable), tuple(hidden))
+
+
+def _known(name: str, stored: Object) -> Known:
+    metadata, spec, status = stored["metadata"], stored["spec"], stored["status"]
+    return Known(
+        name,
+        metadata["uid"],
+        spec["group"],
+        status["acceptedNames"],
+        metadata.get("generation", 0),
+        is_true(stored, ESTABLISHED),
+        is_served(stored),
+        "deletionTimestamp" in metadata,
+        spec["names"] != status["acceptedNames"],
+    )

@@ -1,0 +1,1 @@
+"""Kinds that CustomResourceDefinitions declare: definitions made of stored objects at run time."""
