@@ -59,7 +59,7 @@ def in_scope(definition: Definition, route: Route) -> bool:
     """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
     if definition.namespaced:
         if definition.is_custom:
-            return bool(route.namespace) or route.verb in _ACROSS_NAMESPACES
+            return bool(route.namespace) or (route.verb in _ACROSS_NAMESPACES and not route.name)
         return bool(route.namespace) or ("list" in definition.verbs and not route.name)
     # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)

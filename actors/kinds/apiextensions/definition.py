@@ -72,13 +72,15 @@ def cleanup_finalizer(names: Names) -> str:
 def set_defaults(new: Object) -> None:
     spec, status = new["spec"], new["status"]
     names = spec["names"]
-    if not names.get("singular"):
+    if not names.get("singular") and names["kind"]:
         names["singular"] = names["kind"].lower()
     if not names.get("listKind") and names["kind"]:
         names["listKind"] = f"{names['kind']}List"
     spec["names"] = NAMES.arranged(names)
     if "conversion" not in spec:
         spec["conversion"] = {"strategy": "None"}
+        if "preserveUnknownFields" in spec:  # the last field, in declared order
+            spec["preserveUnknownFields"] = spec.pop("preserveUnknownFields")
     if not status["storedVersions"]:
         status["storedVersions"] = _storage_versions(spec) or None
 

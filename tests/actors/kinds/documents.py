@@ -12,6 +12,7 @@ from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
+    DOUBLE,
     FIELDS_V1,
     INT32,
     INT64,
@@ -21,10 +22,12 @@ from actors.kinds.schema.fields import (
     QUANTITY,
     STRING,
     TIME,
+    JsonValue,
     ListOf,
     MapOf,
     Scalar,
     Struct,
+    StructOr,
     Type,
 )
 
@@ -53,6 +56,7 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
     INT_OR_STRING: (0, 1, -1, 8080, "http", "", "50%", 2**31),
     QUANTITY: ("0", "1", "100m", "1024Mi", "1Gi", "0.5", "1e3", "999k", "1000", "-1", 4),
     ANY_JSON: ({}, {"a": [1, "two", None, 1.5]}, [], "", 0, {"b": {"b": 1, "a": {}}}),
+    DOUBLE: (0, 1, -1, 1.5, 2.0, 1e30, 10**20, True),
     FIELDS_V1: ({}, {"f:data": {".": {}, "f:k": {}}}, {"f:b": {}, "f:a": {}}, {"f:a": 1}),
 }
 
@@ -75,6 +79,7 @@ class RandomDocuments:
         self._random = Random(seed)
         self._junk_one_in = junk_one_in
         self._scalars = VALID if valid else SCALARS
+        self._around: list[Struct] = []
 
     def of(self, struct: Struct) -> dict[str, Any]:
         fields = list(struct.fields)
@@ -86,16 +91,27 @@ class RandomDocuments:
             document["unknown"] = self._random.choice(JUNK)
         return document
 
+    def _nested(self, struct: Struct) -> Any:
+        """Structs that contain themselves do so twice."""
+        if self._around.count(struct) > 1:
+            return None
+        self._around.append(struct)
+        made = self.of(struct)
+        self._around.pop()
+        return made
+
     def _value(self, type_: Type) -> Any:
         roll = self._random.randrange(self._junk_one_in)
         if roll < 2:
             return self._random.choice(JUNK) if roll else None
         if isinstance(type_, Struct):
-            return self.of(type_)
+            return self._nested(type_)
         if isinstance(type_, ListOf):
             return [self._value(type_.item) for _ in range(self._random.randrange(3))]
         if isinstance(type_, MapOf):
             return {
                 self._random.choice(WORDS): self._value(type_.value) for _ in range(self._random.randrange(4))
             }
-        return self._random.choice(self._scalars[type_])
+        if isinstance(type_, StructOr):
+            return self._value(self._random.choice((type_.struct, type_.other)))
+        return self._random.choice(self._scalars[ANY_JSON if isinstance(type_, JsonValue) else type_])

@@ -25,6 +25,7 @@ from actors.kinds.schema.fields import (
     QUANTITY,
     TIME,
     Field,
+    JsonValue,
     ListOf,
     MapOf,
     Scalar,
@@ -130,6 +131,8 @@ class Growing:
         return self._scalar(type_, field, 0 if self._style == "alike" else index)
 
     def _scalar(self, type_: Scalar, field: Field, index: int) -> Any:
+        if isinstance(type_, JsonValue):
+            return {}
         if type_ in _SCALARS:
             return _SCALARS[type_]
         if self._style == "empty":
