@@ -86,13 +86,13 @@ class Discovery:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
     def _resources(self, group: str, version: str) -> Document | None:
+        definitions = self.catalog.of_version(group, version)
         if (group, version) == (REWIND_GROUP, rewind_group.VERSION):
-            definitions, resources = (), rewind_group.resources(self.catalog)
-        else:
-            definitions = self.catalog.of_version(group, version)
-            if not definitions:
-                return None
+            resources = rewind_group.resources(self.catalog)
+        elif definitions:
             resources = [entry for one in definitions for entry in self._entries(one)]
+        else:
+            return None
         if not definitions or not definitions[0].is_custom:
             resources.sort(key=lambda entry: str(entry["name"]))
         return {
