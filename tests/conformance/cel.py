@@ -66,7 +66,9 @@ def _cause(field: str = "", reason: str = "", message: str = "") -> tuple[str, s
 def _create_definition(schema: Any, expected: Outcome) -> Outcome:
     if expected.status == 400:
         return expected  # the decoder of definitions refuses it, and not the checks of their schemas
-    errors = collect(check_schema, SCHEMA_PATH, schema, names=CLUSTER)
+    errors = run_limited(
+        lambda: collect(check_schema, SCHEMA_PATH, schema, names=CLUSTER), seconds=MOST_SECONDS
+    )
     group = CLUSTER.group("apiextensions")
     return _outcome(201, group, "CustomResourceDefinition", f"{PLURAL}.{GROUP}", errors)
 

@@ -149,3 +149,10 @@ def test_dear_rules_need_a_thread_and_end_at_the_budget() -> None:
         problems(made, many)
     found = run_limited(lambda: collect(lambda errors: made.validate(errors, many)), seconds=60)
     assert "actual cost limit exceeded" in found[0].message and len(found) == 1
+
+
+def test_definitions_with_many_rules_need_a_thread() -> None:
+    schema = record(spec=ruled(WHOLE, *[f"self > {number}" for number in range(100)]))
+    with pytest.raises(NeedsThread):
+        errors_of(schema)
+    assert run_limited(errors_of, schema, seconds=60) == []
