@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from actors.cel.planning.costs import LIMIT, STRIDE, Cells, exceeded
+from actors.cel.planning.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
 from actors.cel.planning.planner import Checked, Planner
 from actors.cel.syntax import Expression
 from actors.cel.values import EvaluationError, EvaluationStopped
@@ -39,7 +39,7 @@ class Program:
 
         Raises what `pause` raises, and nothing else.
         """
-        cells: Cells = [0, STRIDE, pause, *variables, *self._padding]
+        cells: Cells = [0, STRIDE, pause, MOST_ROOM, *variables, *self._padding]
         try:
             result = self._run(cells)
             if cells[0] > LIMIT:

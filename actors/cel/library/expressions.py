@@ -99,9 +99,18 @@ def _next_character(data: bytes, position: int) -> int:
     return position
 
 
-@functools.lru_cache(maxsize=256)
+def expression_of_object(source: str) -> Expression:
+    """One that is no constant of the rule. The last short ones are remembered; a loop uses one again and again."""
+    return _recent(source) if len(source) <= _LONGEST_REMEMBERED else compile_expression(source)
+
+
+@functools.lru_cache(maxsize=16)
+def _recent(source: str) -> Expression:
+    return compile_expression(source)
+
+
 def compile_expression(source: str) -> Expression:
-    """Raises InvalidExpression. The last ones are remembered: rules compile those of the object again and again."""
+    """Raises InvalidExpression."""
     import re2
 
     options = re2.Options()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.cel.library import lists, strings, urls
-from actors.cel.library.expressions import Expression, InvalidExpression, compile_expression
+from actors.cel.library.expressions import Expression, InvalidExpression, expression_of_object
 from actors.cel.runtime import times
 from actors.cel.runtime.containers import is_list, list_items
 from actors.cel.values import Duration, EvaluationError, Timestamp, Uint, no_such_overload
@@ -65,7 +65,7 @@ def _find_all(text: str, source: str, limit: int = -1) -> list[Any]:
 
 def _expression(source: str) -> Expression:
     try:
-        return compile_expression(source)
+        return expression_of_object(source)
     except InvalidExpression as problem:
         raise EvaluationError(f"Illegal regex: {problem}") from None
 

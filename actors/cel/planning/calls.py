@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from actors.cel.library.sizes import RESULT_SIZES
 from actors.cel.planning.attributes import Fixed, Run, Step
 from actors.cel.planning.costs import (
     COST,
     Cells,
     Charge,
     charge,
-    charge_of,
     charge_result,
     size_of,
+    take_room,
     tenth,
 )
 from actors.cel.runtime.equality import equal
@@ -142,11 +143,11 @@ def _text_equality(left_of: Run, right: str, wanted: bool) -> Run:
 
 
 def function(
-    name: str, overload: str, arguments: list[Run], operation: Callable[..., Any], sequential: bool
+    name: str, price: Charge | None, arguments: list[Run], operation: Callable[..., Any], sequential: bool
 ) -> Run:
     """A call of a function of a library. `sequential` ones stop at the first argument that fails."""
-    price = charge_of(name, overload)
     pays_result = name == "join"
+    measure = RESULT_SIZES.get(name)
 
     def run(cells: Cells) -> Any:
         values: list[Any] = []
@@ -163,6 +164,8 @@ def function(
             if len(values) == len(arguments):
                 _pay_function(cells, price, pays_result, values, failed)
             raise failed
+        if measure is not None:
+            take_room(cells, measure(*values))
         if not pays_result:
             _pay(cells, price, values[0], values[1] if len(values) > 1 else None)
             return operation(*values)

@@ -1,9 +1,10 @@
 """What an evaluation costs, in the units of cel-go: the limit of a rule, and the price of each call.
 
 An evaluation has one list of cells, which every closure of a program gets: the cost so far, the cost at which a loop
-calls `pause` next, the caller's function for that, and then the variables. Identifiers, selections and most calls cost
-1 and only add to the first cell; `charge` adds other amounts. Loops and `charge` compare with the limit, so that a
-program without a loop pays for no comparison; one that passes the limit in steps of 1 ends with one more than it.
+calls `pause` next, the caller's function for that, the memory that is left, and then the variables. Identifiers,
+selections and most calls cost 1 and only add to the first cell; `charge` adds other amounts. Loops and `charge` compare
+with the limit, so that a program without a loop pays for no comparison; one that passes the limit in steps of 1 ends
+with one more than it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.cel.runtime.containers import ListValue, MapLike, list_items
-from actors.cel.values import CostExceeded, EvaluationError
+from actors.cel.values import CostExceeded, EvaluationError, EvaluationStopped
 
 Cells = list[Any]
 
 COST: Final = 0
 NEXT: Final = 1
 PAUSE: Final = 2
-FIRST_VARIABLE: Final = 3
+ROOM: Final = 3
+FIRST_VARIABLE: Final = 4
 
 LIMIT: Final = 1_000_000  # one evaluation of one rule
+MOST_ROOM: Final = (
+    64 << 20
+)  # bytes that one evaluation may make with functions whose cost leaves out their result
 STRIDE: Final = 2_000  # cost between two calls of the caller's function: some tenths of a millisecond
 LIST_COST: Final = 10
 MAP_COST: Final = 30
@@ -53,6 +58,13 @@ def charge(cells: Cells, amount: int) -> None:
     cells[COST] += amount
     if cells[COST] > LIMIT:
         raise CostExceeded("operation cancelled: actual cost limit exceeded")
+
+
+def take_room(cells: Cells, size: int) -> None:
+    """Kubernetes has no such bound: a million times a text of a megabyte would cost what the first text costs."""
+    cells[ROOM] -= size
+    if cells[ROOM] < 0:
+        raise EvaluationStopped("internal error: the texts that the rule makes take too much memory")
 
 
 def tenth(size: int) -> int:
@@ -117,6 +129,12 @@ def _size_of_second(cells: Cells, _: Any, second: Any) -> None:
 
 def _expression(cells: Cells, first: Any, second: Any) -> None:
     charge(cells, tenth(1 + size_of(first)) * math.ceil(size_of(second) * 0.25))
+
+
+def charge_compiled(cells: Cells, first: Any, second: Any) -> None:
+    """As above, for an expression that must be compiled first, which may take milliseconds: the loop pauses next."""
+    _expression(cells, first, second)
+    cells[NEXT] = 0
 
 
 def _contains(cells: Cells, first: Any, second: Any) -> None:

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from actors.cel.library.expressions import InvalidExpression, compile_expression
-from actors.cel.library.functions import FUNCTIONS, bind
 from actors.cel.planning import calls
-from actors.cel.planning.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Step, branch
-from actors.cel.planning.costs import FIRST_VARIABLE, LIST_COST, MAP_COST, MESSAGE_COST, Cells, charge_of
+from actors.cel.planning.attributes import Attribute, Computed, Fixed, Qualifier, Step, branch
+from actors.cel.planning.costs import (
+    FIRST_VARIABLE,
+    LIST_COST,
+    MAP_COST,
+    MESSAGE_COST,
+    Cells,
+)
 from actors.cel.planning.folds import fold, quantifier
-from actors.cel.planning.membership import contains, in_constants, is_primitive
 from actors.cel.planning.messages import make_message
-from actors.cel.runtime import arithmetic, equality
-from actors.cel.runtime.containers import ListValue, MapLike, MapValue, list_items
-from actors.cel.runtime.conversions import CONVERSIONS
+from actors.cel.planning.operators import plan_call
+from actors.cel.runtime import equality
+from actors.cel.runtime.containers import ListValue, MapLike, MapValue
 from actors.cel.syntax import (
     Call,
     Comprehension,
@@ -34,27 +37,9 @@ from actors.cel.syntax import (
 )
 from actors.cel.types import BOOL, Type
 from actors.cel.values import (
-    CannotCompile,
     EvaluationError,
     TypeValue,
-    Uint,
-    go_type_name,
-    no_such_overload,
 )
-
-_BINARY: Final[dict[str, calls.Binary]] = {
-    "_+_": arithmetic.add,
-    "_-_": arithmetic.subtract,
-    "_*_": arithmetic.multiply,
-    "_/_": arithmetic.divide,
-    "_%_": arithmetic.modulo,
-    "_<_": equality.less,
-    "_<=_": equality.less_equals,
-    "_>_": equality.greater,
-    "_>=_": equality.greater_equals,
-    "@in": contains,
-}
-_KEYS: Final = (str, int, Uint, bool, float)
 
 
 class Reference(Protocol):
@@ -123,24 +108,7 @@ class Planner:
         reference = self._references.get(node.id)
         overloads = reference.overloads if reference is not None else ()
         overload = overloads[0] if len(overloads) == 1 else ""
-        return self._operator(node.function, overload, steps)
-
-    def _operator(self, name: str, overload: str, steps: list[Step]) -> Step:
-        if name in ("_&&_", "_||_"):
-            return Computed(calls.logical(steps[0].run, steps[1].run, name == "_||_"))
-        if name == "_?_:_":
-            return Choice(steps[0].run, branch(steps[1]), branch(steps[2]))
-        if name in ("_==_", "_!=_"):
-            return Computed(calls.equality(steps[0], steps[1], name == "_==_"))
-        if name == "_[_]":
-            return _index(steps[0], steps[1])
-        if name in _BINARY:
-            return _binary(name, overload, steps)
-        if name in CONVERSIONS:
-            return _conversion(name, overload, steps[0])
-        if name in FUNCTIONS:
-            return _library(name, overload, steps)
-        return _standard(name, overload, steps)
+        return plan_call(node.function, overload, steps)
 
     def _list(self, node: ListLiteral) -> Step:
         steps = [self.plan(item) for item in node.items]
@@ -272,134 +240,6 @@ def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
     return run
 
 
-def _index(operand: Step, key: Step) -> Step:
-    attribute = operand if isinstance(operand, Attribute) else Attribute(None, operand.run)
-    if isinstance(key, Fixed):
-        if key.value.__class__ not in _KEYS:
-            raise CannotCompile(f"invalid qualifier type: {go_type_name(key.value)}")
-        return attribute.select(Qualifier(key.value))
-    return attribute.select(Qualifier(None, key.resolve() if isinstance(key, Attribute) else key.run))
-
-
-def _binary(name: str, overload: str, steps: list[Step]) -> Step:
-    values = steps[1]
-    if name == "@in" and overload == "in_list" and isinstance(values, Fixed):
-        constants = list(list_items(values.value))
-        if not constants:
-            return Fixed(False)
-        if is_primitive(constants):
-            return Computed(in_constants(steps[0].run, constants))
-    return Computed(calls.binary(steps[0], values, _BINARY[name], charge_of(name, overload)))
-
-
-def _conversion(name: str, overload: str, argument: Step) -> Step:
-    convert = CONVERSIONS[name]
-    if not isinstance(argument, Fixed):
-        return Computed(calls.unary(argument.run, convert, charge_of(name, overload)))
-    try:
-        return Fixed(convert(argument.value))
-    except EvaluationError as error:
-        raise CannotCompile(error.message) from None
-
-
-def _library(name: str, overload: str, steps: list[Step]) -> Step:
-    operation, dynamic = bind(name, overload)
-    sequential = dynamic or len(steps) > 2
-    if name in ("find", "findAll") and isinstance(steps[1], Fixed) and steps[1].value.__class__ is str:
-        operation, sequential = _constant_search(name, steps[1].value), True
-    if len(steps) == 1 and name != "join":
-        return Computed(calls.unary(steps[0].run, operation, charge_of(name, overload)))
-    return Computed(calls.function(name, overload, [step.run for step in steps], operation, sequential))
-
-
-def _compiled(source: str) -> Any:
-    try:
-        return compile_expression(source)
-    except InvalidExpression as problem:
-        raise CannotCompile(str(problem)) from None
-
-
-def _constant_search(name: str, source: str) -> Callable[..., Any]:
-    expression = _compiled(source)
-
-    def find(text: Any, _: str, limit: Any = -1) -> Any:
-        if text.__class__ is not str or limit.__class__ is not int:
-            raise no_such_overload()
-        return expression.find(text) if name == "find" else expression.find_all(text, limit)
-
-    return find
-
-
-def _standard(name: str, overload: str, steps: list[Step]) -> Step:
-    """The functions of the language itself that are neither operators nor conversions."""
-    price = charge_of(name, overload)
-    if name == "matches":
-        return _matches(overload, steps)
-    if len(steps) == 2 and name in _TEXT:
-        return Computed(calls.binary(steps[0], steps[1], _TEXT[name], price))
-    return Computed(calls.unary(steps[0].run, _UNARY[name], price))
-
-
-def _matches(overload: str, steps: list[Step]) -> Step:
-    source = steps[1]
-    if not isinstance(source, Fixed) or source.value.__class__ is not str:
-        return Computed(calls.binary(steps[0], source, _match, charge_of("matches", overload)))
-    expression = _compiled(source.value)
-
-    def match(text: Any, _: str) -> bool:
-        if text.__class__ is not str:
-            raise no_such_overload()
-        return bool(expression.matches(text))
-
-    return Computed(calls.function("matches", overload, [step.run for step in steps], match, True))
-
-
-def _match(text: Any, source: Any) -> bool:
-    if text.__class__ is not str:
-        raise arithmetic.unsupported("matches", text)
-    if source.__class__ is not str:
-        raise no_such_overload()
-    try:
-        return compile_expression(source).matches(text)
-    except InvalidExpression as problem:
-        raise EvaluationError(str(problem)) from None
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str | bytes | list):
-        return len(value)
-    if isinstance(value, ListValue | MapLike):
-        return value.size()
-    raise arithmetic.unsupported("size", value)
-
-
-def _not_strictly_false(value: Any) -> bool:
-    return value is not False
-
-
-def _text_function(name: str, apply: Callable[[str, str], bool]) -> calls.Binary:
-    def call(text: Any, part: Any) -> bool:
-        if text.__class__ is not str:
-            raise arithmetic.unsupported(name, text)
-        if part.__class__ is not str:
-            raise no_such_overload()
-        return apply(text, part)
-
-    return call
-
-
-_TEXT: Final = {
-    "contains": _text_function("contains", str.__contains__),
-    "startsWith": _text_function("startsWith", str.startswith),
-    "endsWith": _text_function("endsWith", str.endswith),
-}
-_UNARY: Final[dict[str, calls.Unary]] = {
-    "!_": arithmetic.logical_not,
-    "-_": arithmetic.negate,
-    "size": _size,
-    "@not_strictly_false": _not_strictly_false,
-    "__not_strictly_false__": _not_strictly_false,
-}
 _PLANS: Final[dict[type[Node], Callable[[Planner, Any], Step]]] = {
     Constant: Planner._constant,
     Identifier: Planner._identifier,

@@ -13,6 +13,7 @@ SECOND: Final = 1_000_000_000
 MIN_SECONDS: Final = -62135596800  # 0001-01-01T00:00:00Z
 MAX_SECONDS: Final = 253402300799  # 9999-12-31T23:59:59Z
 _DAY: Final = 86400
+_LONGEST_REMEMBERED: Final = 64  # characters
 _UNITS: Final = {
     "ns": 1,
     "us": 1000,
@@ -75,9 +76,17 @@ def print_duration(value: Duration) -> str:
     return print_seconds(-amount if value.nanoseconds < 0 else amount) + "s"
 
 
-@functools.lru_cache(maxsize=1024)
 def parse_timestamp(text: str) -> Timestamp | None:
     """A text of RFC 3339; None for anything else. The year may be 0, which timestamps of CEL cannot have."""
+    return _recent_timestamp(text) if len(text) <= _LONGEST_REMEMBERED else _parse_timestamp(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _recent_timestamp(text: str) -> Timestamp | None:
+    return _parse_timestamp(text)
+
+
+def _parse_timestamp(text: str) -> Timestamp | None:
     found = _TIMESTAMP.fullmatch(text)
     if found is None or not text.isascii():
         return None
@@ -161,7 +170,6 @@ def _offset(value: Timestamp, zone: str) -> int:
     return _fixed_offset(zone) if ":" in zone else _named_offset(value, zone)
 
 
-@functools.lru_cache(maxsize=64)
 def _fixed_offset(zone: str) -> int:
     hours, _, minutes = zone.partition(":")
     minute = _number(minutes)

@@ -200,3 +200,24 @@ def test_pause_is_called_in_long_loops_and_may_end_them() -> None:
     with pytest.raises(Enough):
         rule.evaluate(variables(new), pause)
     evaluate("self.list.size() == 1000", new)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.s.replace('a', self.any).size() > 0",
+        "self.s.split('').map(x, self.any).map(x, x).join(self.any) == ''",
+        "self.list.map(x, self.s.split('')).size() > 0",
+    ],
+)
+def test_texts_that_multiply_end_the_evaluation_and_not_the_server(rule: str) -> None:
+    new = {"s": "a" * 20_000, "any": "b" * 20_000, "list": [1] * 100}
+    assert outcome(rule, new) == "internal error: the texts that the rule makes take too much memory"
+
+
+def test_loop_that_compiles_expressions_of_the_object_pauses_at_each_item() -> None:
+    calls = []
+    rule = program("self.texts.all(x, self.s.matches(x))")
+    result, _ = rule.evaluate(variables({"s": "abc", "texts": ["a", "b", "c"]}), lambda: calls.append(1))
+    assert result is True
+    assert len(calls) == 3
