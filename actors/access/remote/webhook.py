@@ -129,18 +129,16 @@ class Webhook:
         return WebhookError(f"{self._target.shown}: {why}")
 
     async def _try(self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS) -> bytes:
-        try:
-            with trio.fail_after(seconds):
-                try:
-                    self._calls.acquire_nowait()
-                except trio.WouldBlock:
-                    await self._calls.acquire()
-                try:
-                    return await self._call(await make(), url or self._target.url)
-                finally:
-                    self._calls.release()
-        except trio.TooSlowError:
-            raise self._error(f"did not respond within {seconds:g} s") from None
+        with trio.CancelScope(deadline=trio.current_time() + seconds):
+            try:
+                self._calls.acquire_nowait()
+            except trio.WouldBlock:
+                await self._calls.acquire()
+            try:
+                return await self._call(await make(), url or self._target.url)
+            finally:
+                self._calls.release()
+        raise self._error(f"did not respond within {seconds:g} s")
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         try:
