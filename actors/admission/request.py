@@ -45,6 +45,9 @@ class AdmissionRequest:
 
     warnings: list[str] = field(default_factory=list)  # for the client
     written: int | Proposal = 0  # the event that wrote `old`
+    old_version: str = (
+        ""  # of a custom kind: the version that `old` is in, if it may not be that of the definition
+    )
     delete_options: DeleteOptions | None = None  # of a delete
     reinvocation: Reinvocation | None = None  # None: no webhook was called
     in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there

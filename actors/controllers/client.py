@@ -13,6 +13,7 @@ from actors.resource.directory import Directory
 from actors.write_context import WriteContexts
 
 MANAGER = "controller-manager"
+_PATCHED = ("uid", "resourceVersion", "ownerReferences", "finalizers")
 
 
 class Client:
@@ -42,11 +43,18 @@ class Client:
         return outcome.body
 
     async def replace(self, definition: Definition, new: Object, subresource: str = "") -> bytes:
-        """Store a changed object; raises Conflict if its resourceVersion is not the current one."""
+        """Store a changed object; raises Conflict if its resourceVersion is not the current one.
+
+        Of a custom kind only owners and finalizers change: what is stored may be in another version.
+        """
         metadata = new["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         context = self._write_contexts.new(self.user, self._manager)
-        command = Replace(definition.api_version, namespace, name, new, context, subresource)
+        version = definition.api_version
+        command: Replace | Patch = Replace(version, namespace, name, new, context, subresource)
+        if definition.storage.versions is not None:
+            patch = {"metadata": {part: metadata.get(part) for part in _PATCHED}}
+            command = Patch(version, namespace, name, "merge", patch, context)
         outcome = await self._directory.ask(definition, command)
         return outcome.body
 

@@ -11,7 +11,6 @@ from functools import partial
 from math import inf
 from time import thread_time
 
-import orjson
 import trio
 
 from actors.admission.calls import AdmissionCalls
@@ -20,13 +19,15 @@ from actors.admission.plugin import Admitted
 from actors.admission.request import AdmissionRequest
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
-from actors.large_work import LARGE_BYTES, LargeWork
+from actors.large_work import LargeWork
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Object, Outcome
-from actors.resource.commands import Attempt, Commands, Paused, Progress, is_same_event
-from actors.resource.decide import Current, working_copy
+from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
+from actors.resource.commands import Commands
+from actors.resource.current import CurrentObjects, Key
+from actors.resource.decide import working_copy
 from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
-from actors.resource.proposing import Proposer
+from actors.resource.proposing import Proposer, decide_and_propose
 from actors.resource.replies import CommitCallback, Envelope, PendingReply
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
@@ -42,8 +43,6 @@ MAX_RETRIES = 5
 # How long the actor decides commands without a checkpoint, in seconds of processor time: a busy machine must not divide
 # batches, each of which costs a commit. A batch of ordinary writes takes less.
 LONGEST_STEP = 0.010
-
-Key = tuple[str, str]
 
 
 class ResourceActor:
@@ -79,13 +78,10 @@ class ResourceActor:
         """Use these definitions from the next command on, including commands that wait in the mailbox."""
         definitions = {one.api_version: one for one in stored_type.definitions}
         self._definitions, self._storage = definitions, stored_type.storage
-        self._commands = Commands(definitions, self._storage, self._admission, self._current)
+        versions = self._storage.storage.versions
+        self._current = CurrentObjects(self._journal, self.type_id, self._pending, versions)
+        self._commands = Commands(definitions, self._storage, self._admission, self._current.find)
         self._proposer = Proposer(self.type_id, self._storage)
-        self._upgrade, self._current_since = (
-            self._storage.storage.upgrade,
-            self._storage.storage.current_since,
-        )
-        self._outdated = frozenset(self._pending.values())  # decided with other definitions
         self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
 
@@ -201,8 +197,7 @@ class ResourceActor:
             elif command.context.large or (envelope.progress and envelope.progress.request.in_thread):
                 raise NeedsThread
             else:
-                decided = self._commands.decide(attempt)
-                body = self._proposer.propose(decided, command, proposals)
+                decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
             for proposal in proposals[before:]:
                 self._pending[proposal.namespace, proposal.name] = proposal
         except Paused as paused:
@@ -234,7 +229,7 @@ class ResourceActor:
         if isinstance(result, Exception):
             raise result
         namespace, name = result.decided.key
-        unchanged = is_same_event(self._written(view, namespace, name), result.written)
+        unchanged = is_same_event(self._current.written(view, namespace, name), result.written)
         if not unchanged or outcome.commands is not self._large_commands:
             envelope.retries += 1
             if envelope.retries > MAX_RETRIES:
@@ -257,7 +252,7 @@ class ResourceActor:
                 self._definitions,
                 self._storage,
                 self._admission.for_threads(),
-                self._current_in_thread,
+                self._current.find_in_thread,
                 in_thread=True,
             )
             self._large_commands = LargeCommands(self._large_work, commands, self._proposer)
@@ -316,49 +311,6 @@ class ResourceActor:
             envelope.fail(error)
         self._mailbox.wake()
 
-    def _current(self, view: View | None, namespace: str, name: str) -> Current | None:
-        """The newest object; NeedsThread if it is large."""
-        pending = self._pending.get((namespace, name))
-        if pending is not None:
-            if len(pending.body) > LARGE_BYTES:
-                raise NeedsThread
-            return None if pending.removed else Current(0, self._parse_pending(pending), pending)
-        assert view is not None
-        row = view.get(self.type_id, namespace, name)
-        if row is None:
-            return None
-        if len(row.body) > LARGE_BYTES:
-            raise NeedsThread
-        return Current(row.offset, self._parse_stored(row.body, row.offset))
-
-    def _parse_stored(self, body: bytes, offset: int) -> Object:
-        """An object as the present definitions show it: that of a custom kind may be older than its schema."""
-        stored = _parse(body)
-        return stored if self._upgrade is None or offset >= self._current_since else self._upgrade(stored)
-
-    def _parse_pending(self, pending: Proposal) -> Object:
-        return self._parse_stored(pending.body, -1 if pending in self._outdated else self._current_since)
-
-    def _current_in_thread(self, _: View | None, namespace: str, name: str) -> Current | None:
-        """The newest object, read without a transaction that stays open while the thread works.
-
-        `_pending` comes first: what a commit removes from it is in the journal then.
-        """
-        pending = self._pending.get((namespace, name))
-        if pending is not None:
-            return None if pending.removed else Current(0, self._parse_pending(pending), pending)
-        with self._journal.read() as view:
-            row = view.get(self.type_id, namespace, name)
-        return Current(row.offset, self._parse_stored(row.body, row.offset)) if row is not None else None
-
-    def _written(self, view: View, namespace: str, name: str) -> int | Proposal:
-        """The event that wrote the current object, 0 without one."""
-        pending = self._pending.get((namespace, name))
-        if pending is not None:
-            return 0 if pending.removed else pending
-        row = view.get(self.type_id, namespace, name)
-        return row.offset if row is not None else 0
-
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
         if failure is not None:
@@ -380,12 +332,6 @@ def _cancel(envelope: Envelope) -> None:
     envelope.abandoned = True
     if envelope.call is not None:
         envelope.call.cancel()
-
-
-def _parse(body: bytes) -> Object:
-    parsed: Object = orjson.loads(body)
-    parsed["metadata"].pop("resourceVersion", None)
-    return parsed
 
 
 def _annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:

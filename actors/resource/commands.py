@@ -9,25 +9,22 @@ function changes a command, so that it can be decided again: they work on copies
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import replace
 
 import trio
 
-from actors.admission.chain import EMPTY, Admission, Chain
-from actors.admission.plugin import AsyncPlugin
+from actors.admission.chain import Admission, Chain
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import BadRequest, Forbidden, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
-from actors.messages import Command, Create, Delete, Object, Patch, Replace, Submit
+from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
+from actors.resource.attempt import Attempt, Decided, Paused, Progress, is_same_event
 from actors.resource.decide import (
     Current,
-    Decision,
-    Store,
     check_uid,
     check_unchanged_version,
     decide_create,
@@ -51,69 +48,6 @@ from journal.view import View
 Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
 
 
-@dataclass(slots=True)
-class Progress:
-    """How far the admission of a command is while an asynchronous step runs outside the actor.
-
-    It is valid for one state of the object: if the object has changed, admission starts again.
-    """
-
-    request: AdmissionRequest
-    chain: Chain
-    index: int  # of the step in its chain
-    validating: bool  # the step validates; it cannot change the object
-    object: Object | None  # after the steps so far; while validating, before preparation
-    written: int | Proposal  # the event that wrote the current object; 0 for a create
-
-    @property
-    def plugin(self) -> AsyncPlugin:
-        step = (self.chain.checks if self.validating else self.chain.changes)[self.index]
-        assert isinstance(step, AsyncPlugin)
-        return step
-
-
-class Paused(Exception):
-    """The command cannot be decided before an asynchronous step has its outcome."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One attempt to decide a command."""
-
-    command: Command
-    view: View | None  # None in a thread, where `Find` opens its own
-    resumed: Progress | None = None  # None once it is used
-    definition: Definition = field(init=False)
-    request: AdmissionRequest | None = None  # None if no plugin is concerned
-    chain: Chain = EMPTY
-    written: int | Proposal = 0  # the event that wrote the object on which the command is decided
-    first_check: int = 0  # earlier checks have run
-    admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
-
-
-class Decided(NamedTuple):
-    """A tuple, because every write creates one and a dataclass costs more."""
-
-    decision: Decision
-    current: Current | None
-    verb: str  # what the journal records
-    created: bool = False
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Namespace and name of the object."""
-        if self.current is not None:
-            metadata = self.current.object["metadata"]
-        else:
-            assert isinstance(self.decision, Store)
-            metadata = self.decision.object["metadata"]
-        return metadata.get("namespace", ""), metadata["name"]
-
-
 class Commands:
     """Decides the commands of one resource type."""
 
@@ -131,8 +65,25 @@ class Commands:
         self._definitions = definitions  # by served version
         self._storage = storage
         self._admission = admission
-        self._views = FieldViews(definitions)
+        self._versions = storage.storage.versions
+        self._all_views: dict[str, FieldViews] = {}
         self._chains: dict[tuple[str, str, str], Chain] = {}
+
+    def _views(self, version: str) -> FieldViews:
+        """For a command in this version. Objects of a custom kind are in it, all others in their storage version."""
+        working = version if self._versions is not None else ""
+        views = self._all_views.get(working)
+        if views is None:
+            views = self._all_views[working] = FieldViews(self._definitions, working)
+        return views
+
+    def _current(self, attempt: Attempt, namespace: str, name: str) -> Current | None:
+        """The current object, that of a custom kind in the version of the command. ConversionNeeded."""
+        current, version = self._find(attempt.view, namespace, name), attempt.command.version
+        if current is None or self._versions is None or current.api_version == version:
+            return current
+        shown = self._versions.convert(current.object, current.api_version, version)
+        return replace(current, object=shown, stored=current.object)
 
     def decide(self, attempt: Attempt) -> Decided:
         definition = self._definitions.get(attempt.command.version)
@@ -142,8 +93,8 @@ class Commands:
         match attempt.command:
             case Create() as create:
                 return self._create(attempt, create)
-            case Replace() as replace:
-                return self._replace(attempt, replace)
+            case Replace() as replacement:
+                return self._replace(attempt, replacement)
             case Patch() as patch:
                 return self._patch(attempt, patch)
             case Submit() as submit:
@@ -162,6 +113,7 @@ class Commands:
             self._set_managers(command, new, None)
         new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
         name = generate_name(new["metadata"], command.context.suffix)
+        # Only whether there is one counts.
         current = self._find(attempt.view, command.namespace, name) if name else None
         prepare_create(definition, command, new)
         self._validate(attempt, new)
@@ -170,7 +122,7 @@ class Commands:
         return Decided(decision, None, verb, True, warnings)
 
     def _replace(self, attempt: Attempt, command: Replace) -> Decided:
-        current = self._find(attempt.view, command.namespace, command.name)
+        current = self._current(attempt, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(attempt, command)
         check_uid(attempt.definition, command, current)
@@ -192,16 +144,15 @@ class Commands:
 
     def _patch(self, attempt: Attempt, command: Patch) -> Decided:
         definition = attempt.definition
-        current = self._find(attempt.view, command.namespace, command.name)
+        current = self._current(attempt, command.namespace, command.name)
         if command.format == "apply":
             return self._apply(attempt, current, command)
         if current is None:
             raise not_found(definition, command.name)
         viewed = definition.definition_at(command.subresource)
         patched = patch_object(viewed, current, command, in_thread=self._in_thread)
-        replace = _as_replace(command, patched.object)
         try:
-            decided = self._update(attempt, current, replace, "patch")
+            decided = self._update(attempt, current, _as_replace(command, patched.object), "patch")
         except Invalid as error:
             if patched.problems:
                 raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
@@ -216,7 +167,9 @@ class Commands:
             raise not_found(definition, command.name)
         if current is None and not command.may_create:
             raise may_not_create(definition, command)
-        wanted = apply_object(self._views, definition, current, command, in_thread=self._in_thread)
+        wanted = apply_object(
+            self._views(command.version), definition, current, command, in_thread=self._in_thread
+        )
         if current is None:
             create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
             return self._create(attempt, create, "apply")
@@ -242,7 +195,7 @@ class Commands:
         return Decided(decision, current, verb, warnings=warnings)
 
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
-        current = self._find(attempt.view, command.namespace, command.name)
+        current = self._current(attempt, command.namespace, command.name)
         sent = working_copy(command.object)
         document = self._admit(attempt, CREATE, command.name, sent, None)
         decision = decide_submit(attempt.definition, current, command, document)
@@ -255,7 +208,8 @@ class Commands:
         if current is None:
             raise not_found(definition, command.name)
         attempt.written = current.written
-        self._run_admission(attempt, DELETE, command.name, None, current.object)
+        # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
+        self._run_admission(attempt, DELETE, command.name, None, current.object, current.api_version)
         self._validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
@@ -263,8 +217,9 @@ class Commands:
         """Set metadata.managedFields as it is after this write."""
         context, metadata = command.context, new["metadata"]
         subresource = command.subresource if isinstance(command, Replace) else ""
-        view = self._views(command.version, subresource)
-        entries = owned_after(self._views, view, before, new, context.manager, seconds_text(context.time))
+        views = self._views(command.version)
+        view = views(command.version, subresource)
+        entries = owned_after(views, view, before, new, context.manager, seconds_text(context.time))
         null_empty_lists(self._storage.schema, new)
         metadata.pop("managedFields", None)
         if entries:
@@ -278,7 +233,13 @@ class Commands:
         return request.object
 
     def _run_admission(
-        self, attempt: Attempt, operation: str, name: str, new: Object | None, old: Object | None
+        self,
+        attempt: Attempt,
+        operation: str,
+        name: str,
+        new: Object | None,
+        old: Object | None,
+        old_version: str = "",
     ) -> AdmissionRequest | None:
         command = attempt.command
         # A tuple of types, because a union of them would be built with every call.
@@ -304,7 +265,7 @@ class Commands:
             command.dry_run,
             context,
         )
-        request.written = attempt.written
+        request.written, request.old_version = attempt.written, old_version
         if isinstance(command, Delete):
             request.delete_options = command.options
         if self._in_thread:
@@ -378,14 +339,6 @@ class Commands:
 def _is_current(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
     """Whether the object and the compiled chain are the same as when the command was paused."""
     return progress.chain is chain and is_same_event(attempt.written, progress.written)
-
-
-def is_same_event(now: int | Proposal, then: int | Proposal) -> bool:
-    """Whether the event that wrote the current object is the same as at an earlier moment."""
-    if now is then or isinstance(then, int):
-        return now == then
-    # It was not committed then. If it is now, its offset is known.
-    return then.event is not None and now == then.event.offset
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

@@ -5,7 +5,8 @@ again on the same state gives the same bytes. The order of the steps decides whi
 preconditions, then preparation by the strategy of the kind, then validation (`prepare_*`), then validating admission,
 then whether the name is free (`decide_*`). No function changes a command: they prepare a working copy.
 
-Objects here have no kind, apiVersion or resourceVersion: the version is added when the offset is known.
+Objects here have no kind, apiVersion or resourceVersion: the version is added when the offset is known. Objects of
+custom kinds are in the version of the command, except for deletes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Current:
     offset: int
     object: Object
     proposal: Proposal | None = None  # of the event, while it is not committed
+    # Of a custom kind: the version that the stored object is in, and that object if `object` is in another one.
+    api_version: str = ""
+    stored: Object | None = None
 
     @property
     def version(self) -> str | None:
@@ -133,10 +137,18 @@ def decide_replace(definition: Definition, current: Current, prepared: Object) -
     terminating = "deletionTimestamp" in old["metadata"]
     if terminating and not definition.has_finalizers(prepared) and not _grace_seconds(old["metadata"]):
         return Remove(returned=prepared)
-    return Keep() if _same(prepared, old) else Store(prepared, created=False)
+    if is_unchanged(prepared, old) and _in_storage_version(definition, current):
+        return Keep()
+    return Store(prepared, created=False)
 
 
-def _same(new: Object, old: Object) -> bool:
+def _in_storage_version(definition: Definition, current: Current) -> bool:
+    """Whether the stored object is in the present storage version; an update writes it in that version otherwise."""
+    versions = definition.storage.versions
+    return versions is None or current.api_version == versions.storage
+
+
+def is_unchanged(new: Object, old: Object) -> bool:
     """Whether the objects are equal, except for the times in managedFields."""
     if new == old:
         return True

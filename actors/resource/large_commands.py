@@ -15,8 +15,9 @@ from functools import partial
 import trio
 
 from actors.large_work import LargeWork
-from actors.resource.commands import Attempt, Commands, Decided
-from actors.resource.proposing import Body, Proposer
+from actors.resource.attempt import Attempt, Decided
+from actors.resource.commands import Commands
+from actors.resource.proposing import Body, Proposer, decide_and_propose
 from actors.store.proposal import Proposal
 
 
@@ -43,10 +44,7 @@ class LargeOutcome:
 
     def release(self) -> None:
         """The outcome is not used: give back what admission plugins reserved."""
-        if self.attempt.request is not None:
-            self.attempt.request.complete(False)
-        if self.attempt.resumed is not None:
-            self.attempt.resumed.request.complete(False)
+        self.attempt.release()
 
 
 class LargeCommands:
@@ -65,6 +63,6 @@ class LargeCommands:
         )
 
     def _decide(self, attempt: Attempt) -> LargeResult:
-        decided = self._commands.decide(attempt)
         proposals: list[Proposal] = []
-        return LargeResult(decided, self._proposer.propose(decided, attempt.command, proposals), proposals)
+        decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
+        return LargeResult(decided, body, proposals)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Command, Object
-from actors.resource.commands import Decided
-from actors.resource.decide import Current, Keep, Remove, Store
+from actors.kinds.declaration.versions import Versions
+from actors.messages import Command, Delete, Object
+from actors.resource.attempt import Attempt, Decided
+from actors.resource.commands import Commands
+from actors.resource.decide import Current, Keep, Remove, Store, is_unchanged
 from actors.store.document import encode, encode_unversioned, facts_of
 from actors.store.proposal import Proposal
 
@@ -16,40 +18,51 @@ Body = bytes | Proposal | tuple[bytes, Proposal]
 class Proposer:
     """Proposes the events of one resource type."""
 
-    __slots__ = ("_storage", "_type_id")
+    __slots__ = ("_storage", "_type_id", "_versions")
 
     def __init__(self, type_id: int, storage: Definition) -> None:
         self._type_id = type_id
         self._storage = storage
+        self._versions = storage.storage.versions
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
-        """Append the proposed events; returns the body of the response."""
+        """Append the proposed events; returns the body of the response. ConversionNeeded."""
         current, decision = decided.current, decided.decision
+        version = "" if self._versions is None else _version(command, current)
         match decision:
             case Store(object=new):
+                if self._versions is not None and not isinstance(command, Delete):
+                    stored = self._versions.to_storage(new, version)
+                    if _is_stored(self._versions, stored, current):
+                        assert current is not None
+                        return _kept(current, version)
+                    new, version = stored, self._versions.storage
                 if command.dry_run:
-                    return _body(new, current)
-                return self._append(new, current.written if current else 0, command, decided.verb, proposals)
+                    return _body(new, current, version)
+                written = current.written if current else 0
+                return self._append(new, version, written, command, decided.verb, proposals)
             case Keep():
                 assert current is not None
-                return current.proposal or encode(current.object, current.offset)
+                return _kept(current, version)
             case Remove(last=dict(last)):
                 assert current is not None
                 if command.dry_run:
-                    return _body(last, current)
-                stored = self._append(last, current.written, command, decided.verb, proposals)
-                self._append(last, stored, command, decided.verb, proposals, removed=True)
-                return stored
+                    return _body(last, current, version)
+                marked = self._append(last, version, current.written, command, decided.verb, proposals)
+                self._append(last, version, marked, command, decided.verb, proposals, removed=True)
+                return marked
             case Remove(returned=returned):
                 assert current is not None
                 if not command.dry_run:
-                    written = current.written
-                    self._append(current.object, written, command, decided.verb, proposals, removed=True)
-                return _body(returned or current.object, current)
+                    written, last = current.written, current.stored or current.object
+                    stored_in = current.api_version
+                    self._append(last, stored_in, written, command, decided.verb, proposals, removed=True)
+                return _body(returned or current.object, current, version)
 
     def _append(
         self,
         stored: Object,
+        api_version: str,
         previous: int | Proposal,
         command: Command,
         verb: str,
@@ -69,17 +82,57 @@ class Proposer:
             context.user,
             context.manager,
             facts_of(self._storage, stored),
-            encode_unversioned(stored),
+            encode_unversioned(stored, api_version),
             context.reason,
         )
         proposals.append(proposal)
         return proposal
 
 
-def _body(stored: Object, current: Current | None) -> Body:
+def decide_and_propose(
+    commands: Commands, proposer: Proposer, attempt: Attempt, proposals: list[Proposal]
+) -> tuple[Decided, Body]:
+    """Decide a command, unless that is done, and propose its events. ConversionNeeded, and what `decide` raises."""
+    if attempt.conversions is not None:
+        with attempt.conversions.in_use():
+            return _decide_and_propose(commands, proposer, attempt, proposals)
+    return _decide_and_propose(commands, proposer, attempt, proposals)
+
+
+def _decide_and_propose(
+    commands: Commands, proposer: Proposer, attempt: Attempt, proposals: list[Proposal]
+) -> tuple[Decided, Body]:
+    decided = attempt.decided
+    if decided is None:
+        decided = attempt.decided = commands.decide(attempt)
+    return decided, proposer.propose(decided, attempt.command, proposals)
+
+
+def _version(command: Command, current: Current | None) -> str:
+    """The version that the objects of a decision are in: that of the command, except for deletes."""
+    if isinstance(command, Delete) and current is not None:
+        return current.api_version
+    return command.version
+
+
+def _is_stored(versions: Versions, new: Object, current: Current | None) -> bool:
+    """Whether an object is stored already as it is to be stored."""
+    if current is None or current.api_version != versions.storage or current.stored is None:
+        return False
+    return is_unchanged(new, current.stored)
+
+
+def _kept(current: Current, version: str) -> Body:
+    """The body of an object that stays as it is."""
+    if current.proposal is not None:
+        return current.proposal
+    return encode(current.object, current.offset, version)
+
+
+def _body(stored: Object, current: Current | None, version: str) -> Body:
     """The body of an object with the version of the current one, or without a version if there is none."""
     if current is None:
-        return encode(stored, 0)
+        return encode(stored, 0, version)
     if current.proposal is None:
-        return encode(stored, current.offset)
-    return encode_unversioned(stored), current.proposal
+        return encode(stored, current.offset, version)
+    return encode_unversioned(stored, version), current.proposal

@@ -16,7 +16,7 @@ import trio
 from actors.admission.request import AdmissionRequest
 from actors.mailbox import Reply
 from actors.messages import Command, Delete, Deleted, Outcome, Written
-from actors.resource.commands import Decided, Progress
+from actors.resource.attempt import Attempt, Decided, Progress
 from actors.resource.decide import Remove
 from actors.resource.large_commands import LargeOutcome
 from actors.resource.proposing import Body
@@ -34,6 +34,7 @@ class Envelope:
     retries: int = 0  # how often it started again because the object had changed
     call: trio.CancelScope | None = None  # of the running admission step or thread
     outcome: LargeOutcome | None = None  # set after a thread has decided the command
+    converted: Attempt | None = None  # set after a conversion webhook has responded
     abandoned: bool = False  # the caller no longer waits for the reply
 
     def fail(self, error: BaseException) -> None:
@@ -41,6 +42,8 @@ class Envelope:
             self.progress.request.complete(False)
         if self.outcome is not None:
             self.outcome.release()
+        if self.converted is not None:
+            self.converted.release()
         self.reply.fail(error)
 
 

@@ -1,7 +1,8 @@
 """Objects as stored bytes: canonical JSON without kind and apiVersion, metadata in its usual order.
 
 State rows, events, lists and gets all share these bytes. A response with a single object puts its type in front
-(`{"kind":…,"apiVersion":…,` + body without its first brace), so no read parses the object.
+(`{"kind":…,"apiVersion":…,` + body without its first brace), so no read parses the object. Objects of custom kinds
+have an apiVersion, as their first member: the version that they were written in.
 """
 
 from __future__ import annotations
@@ -53,14 +54,17 @@ def facts_of(storage: Definition, stored: Object) -> bytes:
     )
 
 
-def encode(stored: Object, offset: int) -> bytes:
-    """The object's bytes at a version; offset 0 is a dry run's create, which has no version."""
-    return _encode(stored, str(offset) if offset else None)
+def encode(stored: Object, offset: int, api_version: str = "") -> bytes:
+    """The object's bytes at a version; offset 0 is a dry run's create, which has no version.
+
+    `api_version` is for custom kinds.
+    """
+    return _encode(stored, str(offset) if offset else None, api_version)
 
 
-def encode_unversioned(stored: Object) -> bytes:
+def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
     """The object's bytes with an empty resourceVersion, which `at_version` fills in."""
-    return _encode(stored, "")
+    return _encode(stored, "", api_version)
 
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
@@ -73,7 +77,7 @@ _EMPTY_VERSION = b'"resourceVersion":""'
 _VALUE_POSITION = len(_EMPTY_VERSION) - 1
 
 
-def _encode(stored: Object, version: str | None) -> bytes:
+def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
     metadata = stored["metadata"]
     ordered = {key: metadata[key] for key in _BEFORE_VERSION if key in metadata}
     if version is not None:
@@ -81,7 +85,11 @@ def _encode(stored: Object, version: str | None) -> bytes:
     for key in _AFTER_VERSION:
         if key in metadata:
             ordered[key] = metadata[key]
-    document = {"metadata": ordered, **stored}  # metadata is the first member, whatever its place in `stored`
+    # metadata comes before all other members, whatever its place in `stored`.
+    if api_version:
+        document = {"apiVersion": api_version, "metadata": ordered, **stored}
+    else:
+        document = {"metadata": ordered, **stored}
     document["metadata"] = ordered
     return orjson.dumps(document)
 
@@ -105,10 +113,31 @@ def decode(body: bytes) -> Object:
     return parsed
 
 
+def api_version_of(body: bytes) -> str:
+    """The version that an object of a custom kind is in; "" for other kinds, whose objects do not name it."""
+    if not body.startswith(_API_VERSION):
+        return ""
+    return body[len(_API_VERSION) : body.index(b'"', len(_API_VERSION))].decode()
+
+
+def with_api_version(body: bytes, api_version: str) -> bytes:
+    """The same object under another version."""
+    rest = body.index(b'"', len(_API_VERSION)) if body.startswith(_API_VERSION) else 0
+    return version_head(api_version) + (body[rest + 2 :] if rest else body[1:])
+
+
+def version_head(api_version: str) -> bytes:
+    """How the bytes of an object in this version begin."""
+    return _API_VERSION + api_version.encode() + b'",'
+
+
+_API_VERSION = b'{"apiVersion":"'  # neither group nor version have characters that JSON escapes
+
+
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 # metadata up to its deletionTimestamp, which comes before all that may have any names.
 _UP_TO_DELETION = re.compile(
-    rb'{"metadata":{"name":S,(?:"generateName":S,)?(?:"namespace":S,)?(?:"selfLink":S,)?"uid":S,"resourceVersion":S,'
+    rb'{(?:"apiVersion":S,)?"metadata":{"name":S,(?:"generateName":S,)?(?:"namespace":S,)?(?:"selfLink":S,)?"uid":S,"resourceVersion":S,'
     rb'(?:"generation":[0-9]+,)?"creationTimestamp":(?:S|null)(,"deletionTimestamp":")?'.replace(
         b"S", _STRING
     )
@@ -129,6 +158,11 @@ def is_being_deleted(body: bytes) -> bool:
 def typed(prefix: bytes, body: bytes) -> bytes:
     """The whole document of one object; `prefix` is from `type_prefix`."""
     return prefix + body[1:]
+
+
+def kind_prefix(kind: str) -> bytes:
+    """For objects that have an apiVersion."""
+    return b'{"kind":' + orjson.dumps(kind) + b","
 
 
 def type_prefix(kind: str, api_version: str) -> bytes:

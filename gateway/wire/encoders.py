@@ -5,7 +5,7 @@ as a whole response (`document`), or a list (`listing`). `list_layouts` makes lo
 
 `ObjectEncoder` puts kind and apiVersion in front of the stored bytes. It is built once per definition, because every
 get and list uses it, and parses an object only to convert it from its storage version to the requested one. The other
-two parse every object.
+two parse every object. Objects that a webhook has to convert are converted before they come here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ import orjson
 from actors.errors import BadRequest
 from actors.kinds.declaration.columns import Column
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.versions import Versions
 from actors.messages import Object
 from actors.names import Names
-from actors.store.document import decode, type_prefix, version_of
+from actors.store.document import (
+    api_version_of,
+    decode,
+    kind_prefix,
+    type_prefix,
+    version_head,
+    version_of,
+    with_api_version,
+)
 from actors.store.list_reader import Listing
 from gateway.wire.json import dump_line
 from gateway.wire.list_layouts import Element, JsonLayout, ListType
@@ -34,11 +43,9 @@ class ObjectEncoder:
 
     __slots__ = (
         "_convert",
-        "_current_since",
-        "_item_prefix",
+        "_is_custom",
         "_list_head",
         "_prefix",
-        "_upgrade",
         "list_type",
     )
 
@@ -46,19 +53,23 @@ class ObjectEncoder:
         self.list_type = ListType(
             definition.list_kind, definition.api_version, shows_continue=definition.is_custom
         )
-        self._prefix = type_prefix(definition.kind, definition.api_version)
+        self._is_custom = (
+            definition.is_custom
+        )  # then stored objects have an apiVersion, and so have items of lists
+        prefix = type_prefix(definition.kind, definition.api_version)
+        self._prefix = kind_prefix(definition.kind) if self._is_custom else prefix
         self._list_head = type_prefix(definition.list_kind, definition.api_version)
-        self._convert = definition.storage.conversion.from_storage if definition.storage.conversion else None
-        self._upgrade, self._current_since = definition.storage.upgrade, definition.storage.current_since
-        # Items of lists have kind and apiVersion only if the kind is a custom one.
-        self._item_prefix = self._prefix if definition.is_custom else b""
+        conversion, versions = definition.storage.conversion, definition.storage.versions
+        self._convert: Element | None = None
+        if versions is not None:
+            self._convert = VersionEncoder(versions, definition.api_version).converted
+        elif conversion is not None:
+            self._convert = ConversionEncoder(conversion.from_storage).converted
 
     @property
     def element(self) -> Element | None:
         """Makes an element of a list from a stored object; None if it is the stored object."""
-        if self._item_prefix:
-            return self.item
-        return None if self._convert is None else self.converted
+        return self.item if self._is_custom else self._convert
 
     def item(self, body: bytes) -> bytes:
         """An object inside another document, such as a watch event."""
@@ -86,10 +97,45 @@ class ObjectEncoder:
 
     def converted(self, body: bytes) -> bytes:
         """A stored object in the version of this definition."""
-        if self._upgrade is not None and version_of(body) < self._current_since:
-            upgraded = self._upgrade(decode(body))
-            return orjson.dumps(upgraded if self._convert is None else self._convert(upgraded))
-        return body if self._convert is None else orjson.dumps(self._convert(decode(body)))
+        return body if self._convert is None else self._convert(body)
+
+
+class ConversionEncoder:
+    """Objects of a built-in kind in another version than that in storage, or in another form, as a scale is."""
+
+    __slots__ = ("_from_storage",)
+
+    def __init__(self, from_storage: Callable[[Object], Object]) -> None:
+        self._from_storage = from_storage
+
+    def converted(self, body: bytes) -> bytes:
+        return orjson.dumps(self._from_storage(decode(body)))
+
+
+class VersionEncoder:
+    """Objects of a custom kind in one of its versions."""
+
+    __slots__ = ("_head", "_version", "_versions")
+
+    def __init__(self, versions: Versions, version: str) -> None:
+        self._versions, self._version = versions, version
+        self._head = version_head(version)
+
+    def converted(self, body: bytes) -> bytes:
+        """ConversionNeeded for an object that a webhook has to convert."""
+        versions, version = self._versions, self._version
+        here = body.startswith(self._head)
+        if here and (versions.webhook is not None or versions.is_current(version, version_of(body))):
+            return body
+        stored_in = version if here else api_version_of(body) or versions.storage
+        is_current = versions.is_current(stored_in, version_of(body))
+        if is_current and versions.webhook is None and versions.same_schema(stored_in, version):
+            return with_api_version(body, version)
+        stored = decode(body)
+        stored.pop("apiVersion", None)
+        if not is_current:
+            stored = versions.upgrade(stored, stored_in)
+        return orjson.dumps({"apiVersion": version, **versions.convert(stored, stored_in, version)})
 
 
 @lru_cache(maxsize=4096)

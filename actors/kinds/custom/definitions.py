@@ -2,19 +2,15 @@
 
 Names are those that the naming controller has accepted. The content of schemas is not read here (`LazySchema`).
 
-`conversion_of` is where versions are converted. Objects are stored in the storage version. With strategy None only
-apiVersion differs between versions, and each shows what its schema knows. Conversion by a webhook is not implemented:
-requests in other versions than the storage version fail.
+All definitions of a kind share its `Versions`, which convert objects between them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import orjson
 
-from actors.errors import WebhookFailed
 from actors.kinds.apiextensions.conditions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from actors.kinds.catalog import preference
 from actors.kinds.custom.columns import table_of
@@ -22,7 +18,6 @@ from actors.kinds.custom.definition import CustomDefinition, LazySchema, SchemaS
 from actors.kinds.custom.scale import ScalePaths, scale_subresource
 from actors.kinds.custom.strategy import CustomStrategy
 from actors.kinds.declaration.definition import (
-    Conversion,
     Definition,
     Deletion,
     DiscoveryNames,
@@ -30,6 +25,7 @@ from actors.kinds.declaration.definition import (
     Storage,
     Subresource,
 )
+from actors.kinds.declaration.versions import Versions, VersionSchema
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
@@ -74,13 +70,14 @@ class _Maker:
         self._spec = spec = stored["spec"]
         self._accepted = accepted = stored["status"]["acceptedNames"]
         self._storage = next(one for one in spec["versions"] if one["storage"])
-        self._storage_schema = self._schema(self._storage)
+        self._schemas = {one["name"]: self._schema(one) for one in spec["versions"]}
         self._discovery_names = DiscoveryNames(
             singular=accepted.get("singular", ""),
             short_names=tuple(accepted.get("shortNames", ())),
             categories=tuple(accepted.get("categories", ())),
             list_kind=accepted.get("listKind", ""),
         )
+        self._versions = self._make_versions()
 
     def _schema(self, version: Object) -> LazySchema:
         name = version["name"]
@@ -89,13 +86,11 @@ class _Maker:
 
     def definition(self, version: Object) -> Definition:
         spec, accepted = self._spec, self._accepted
-        same = version.get("schema") == self._storage.get("schema")
-        schema = self._storage_schema if version is self._storage else self._schema(version)
+        schema = self._schemas[version["name"]]
         subresources = version.get("subresources", {})
         scale = ScalePaths.of(subresources["scale"]) if "scale" in subresources else None
-        custom = CustomStrategy(
-            schema, None if same else self._storage_schema, scale, has_status="status" in subresources
-        )
+        custom = CustomStrategy(schema, scale, has_status="status" in subresources)
+        stored_as = "" if version is self._storage else f"{accepted['plural']}.{spec['group']}"
         terminating = "deletionTimestamp" in self._stored["metadata"]
         return CustomDefinition(
             schema,
@@ -112,7 +107,7 @@ class _Maker:
             subresources=tuple(self._subresources(subresources, custom, scale)),
             deprecation_warning=_deprecation(spec, version),
             create_refusal=TERMINATING if terminating else "",
-            storage=self._storage_of(version, schema, same=same),
+            storage=Storage(stored_as=stored_as, versions=self._versions),
             deletion=Deletion(only_known_finalizers=False),
             selection=Selection(own_label_conversion=True),
             table=table_of(version.get("additionalPrinterColumns", [])),
@@ -136,32 +131,25 @@ class _Maker:
             found.append(scale_subresource(scale, self._spec["scope"] == "Namespaced"))
         return found
 
-    def _storage_of(self, version: Object, schema: LazySchema, *, same: bool) -> Storage:
-        spec, upgrade = self._spec, self._storage_schema.upgrade
-        if version is self._storage:
-            return Storage(upgrade=upgrade, current_since=self._since)
-        stored_as = f"{self._accepted['plural']}.{spec['group']}"
-        conversion: Conversion | None = None
-        if spec["conversion"]["strategy"] != "None":
-            conversion = _unavailable(f"{spec['group']}/{version['name']}, Kind={self._accepted['kind']}")
-        elif not same:
-            conversion = Conversion(_as_it_is, schema.prune)
-        return Storage(stored_as=stored_as, conversion=conversion, upgrade=upgrade, current_since=self._since)
-
-
-def _unavailable(target: str) -> Conversion:
-    refuse = partial(_refuse, target)
-    return Conversion(refuse, refuse)
-
-
-def _refuse(target: str, _: Object) -> Object:
-    raise WebhookFailed(
-        f"conversion webhook for {target} failed: this server does not call such webhooks yet"
-    )
-
-
-def _as_it_is(one: Object) -> Object:
-    return one
+    def _make_versions(self) -> Versions:
+        spec, accepted = self._spec, self._accepted
+        group, schemas = spec["group"], dict[str, VersionSchema]()
+        first: list[Object] = []  # the first version with each schema
+        for one in spec["versions"]:
+            same = next((other for other in first if other.get("schema") == one.get("schema")), None)
+            if same is None:
+                first.append(same := one)
+            lazy = self._schemas[one["name"]]
+            schemas[f"{group}/{one['name']}"] = VersionSchema(lazy.upgrade, lazy.prune, same["name"])
+        return Versions(
+            self._stored["metadata"]["name"],
+            accepted["kind"],
+            accepted.get("listKind") or f"{accepted['kind']}List",
+            f"{group}/{self._storage['name']}",
+            self._since,
+            schemas,
+            spec["conversion"].get("webhook") if spec["conversion"]["strategy"] == "Webhook" else None,
+        )
 
 
 def _deprecation(spec: Object, version: Object) -> str:

@@ -1,8 +1,6 @@
 """The strategy of one version of a custom kind: preparation, validation, and the form in which objects are stored.
 
-Objects pass through preparation and validation in the form of the version that the client used, and `canonicalize`
-gives them that of the storage version. With conversion None both have the same content, except that each version
-keeps only the fields that its schema knows.
+Objects pass through them in the version that the client uses. Conversion to the storage version comes after that.
 """
 
 from __future__ import annotations
@@ -16,11 +14,8 @@ from actors.messages import Object
 
 
 class CustomStrategy:
-    def __init__(
-        self, schema: LazySchema, storage: LazySchema | None, scale: ScalePaths | None, *, has_status: bool
-    ) -> None:
-        """`storage` is the schema of the storage version; None if objects of this version are stored as they are."""
-        self._schema, self._storage = schema, storage
+    def __init__(self, schema: LazySchema, scale: ScalePaths | None, *, has_status: bool) -> None:
+        self._schema = schema
         self._scale = scale
         self._has_status = has_status
 
@@ -41,7 +36,6 @@ class CustomStrategy:
 
     def prepare_update(self, new: Object, old: Object) -> None:
         """Everything but metadata, and the status where it is a subresource, makes a new generation."""
-        old = self.shown(old)
         if self._has_status:
             new.pop("status", None)
             if "status" in old:
@@ -51,7 +45,6 @@ class CustomStrategy:
 
     def prepare_status(self, new: Object, old: Object) -> None:
         """Only the status changes, and who manages it."""
-        old = self.shown(old)
         status, entries = new.get("status"), new["metadata"].get("managedFields")
         new.clear()
         new.update({name: value for name, value in old.items() if name != "status"})
@@ -67,25 +60,17 @@ class CustomStrategy:
 
     def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
-        self._schema.compiled.validate(errors, new, self.shown(old))
+        self._schema.compiled.validate(errors, new, old)
         self._scale_rules(errors, new)
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
-        self._schema.compiled.validate(errors, new, self.shown(old))
+        self._schema.compiled.validate(errors, new, old)
         if self._scale is not None:
             status_rules(errors, self._scale, new)
 
     def canonicalize(self, new: Object) -> None:
         self._schema.compiled.canonicalize(new)
-        if self._storage is not None:
-            stored = self._storage.compiled.prune_and_default(new)
-            new.clear()
-            new.update(stored)
-
-    def shown(self, stored: Object) -> Object:
-        """A stored object in the form of this version."""
-        return stored if self._storage is None else self._schema.compiled.prune(stored)
 
     def _scale_rules(self, errors: FieldErrors, new: Object) -> None:
         if self._scale is not None:

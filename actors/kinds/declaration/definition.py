@@ -20,6 +20,7 @@ from actors.kinds.declaration.strategy import (
     no_preparation,
     no_validation,
 )
+from actors.kinds.declaration.versions import Versions
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct
 from actors.kinds.validation.checks import CheckName
@@ -86,10 +87,7 @@ class Storage:
     ephemeral: bool = False  # returned to the caller, never persisted
     computed: bool = False  # computed when it is read, never persisted
     submits_to: tuple[str, str] = ("", "")  # (plural, subresource) that a create is submitted to
-    # Custom kinds: brings a stored object that is older than the present schema to its form, before any conversion;
-    # objects have that form since an offset.
-    upgrade: Callable[[Object], Object] | None = None
-    current_since: int = 0
+    versions: Versions | None = None  # of a custom kind: stored objects name the one that they are in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

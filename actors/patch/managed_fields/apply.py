@@ -34,6 +34,7 @@ from actors.patch.managed_fields.pruning import prune
 from actors.time_limit import check_time
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
+IDENTITY: Final = ("name", "namespace", "uid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,18 @@ def _translated(views: FieldViews, view: FieldView, entry: Entry, live: Object |
     if live is None or (theirs.show is view.show and theirs.store is view.store):
         return entry.fields
     held = extract(theirs.shape, theirs.show(live), entry.fields)
-    return difference(_applied_fields_of_part(theirs, view, held), _applied_fields_of_part(theirs, view, {}))
+    named: Object = {}
+    if theirs.prune is not None:
+        named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
+    without_any = _applied_fields_of_part(theirs, view, {}, named)
+    return difference(_applied_fields_of_part(theirs, view, held, named), without_any)
 
 
-def _applied_fields_of_part(theirs: FieldView, view: FieldView, part: Object) -> Fields:
+def _applied_fields_of_part(theirs: FieldView, view: FieldView, part: Object, named: Object) -> Fields:
+    """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
     whole = theirs.schema.decode_object(part, defaults=False).object
+    if named:
+        whole["metadata"] = {**whole.get("metadata", {}), **named}
     return applied_fields(view.shape, view.show(theirs.store(whole)))
 
 

@@ -1,8 +1,8 @@
 """Field views: what managers can own through one version of a kind and one path, the object or a subresource.
 
-A view also converts from and to storage. Fields that a path resets to their old value whatever the client sends
-(`reset_fields` in declarations) are left out of its shape, so no manager owns or removes
-them there or conflicts over them.
+A view also converts from and to storage, of custom kinds from and to the version of the command. Fields that a path
+resets to their old value whatever the client sends (`reset_fields` in declarations) are left out of its shape, so no
+manager owns or removes them there or conflicts over them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ NEVER_OWNED: Final = (
 )
 
 
+Convert = Callable[[Object], Object]
+
+
 @dataclass(frozen=True, slots=True)
 class FieldView:
     version: str
@@ -41,7 +44,7 @@ class FieldView:
     shape: Record
     exact: Record  # the same, but raises DuplicateKeys for list entries with equal or missing keys
     nothing: Object  # the object without any field set
-    show: Callable[[Object], Object]  # a stored object in this version
+    show: Callable[[Object], Object]  # a stored object, or that of a command, in this version
     store: Callable[[Object], Object]
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
     # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
@@ -55,8 +58,10 @@ class FieldView:
 class FieldViews:
     """The views of one stored type, created on first use."""
 
-    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+    def __init__(self, definitions: Mapping[str, Definition], working: str = "") -> None:
+        """`working`: the version in which objects of a custom kind are."""
         self._definitions = definitions
+        self._working = working
         self._shapes = {version: (Shapes(), Shapes(exact=True)) for version in definitions}
         self._made: dict[tuple[str, str], FieldView] = {}
 
@@ -74,7 +79,7 @@ class FieldViews:
 
     def _make(self, version: str, subresource: str) -> FieldView:
         definition = self._definitions[version]
-        conversion, excluded = definition.storage.conversion, _excluded(definition, subresource)
+        (show, store), excluded = self._conversion(definition), _excluded(definition, subresource)
         shape, exact = (self._root(shapes, definition, excluded) for shapes in self._shapes[version])
         return FieldView(
             version,
@@ -83,13 +88,23 @@ class FieldViews:
             shape,
             exact,
             {"metadata": {}} if definition.is_custom else zero_struct(definition.fields, defaults=False),
-            conversion.from_storage if conversion else _as_it_is,
-            conversion.to_storage if conversion else _as_it_is,
+            show,
+            store,
             definition.reset_fields(subresource),
             definition.prune
             if isinstance(definition, CustomDefinition) and len(self._definitions) > 1
             else None,
         )
+
+    def _conversion(self, definition: Definition) -> tuple[Convert, Convert]:
+        conversion, versions = definition.storage.conversion, definition.storage.versions
+        if conversion is not None:
+            return conversion.from_storage, conversion.to_storage
+        working, own = self._working, definition.api_version
+        if versions is None or not working or working == own:
+            return _as_it_is, _as_it_is
+        convert = versions.convert
+        return (lambda one: convert(one, working, own)), (lambda one: convert(one, own, working))
 
     def _root(self, shapes: Shapes, definition: Definition, excluded: Excluded) -> Record:
         custom = definition.custom

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from actors.store.document import type_prefix, typed
+from actors.store.document import api_version_of, kind_prefix, type_prefix, typed
 from gateway.cli.journal.query.event_reader import Entry
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.journal.query.times import rfc3339
@@ -16,7 +16,10 @@ Document = dict[str, Any]
 
 def object_bytes(kind: Kind, body: bytes) -> bytes:
     """An object with kind and apiVersion, if they are known."""
-    return typed(type_prefix(kind.kind, kind.api_version), body) if kind.api_version else body
+    if not kind.api_version:
+        return body
+    named = api_version_of(body)
+    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
 
 
 def identity(kind: Kind, namespace: str, name: str) -> Document:

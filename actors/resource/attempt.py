@@ -1,0 +1,96 @@
+"""One attempt to decide a command: what is known so far, and how far its admission is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from actors.admission.chain import EMPTY, Chain
+from actors.admission.plugin import AsyncPlugin
+from actors.admission.request import AdmissionRequest
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.versions import Conversions
+from actors.messages import Command, Object
+from actors.resource.decide import Current, Decision, Store
+from actors.store.proposal import Proposal
+from journal.view import View
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the admission of a command is while an asynchronous step runs outside the actor.
+
+    It is valid for one state of the object: if the object has changed, admission starts again.
+    """
+
+    request: AdmissionRequest
+    chain: Chain
+    index: int  # of the step in its chain
+    validating: bool  # the step validates; it cannot change the object
+    object: Object | None  # after the steps so far; while validating, before preparation
+    written: int | Proposal  # the event that wrote the current object; 0 for a create
+
+    @property
+    def plugin(self) -> AsyncPlugin:
+        step = (self.chain.checks if self.validating else self.chain.changes)[self.index]
+        assert isinstance(step, AsyncPlugin)
+        return step
+
+
+class Paused(Exception):
+    """The command cannot be decided before an asynchronous step has its outcome."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to decide a command."""
+
+    command: Command
+    view: View | None  # None in a thread, where `Find` opens its own
+    resumed: Progress | None = None  # None once it is used
+    definition: Definition = field(init=False)
+    request: AdmissionRequest | None = None  # None if no plugin is concerned
+    chain: Chain = EMPTY
+    written: int | Proposal = 0  # the event that wrote the object on which the command is decided
+    first_check: int = 0  # earlier checks have run
+    admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
+    decided: Decided | None = None  # set when only its events are still to be proposed
+    conversions: Conversions | None = None  # by webhooks, so far
+
+    def release(self) -> None:
+        """Nothing follows: give back what admission plugins reserved."""
+        if self.request is not None:
+            self.request.complete(False)
+        if self.resumed is not None:
+            self.resumed.request.complete(False)
+
+
+class Decided(NamedTuple):
+    """A tuple, because every write creates one and a dataclass costs more."""
+
+    decision: Decision
+    current: Current | None
+    verb: str  # what the journal records
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name of the object."""
+        if self.current is not None:
+            metadata = self.current.object["metadata"]
+        else:
+            assert isinstance(self.decision, Store)
+            metadata = self.decision.object["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+
+def is_same_event(now: int | Proposal, then: int | Proposal) -> bool:
+    """Whether the event that wrote the current object is the same as at an earlier moment."""
+    if now is then or isinstance(then, int):
+        return now == then
+    # It was not committed then. If it is now, its offset is known.
+    return then.event is not None and now == then.event.offset
