@@ -32,6 +32,9 @@ from journal.view import View
 LINKS = 500  # of the chain of versions, in one transaction
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
 
+MIN_PART = 256  # bytes of a part that is worth to be cut out
+_CUT = -(1 << 53) - 1  # stands for such a part
+
 Owners = Any  # an offset, or a dict or list of Owners like the object
 # They change with every write, and say themselves who wrote them.
 _IGNORED = ("managedFields", "resourceVersion")
@@ -53,25 +56,57 @@ class Blame:
 
 
 class _Walk:
-    """The object and its owners after the versions so far."""
+    """The object and its owners after the versions so far.
+
+    Most writes change one part of an object, its status or its metadata. The bytes of the other parts are those of the
+    version before, so they are cut out before the rest is parsed.
+    """
 
     def __init__(self) -> None:
         self.object: Any = None
         self.owners: Owners = 0
-        self.events: dict[int, Event] = {}
+        self._parts: dict[str, bytes] = {}  # of the object, as they are in its bytes: "spec":{...}
 
     def add(self, events: list[Event]) -> None:
         for event in events:
-            document = orjson.loads(event.body)
+            document = self._parsed(event.body)
             metadata = document["metadata"]
             for name in _IGNORED:
                 metadata.pop(name, None)
-            first = self.object is None
-            self.owners = (
-                event.offset if first else owners_after(self.object, self.owners, document, event.offset)
-            )
+            if self.object is None:
+                self.owners = event.offset
+            else:
+                self.owners = owners_after(self.object, self.owners, document, event.offset)
+                self._keep_parts(document)
             self.object = document
-            self.events[event.offset] = event._replace(body=b"", facts=b"")
+
+    def _parsed(self, body: bytes) -> Any:
+        """The object. Parts that did not change are those of the version before."""
+        rest, cut = body, []
+        for name, part in self._parts.items():
+            shorter = rest.replace(part, b'"%b":%d' % (name.encode(), _CUT), 1)
+            if shorter is not rest and len(shorter) != len(rest):
+                rest = shorter
+                cut.append(name)
+        document = orjson.loads(rest)
+        for name in cut:
+            if document.get(name) != _CUT:  # the same bytes were first found inside another part
+                return orjson.loads(body)
+            document[name] = self.object[name]
+        return document
+
+    def _keep_parts(self, document: Any) -> None:
+        """Cut out what did not change with this version, as long as it does not change."""
+        before, kept = self.object, self._parts
+        for name in [name for name in kept if document.get(name) is not before[name]]:
+            del kept[name]
+        for name, value in document.items():
+            if name in kept:
+                continue
+            if name != "metadata" and isinstance(value, (dict, list)) and before.get(name) == value:
+                part = orjson.dumps({name: value})[1:-1]
+                if len(part) > MIN_PART:
+                    kept[name] = part
 
 
 def blame(journal: Journal, last: Event) -> Steps[Blame]:
@@ -90,9 +125,18 @@ def blame(journal: Journal, last: Event) -> Steps[Blame]:
         for some in _batches(events):
             yield Work(partial(walk.add, some), sum(len(event.body) for event in some))
     fields = yield Work(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
-    owning = {field.version for field in fields}
-    kept = {offset: event for offset, event in walk.events.items() if offset in owning}
-    return Blame(fields, kept, oldest)
+    owning = _read_all(journal, {last.offset: last}, sorted({field.version for field in fields}))
+    return Blame([field for field in fields if field.version in owning], owning, oldest)
+
+
+def _read_all(journal: Journal, found: dict[int, Event], offsets: list[int]) -> dict[int, Event]:
+    """The events at some offsets, without their contents; the last one is there even if retention has passed it."""
+    with journal.read() as view:
+        for offset in offsets:
+            event = view.event(offset)
+            if event is not None:
+                found[offset] = event._replace(body=b"", facts=b"")
+    return found
 
 
 def _chain(journal: Journal, key: bytes, last: Event) -> Steps[list[int]]:
@@ -167,7 +211,7 @@ def owners_after(before: Any, owners: Owners, after: Any, version: int) -> Owner
                 result[key] = version
                 continue
             old, owner = before[key], owners if whole else owners[key]
-            if old == value and type(old) is type(value):
+            if old is value or (old == value and type(old) is type(value)):
                 result[key] = owner
             else:
                 result[key] = owners_after(old, owner, value, version)

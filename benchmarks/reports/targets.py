@@ -32,6 +32,10 @@ OF_HTTP1 = (
     # Rounds of one and the same page differ by as much on a shared machine.
     Target("page-deep", "growth", 1.25, "the same, over the first page of 2,000"),
     Target("create", "cpu_us", 240, "create 1 kB, 16 connections"),
+    Target("rewind-list", "cpu_us", 200_000, "list 2,000 objects, 100,000 events back"),
+    Target("rewind-list-near", "cpu_us", 40_000, "list them again, near that version"),
+    Target("rewind-history", "cpu_us", 20_000, "first page of a history of 10,000 versions"),
+    Target("rewind-blame", "cpu_us", 50_000, "blame of a pod with 1,000 versions"),
     Target("access-decision", "cpu_us", 15, "authenticate and authorize a known user, 500 roles"),
     Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),

@@ -20,6 +20,7 @@ from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
 from benchmarks.workloads.in_process.cel_rule import CEL_RULE
 from benchmarks.workloads.in_process.ownership import OWNERSHIP
+from benchmarks.workloads.in_process.rewind import REWIND
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
@@ -51,6 +52,7 @@ OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (
     *ACCESS_DECISION,
     *IN_PROCESS_ADMISSION,
     *CEL_RULE,
+    *REWIND,
 )
 
 

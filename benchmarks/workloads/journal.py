@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from benchmarks.large_journal import NAMESPACE, TYPE, Events, LargeJournal
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from journal import history, replay, snapshot_writer
+from journal import history, snapshot_writer
+from journal.replay.rows import fold
 
 BATCH = 16  # what group commit gathers from 16 connections
 PAGE = 100
@@ -79,7 +80,7 @@ def rebuild(large_journal: LargeJournal) -> Measurement:
     stopwatch = Stopwatch()
     with large_journal.open() as journal, journal.read() as view:
         with stopwatch.timed():
-            state = replay.fold({}, history.links(view, journal.type_id(TYPE), 0, view.head))
+            state = fold({}, history.links(view, journal.type_id(TYPE), 0, view.head))
         events = view.head
     return Measurement(
         "journal-replay",

@@ -10,6 +10,11 @@ usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
   rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
+  rewound history       the versions of an object, and what changed
+  rewound blame         who set each field of an object
+  rewound at            objects as they were at a version or a time
+  rewound rollback      update an object to what it was
+  rewound undelete      create a deleted object again
   rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
   rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
   rewound certificate   approve or deny requests for certificates
@@ -17,6 +22,7 @@ usage: rewound <command> [flags]
   rewound cluster-info  verify cluster-info with a bootstrap token
   rewound --version     the release
 """
+REWIND_COMMANDS = ("history", "blame", "at", "rollback", "undelete")
 ACCESS_COMMANDS = ("kubeconfig", "token", "certificate", "can-i", "cluster-info")
 
 
@@ -30,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.journal.commands import journal
 
         return journal(rest)
+    if command in REWIND_COMMANDS:
+        from gateway.cli.rewind.commands import run as run_rewind
+
+        return run_rewind(command, rest)
     if command in ACCESS_COMMANDS:
         from gateway.cli.access.commands import run
 

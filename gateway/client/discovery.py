@@ -14,6 +14,7 @@ class ResourceType:
     group: str
     plural: str
     namespaced: bool
+    prefix: str = ""  # of its paths: /api/v1, /apis/apps/v1
 
 
 def server_names(session: Session) -> Names:
@@ -61,5 +62,5 @@ def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType 
             *one.get("shortNames", ()),
         }
         if "/" not in one["name"] and name in known:
-            return ResourceType(group, one["name"], bool(one.get("namespaced")))
+            return ResourceType(group, one["name"], bool(one.get("namespaced")), prefix)
     return None

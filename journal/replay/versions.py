@@ -80,6 +80,11 @@ class Versions:
     def _keys(self) -> int:
         return sum(len(version.offsets) for version in self._cached.values())
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._cached.clear()
+
     def statistics(self) -> dict[str, int]:
         return {"old_versions": len(self._cached), "old_version_keys": self._keys()}
 

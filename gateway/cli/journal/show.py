@@ -76,6 +76,7 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
         "time": exact(event.time),
         "user": event.user,
         "manager": event.manager,
+        **({"reason": event.reason} if event.reason else {}),
         "verb": event.verb + (", the object was removed" if event.removed else ""),
         "object": f"{kind.kind} {object_name(event.namespace, event.name)}",
         "type": " ".join(filter(None, (kind.type_name, kind.api_version))),

@@ -122,3 +122,38 @@ def test_long_histories_are_read_in_slices(tmp_path: Path) -> None:
     assert [one.event.offset for one in page.versions] == list(range(700, 700 - len(page.versions), -1))
     assert page.following == 700 - len(page.versions)
     journal.close()
+
+
+def test_parts_that_do_not_change_are_not_mistaken_for_others(tmp_path: Path) -> None:
+    """Large parts that stay equal are cut out of the bytes: also if another part has the same bytes inside."""
+    journal = Journal.open(tmp_path / "journal")
+    spec = {"text": "x" * 400, "list": [1, 2]}
+    text = orjson.dumps({"spec": spec}).decode()
+    contents: list[dict[str, Any] | None] = [
+        {"spec": spec, "status": 1},
+        {"spec": spec, "status": 2},
+        {"before": {"spec": spec}, "spec": spec, "status": 3},
+        {"before": {"spec": spec}, "spec": {**spec, "list": [1]}, "status": text},
+        {"before": {"spec": spec}, "spec": {**spec, "list": [1]}, "status": text + "!"},
+        {"before": {"spec": spec}, "status": 4},
+        {"before": {"spec": spec}, "spec": spec, "status": 4},
+    ]
+    write(journal, contents)
+    expected = [
+        {"spec.text": 1, "spec.list[0]": 1, "spec.list[1]": 1, "status": 1},
+        {"spec.text": 1, "spec.list[0]": 1, "spec.list[1]": 1, "status": 2},
+        {"before.spec.text": 3, "spec.text": 1, "status": 3},
+        {"before.spec.text": 3, "spec.text": 1, "spec.list[0]": 1, "status": 4},
+        {"before.spec.text": 3, "spec.text": 1, "spec.list[0]": 1, "status": 5},
+        {"before.spec.text": 3, "status": 6},
+        {"before.spec.text": 3, "spec.text": 7, "spec.list[1]": 7, "status": 6},
+    ]
+    for number, owners in enumerate(expected, 1):
+        last = newest(journal, Address(1, "", "a"), number)
+        assert last is not None
+        found = {one.field: one.version for one in run(blame(journal, last)).fields}
+        assert owners.items() <= found.items(), number
+        names = {field.partition(".")[0].partition("[")[0] for field in found}
+        content = contents[number - 1]
+        assert content is not None and names == {"metadata", *content}
+    journal.close()

@@ -38,6 +38,7 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "user": event.user,
         "verb": event.verb,
         "manager": event.manager,
+        **({"reason": event.reason} if event.reason else {}),
         **identity(kind, event.namespace, event.name),
         "previous": event.previous,
         "removed": event.removed,

@@ -56,7 +56,8 @@ def effect(entry: Entry) -> str:
         return "removed"
     if not entry.follows:
         return size(len(entry.event.body))
-    return summarize(entry.changes) or "nothing changed"
+    changed = summarize(entry.changes) or "nothing changed"
+    return f"{entry.event.reason}: {changed}" if entry.event.reason else changed
 
 
 def object_name(namespace: str, name: str) -> str:

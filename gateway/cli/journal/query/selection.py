@@ -19,7 +19,7 @@ from journal.view import View
 
 _WILD = frozenset("*?[")
 # What the journal records as the verb of an event.
-VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection", "rollback", "undelete")
+VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,69 @@
+"""Documents of the past as text, and without the values of Secrets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from actors.rewind.wording import escaped, shortened
+from gateway.cli.journal.query.secrets import MASK, masked
+from gateway.cli.rewind.source import Document
+
+_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
+_SECRET_FIELDS = ("data", "stringData")
+
+
+def print_json(document: Any) -> None:
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def print_yaml(document: Any) -> None:
+    from gateway.wire.yaml import from_json
+
+    sys.stdout.write(from_json(orjson.dumps(document)).decode())
+
+
+def print_lines(lines: Iterator[str] | list[str]) -> None:
+    for line in lines:
+        print(escaped(line))
+
+
+def operation_lines(patch: list[Document] | None, indent: str = "") -> Iterator[str]:
+    """`~ /data/color: "red"`, a line for each operation; a whole object is one word."""
+    for one in patch or ():
+        if one["path"] == "":
+            yield f"{indent}{_SIGNS[one['op']]} the object"
+        elif "value" in one:
+            yield f"{indent}{_SIGNS[one['op']]} {one['path']}: {shortened(one['value'])}"
+        else:
+            yield f"{indent}{_SIGNS[one['op']]} {one['path']}"
+
+
+def masked_object(document: Document) -> Document:
+    result: Document = orjson.loads(masked(orjson.dumps(document)))
+    return result
+
+
+def masked_patch(patch: list[Document] | None) -> list[Document] | None:
+    """The operations of a Secret without its values."""
+    return None if patch is None else [_masked_operation(one) for one in patch]
+
+
+def _masked_operation(one: Document) -> Document:
+    if "value" not in one:
+        return one
+    if one["path"] == "":
+        return {**one, "value": masked_object(one["value"])}
+    if one["path"].split("/")[1] in _SECRET_FIELDS or one["path"].startswith("/metadata/annotations"):
+        value = one["value"]
+        return {**one, "value": dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK}
+    return one
+
+
+def masked_field(one: Document) -> Document:
+    """A field of a Secret in blame."""
+    hidden = one["path"].split("/")[1] in _SECRET_FIELDS or one["path"].startswith("/metadata/annotations")
+    return {**one, "value": MASK} if hidden else one

@@ -1,0 +1,168 @@
+"""`rewound history`, `blame`, `rollback`, `undelete` and `at`, against a server and against a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.cli.rewind.commands import COMMANDS
+from tests.gateway.api import config_map
+from tests.gateway.client.command import Ended, Run, runner
+from tests.gateway.https import served_securely
+from tests.gateway.journal_commands import delete, put, write_history
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner(tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_history(
+        tmp_path / "data",
+        [
+            put("web", {"color": "blue", "size": "1"}),
+            put("web", {"color": "red", "size": "1"}, user="bob", manager="deployer"),
+            put("key", {"password": "bGVha2Vk"}, type_name="secrets"),
+            put("key", {"password": "Y2hhbmdlZA=="}, type_name="secrets"),
+            put("gone", {"a": "b"}),
+            delete("gone", user="carol"),
+            put("one", namespace="", type_name="nodes"),
+        ],
+    )
+    return tmp_path / "data"
+
+
+def test_history_of_a_folder(run: Run, folder: Path) -> None:
+    ended = run("history", "cm", "web", "--data-dir", folder)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split()[:1] == ["2"] and lines[0].endswith("bob  update with deployer")
+    assert lines[1] == '        ~ /data/color: "red"'
+    assert lines[2].endswith("alice  create with kubectl") and lines[3] == "        + the object"
+    documents = json.loads(run("history", "configmaps", "web", "--data-dir", folder, "-o", "json").out)
+    assert [one["version"] for one in documents["items"]] == ["2", "1"]
+    assert run("history", "cm", "web", "--limit", "1", "--data-dir", folder).out.count("kubectl") == 0
+    assert (
+        run("history", "cm", "gone", "--data-dir", folder)
+        .out.splitlines()[0]
+        .endswith("carol  delete with kubectl")
+    )
+    assert run("history", "node", "one", "--data-dir", folder).code == 0
+    diff = run("history", "cm", "web", "--diff", "1..2", "--data-dir", folder)
+    assert diff.out == '~ /data/color: "red"\n'
+
+
+def test_blame_of_a_folder(run: Run, folder: Path) -> None:
+    ended = run("blame", "cm", "web", "--data-dir", folder)
+    assert (ended.code, ended.err) == (0, "")
+    by_field = {line.split()[-2]: line for line in ended.out.splitlines()}
+    assert "bob" in by_field["data.color:"] and "deployer" in by_field["data.color:"]
+    assert "alice" in by_field["data.size:"]
+    only = run("blame", "cm", "web", "--field", "data.", "--at", "1", "--data-dir", folder).out.splitlines()
+    assert len(only) == 2 and all("alice" in line for line in only)
+
+
+def test_objects_of_a_folder_as_they_were(run: Run, folder: Path) -> None:
+    assert run("at", "1", "cm", "--data-dir", folder).out.split()[-3:] == ["default", "web", "1"]
+    assert (
+        json.loads(run("at", "1", "cm", "web", "-o", "json", "--data-dir", folder).out)["data"]["color"]
+        == "blue"
+    )
+    assert "color: red" in run("at", "now", "cm", "web", "-o", "yaml", "--data-dir", folder).out
+    names = [line.split()[1] for line in run("at", "5", "cm", "-A", "--data-dir", folder).out.splitlines()]
+    assert names == ["NAME", "gone", "web"]
+    ahead = run("at", "99", "cm", "--data-dir", folder)
+    assert (ahead.code, ahead.out) == (1, "") and "version 99 is in the future" in ahead.err
+
+
+def test_restoring_from_a_folder_prints_the_object(run: Run, folder: Path) -> None:
+    before = (folder / "journal" / "data.mdb").read_bytes()
+    assert "color: blue" in run("rollback", "cm", "web", "--to", "1", "--data-dir", folder).out
+    assert "a: b" in run("undelete", "cm", "gone", "--data-dir", folder).out
+    refused = run("undelete", "cm", "web", "--data-dir", folder)
+    assert (refused.code, refused.out) == (1, "") and "was not deleted" in refused.err
+    assert (folder / "journal" / "data.mdb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("history", "secret", "key"),
+        ("history", "secret", "key", "--diff", "3..4"),
+        ("history", "secret", "key", "-o", "json"),
+        ("blame", "secret", "key"),
+        ("at", "3", "secret", "key", "-o", "yaml"),
+        ("rollback", "secret", "key", "--to", "3"),
+    ],
+)
+def test_values_of_secrets_are_masked(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+    hidden = run(*command, "--data-dir", folder)
+    assert hidden.code == 0 and "***" in hidden.out + ("***" if "--diff" in command else "")
+    assert "bGVha2Vk" not in hidden.out and "Y2hhbmdlZA" not in hidden.out
+    shown = run(*command, "--show-secrets", "--data-dir", folder).out
+    assert "bGVha2Vk" in shown or "Y2hhbmdlZA" in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit):
+        run(command, "--help")
+    text = capsys.readouterr().out
+    assert (
+        f"rewound {command} " in text.partition("\n\n")[2] and "--data-dir" in text and "--kubeconfig" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["history", "cm"], 2, "required: NAME"),
+        (["history", "nonsense", "x"], 2, "'nonsense' is not a kind of this journal"),
+        (["history", "cm", "nobody"], 1, "no version of cm nobody is kept"),
+        (["blame", "cm", "web", "--at", "yesterday"], 2, "is not a moment"),
+        (["rollback", "cm", "web"], 2, "required: --to"),
+        (["rollback", "cm", "web", "--to", "1", "--field", "metadata.uid"], 1, "the server maintains it"),
+        (["history", "cm", "web", "--diff", "5"], 2, "are not two versions or times"),
+        (["at", "1", "cm", "web", "-A"], 2, "leave it out for one object"),
+    ],
+)
+def test_mistakes_are_explained(run: Run, folder: Path, arguments: list[str], code: int, text: str) -> None:
+    ended = run(*arguments, "--data-dir", folder)
+    assert (ended.code, ended.out) == (code, "")
+    assert text in ended.err
+
+
+async def test_commands_against_a_server(run: Run) -> None:
+    async def rewound(*arguments: Any) -> Ended:
+        return await trio.to_thread.run_sync(lambda: run(*arguments, "--kubeconfig", api.settings.kubeconfig))
+
+    async with served_securely() as api:
+        made = (await api.create("configmaps", config_map("web", color="blue")))["metadata"][
+            "resourceVersion"
+        ]
+        await api.replace("configmaps", config_map("web", color="red"))
+        history = await rewound("history", "cm", "web")
+        assert (history.code, history.err) == (0, "")
+        assert '~ /data/color: "red"' in history.out and "+ the object" in history.out
+        assert 'data.color: "red"' in (await rewound("blame", "cm", "web")).out
+        assert "color: blue" in (await rewound("at", made, "cm", "web", "-o", "yaml")).out
+        assert "web" in (await rewound("at", made, "cm", "-A")).out
+        assert (await rewound("history", "cm", "web", "--diff", f"{made}..")).out == '~ /data/color: "red"\n'
+        rolled = await rewound("rollback", "cm", "web", "--to", made)
+        assert rolled.out.startswith(f"cm web rolled back to {made}, version ")
+        assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
+        await api.delete("configmaps", "web")
+        dry = await rewound("undelete", "cm", "web", "--dry-run")
+        assert "undeleted (dry run)" in dry.out
+        assert (await rewound("undelete", "cm", "web")).code == 0
+        assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
+        again = await rewound("undelete", "cm", "web")
+        assert (again.code, again.err) == (1, 'rewound: configmaps "web" already exists\n')
+        unknown = await rewound("history", "nonsense", "x")
+        assert (unknown.code, unknown.err) == (2, "rewound: the server has no resource 'nonsense'\n")
