@@ -79,7 +79,11 @@ def _walk(steps: tuple[Find, ...], value: Any, search: Search) -> Iterator[Any]:
         return
     for found in steps[0](value, search):
         search.visit()
-        yield from _walk(steps[1:], found, search)
+        try:
+            yield from _walk(steps[1:], found, search)
+        except NoResult:
+            if steps[0] is not _everything_inside or search.left < 0:
+                raise  # of all that is inside, most has not what comes next
 
 
 class _Parser:
