@@ -108,7 +108,6 @@ _SCHEMA.fields = {
     "type": (22, _wrapped(string)),
     "items": (23, _wrapped(_SCHEMA)),
     "properties": (25, _map(_SCHEMA)),
-    "example": (30, _any),
 }
 _BODY: Final = _Message()
 _BODY.fields = {"name": (2, string), "in": (3, string), "required": (4, _flag), "schema": (5, _SCHEMA)}

@@ -35,6 +35,7 @@ from actors.kinds.schema.fields import (
     Type,
     new_default,
 )
+from actors.kinds.structural.openapi import published
 from actors.names import Names
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import SCALARS, Naming
@@ -174,11 +175,9 @@ class Schemas(Generic[T]):
 
     def _custom(self, struct: CustomStruct, schema: Mapping[str, Any]) -> Document:
         """The schema of a custom kind, with the fields that every object has."""
-        written = _in_version_2(schema, self._prefix) if self._version is VERSION_2 else dict(schema)
-        properties = written.get("properties", {})
-        for field in (*self._kinds.type_fields(struct), METADATA):
-            properties = {**properties, field.name: self._field(struct, field)}
-        written["properties"] = properties
+        fields = (*self._kinds.type_fields(struct), METADATA)
+        meta = {field.name: self._field(struct, field) for field in fields}
+        written = published(schema, meta, self._prefix, version_2=self._version is VERSION_2)
         written[self._prefix + "group-version-kind"] = self._kinds.served_as(struct)
         return written
 
@@ -237,37 +236,3 @@ def _default_text(default: Any) -> str:
     if default in ("", {}, []):
         return "empty"
     return ", ".join(default) if isinstance(default, list) else str(default)
-
-
-# OpenAPI 2.0 has no `nullable` and no junctors, and kubectl fails on values whose type is not certain.
-_JUNCTORS: Final = frozenset(("allOf", "oneOf", "anyOf", "not"))
-_INSIDE: Final = frozenset(("items", "properties"))
-_NEVER: Final = frozenset(("externalDocs", "nullable"))
-
-
-def _in_version_2(schema: Mapping[str, Any], prefix: str) -> Document:
-    """The schema of a custom kind; `prefix` is that of the extensions."""
-    unknown = bool(schema.get(f"{prefix}preserve-unknown-fields"))
-    dropped = _JUNCTORS | _NEVER
-    if schema.get("nullable") or unknown:
-        dropped |= _INSIDE
-    written = {name: value for name, value in schema.items() if name not in dropped}
-    if "properties" in written:
-        written["properties"] = {
-            name: _in_version_2(one, prefix) for name, one in written["properties"].items()
-        }
-        _drop_nullable(written, schema["properties"])
-    for name in ("items", "additionalProperties"):
-        if isinstance(written.get(name), Mapping):
-            written[name] = _in_version_2(written[name], prefix)
-    without_items = written.get("type") == "array" and "items" not in written
-    if schema.get("nullable") or without_items or (unknown and written.get("type") == "object"):
-        written.pop("type", None)
-    return written
-
-
-def _drop_nullable(written: Document, properties: Mapping[str, Any]) -> None:
-    """A member that may be null need not be there."""
-    required = [name for name in written.pop("required", ()) if not properties.get(name, {}).get("nullable")]
-    if required:
-        written["required"] = required
