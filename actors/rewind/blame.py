@@ -22,14 +22,13 @@ import orjson
 from actors.rewind.difference import below, item_path, merge_key
 from actors.rewind.json_patch import pointer
 from actors.rewind.steps import Steps, Work
-from actors.rewind.versions import SLICE, SLICE_BYTES
+from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from journal import keys, records
 from journal.errors import Damaged
 from journal.log import Journal
 from journal.records import Event
 from journal.view import View
 
-LINKS = 500  # of the chain of versions, in one transaction
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
 
 MIN_PART = 256  # bytes of a part that is worth to be cut out
@@ -125,17 +124,26 @@ def blame(journal: Journal, last: Event) -> Steps[Blame]:
         for some in _batches(events):
             yield Work(partial(walk.add, some), sum(len(event.body) for event in some))
     fields = yield Work(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
-    owning = _read_all(journal, {last.offset: last}, sorted({field.version for field in fields}))
+    owning = yield from _owning(journal, last, sorted({field.version for field in fields}))
     return Blame([field for field in fields if field.version in owning], owning, oldest)
 
 
-def _read_all(journal: Journal, found: dict[int, Event], offsets: list[int]) -> dict[int, Event]:
+def _owning(journal: Journal, last: Event, offsets: list[int]) -> Steps[dict[int, Event]]:
     """The events at some offsets, without their contents; the last one is there even if retention has passed it."""
-    with journal.read() as view:
-        for offset in offsets:
-            event = view.event(offset)
-            if event is not None:
-                found[offset] = event._replace(body=b"", facts=b"")
+    found = {last.offset: last._replace(body=b"", facts=b"")}
+    position = 0
+    while position < len(offsets):
+        size = 0
+        with journal.read() as view:
+            for offset in offsets[position : position + SLICE]:
+                event = view.event(offset)
+                position += 1
+                if event is not None:
+                    found[offset] = event._replace(body=b"", facts=b"")
+                    size += len(event.body)
+                    if size > SLICE_BYTES:
+                        break
+        yield Work(lambda: None)
     return found
 
 
@@ -159,14 +167,10 @@ def _chain(journal: Journal, key: bytes, last: Event) -> Steps[list[int]]:
 
 def _previous(view: View, key: bytes, offset: int) -> int | None:
     """The version before a version, 0 for the first; None if retention has removed the version itself."""
-    type_key = key[:2] + keys.pack_offset(offset)
-    value = view.txn.get(type_key, None, view.databases.by_type)
-    if value is None:
-        return None
-    link = records.decode_link(type_key, value)
-    if link.key != key:
+    link = link_at(view, int.from_bytes(key[:2], "big"), offset)
+    if link is not None and link.key != key:
         raise Damaged(f"event {offset} is not the one that {records.printable(key)} had")
-    return link.previous
+    return None if link is None else link.previous
 
 
 def _read(journal: Journal, key: bytes, offsets: list[int]) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,6 +23,12 @@ Document = dict[str, Any]
 PAGE_BYTES = 4 << 20  # contents compared for one page, which ends early then
 
 
+class HistoryPage(NamedTuple):
+    items: list[Document]
+    following: int  # the offset of the next page; 0 after the last
+    size: int  # bytes of the contents that it is made of
+
+
 def event_document(event: Event) -> Document:
     """Who wrote a version, when and how."""
     document: Document = {
@@ -39,8 +45,8 @@ def event_document(event: Event) -> Document:
 
 def history_page(
     journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool
-) -> Steps[tuple[list[Document], int]]:
-    """At most `limit` versions from an offset on, newest first, and the offset of the next page; 0 after the last."""
+) -> Steps[HistoryPage]:
+    """At most `limit` versions from an offset on, newest first."""
     items: list[Document] = []
     size = 0
     while True:
@@ -53,7 +59,7 @@ def history_page(
             )
         start = found.following
         if not start or len(items) >= limit or size > PAGE_BYTES:
-            return items, start
+            return HistoryPage(items, start, size)
         yield Work(lambda: None)
 
 

@@ -6,17 +6,23 @@ each in a transaction of its own; the log may grow in between, and retention may
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
+from actors.rewind.steps import Steps, Work
 from actors.selectors.facts import unpack_uids
-from journal import history, keys
+from journal import history, keys, records
+from journal.keys import MAX_OFFSET
 from journal.log import Journal
-from journal.records import Event
+from journal.records import Event, Link
 from journal.view import View
 
-# Per transaction: events, and their bytes.
+# Per transaction: events, their bytes, and events without their contents.
 SLICE, SLICE_BYTES = 64, 1 << 20
+LINKS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,13 @@ class Version:
 class Slice:
     versions: list[Version]
     following: int  # the offset of the next older version; 0 if there is none
+
+
+_UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def looks_like_uid(name: str) -> bool:
+    return _UID.fullmatch(name) is not None
 
 
 def uid_of(event: Event) -> str:
@@ -94,13 +107,55 @@ def _before(view: View, event: Event, older: Event | None) -> bytes | None:
     return None if previous is None else previous.body
 
 
-def newest(journal: Journal, address: Address, upto: int) -> Event | None:
+def newest(journal: Journal, address: Address, upto: int) -> Steps[Event | None]:
     """The newest event of an object up to an offset, of the given uid if the address has one."""
-    key = address.key
-    if key is None:
-        return None
-    with journal.read() as view:
-        for event in _descending(view, key, upto):
-            if not address.uid or uid_of(event) == address.uid:
-                return event
+    start = upto
+    while start:
+        found = read_slice(journal, address, start, 1)
+        if found.versions:
+            return found.versions[0].event
+        start = found.following
+        yield Work(lambda: None)
     return None
+
+
+def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> Steps[str]:
+    """The name that the object with this uid has or had; empty if there is none.
+
+    There is no index by uid: it reads the log of the type backwards.
+    """
+    upto, seen = MAX_OFFSET, set[bytes]()
+    while upto:
+        name, upto = _name_of_uid(journal, type_id, namespace, uid, upto, seen)
+        if name:
+            return name
+        yield Work(lambda: None)
+    return ""
+
+
+def _name_of_uid(
+    journal: Journal, type_id: int, namespace: str, uid: str, upto: int, seen: set[bytes]
+) -> tuple[str, int]:
+    """The name, if it is among some events up to an offset; and where to go on."""
+    with journal.read() as view:
+        scope = keys.scope(type_id, namespace) if namespace else keys.pack_type(type_id)
+        if scope is None:
+            return "", 0
+        offsets = history.descending(view, history.of_type(view, type_id), upto)
+        for offset in islice(offsets, LINKS):
+            link = link_at(view, type_id, offset)
+            upto = offset - 1
+            # An object has the same uid from its creation to its deletion.
+            if link is None or not link.key.startswith(scope) or (link.key in seen and not link.removed):
+                continue
+            seen.add(link.key)
+            if uid_of(view.event_of(link.key, offset)) == uid:
+                return keys.names_of(link.key)[1], 0
+        return "", upto if next(offsets, 0) else 0
+
+
+def link_at(view: View, type_id: int, offset: int) -> Link | None:
+    """An event of a type without its contents; None if retention has removed it."""
+    type_key = keys.by_type(type_id, offset)
+    value = view.txn.get(type_key, None, view.databases.by_type)
+    return None if value is None else records.decode_link(type_key, value)

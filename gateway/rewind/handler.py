@@ -26,7 +26,7 @@ from actors.rewind.documents import Document, blame_document, blame_lines, chang
 from actors.rewind.moments import Moment, parse_moment, resolve
 from actors.rewind.rights import PastRights
 from actors.rewind.steps import Steps, Work
-from actors.rewind.versions import Address, newest
+from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from actors.store.addressing import invalid_name
 from actors.write_context import WriteContexts
 from gateway.requests import render
@@ -37,7 +37,7 @@ from gateway.requests.request import Response
 from gateway.requests.route import Route
 from gateway.rewind import parameters
 from gateway.rewind.past_reads import PastReads
-from gateway.rewind.turns import run_in_turns
+from gateway.rewind.turns import LARGE, run_in_turns
 from gateway.rewind.writes import PastWrites
 from gateway.wire.json import dump_line
 from gateway.wire.negotiate import wants_text
@@ -49,8 +49,8 @@ from journal.records import Event
 VERSION: Final = "v1"
 API_VERSION: Final = f"{REWIND_GROUP}/{VERSION}"
 # What each path below an object allows.
+_FIELD_SIZE: Final = 200  # bytes that a field takes in a document of blame
 METHODS: Final = {"history": "GET", "blame": "GET", "rollback": "POST", "undelete": "POST"}
-_LARGE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,19 @@ class RewindHandler:
         await self._rights.check(context.user, definition, route.namespace, route.name, *verbs)
         type_id = self._journal.type_id(definition.type_name)
         address = Address(type_id, namespace, route.name, parameters.uid_in(context))
+        if looks_like_uid(route.name) and route.subresource != "rollback":
+            address = await self._by_uid(address)
+            if address.name != route.name:
+                await self._rights.check(context.user, definition, route.namespace, address.name, *verbs)
         return await self._serve[route.subresource](context, Target(definition, address))
+
+    async def _by_uid(self, address: Address) -> Address:
+        """The address of the object with this uid, if no object ever had it as its name."""
+        if await run_in_turns(newest(self._journal, address, MAX_OFFSET)) is not None:
+            return address
+        uid = address.name
+        name = await run_in_turns(name_of_uid(self._journal, address.type_id, address.namespace, uid))
+        return replace(address, name=name, uid=uid) if name else address
 
     def _find(self, route: Route) -> Definition:
         catalog = self._registry.current
@@ -147,11 +159,12 @@ class RewindHandler:
             parameters.limit_of(context),
             managed_fields=parameters.wants_managed_fields(context),
         )
-        items, following = await run_in_turns(steps)
+        items, following, size = await run_in_turns(steps)
         if not items and not token:
             raise NotFound(target.definition.resource, target.address.name)
         metadata = {"continue": parameters.token_of(following)} if following else {}
-        return await self._respond(context, target.document("History", metadata=metadata, items=items))
+        document = target.document("History", metadata=metadata, items=items)
+        return await self._respond(context, document, size)
 
     async def _diff(self, context: RequestContext, target: Target, text: str) -> Response:
         first, second = parameters.diff_ends(text)
@@ -178,26 +191,28 @@ class RewindHandler:
             for version, row in zip(versions, rows, strict=True)
         ]
         shown = {"from": ends[0], "to": ends[1], "patch": patch}
-        return await self._respond(context, target.document("Difference", **shown))
+        return await self._respond(context, target.document("Difference", **shown), size)
 
     # Blame.
 
     async def _blame(self, context: RequestContext, target: Target) -> Response:
         at = context.parameters.first("at")
         upto = self._resolve(parse_moment(at), "at") if at is not None else MAX_OFFSET
-        last = self._version(target, upto)
+        last = await self._version(target, upto)
         found = await run_in_turns(blame(self._journal, last))
+        size = len(last.body) + _FIELD_SIZE * len(found.fields)
         if wants_text(context.request.headers.get(b"accept")):
-            return _text(list(blame_lines(found)))
+            return _text(await run_in_turns(_one(lambda: list(blame_lines(found)), size)))
         shown = {"version": str(last.offset), "time": event_document(last)["time"]}
-        return await self._respond(context, target.document("Blame", **shown, fields=blame_document(found)))
+        fields = await run_in_turns(_one(partial(blame_document, found), size))
+        return await self._respond(context, target.document("Blame", **shown, fields=fields), size)
 
-    def _version(self, target: Target, upto: int) -> Event:
+    async def _version(self, target: Target, upto: int) -> Event:
         """The newest content of the object up to a version: of a deleted one, the last."""
-        event = newest(self._journal, target.address, upto)
+        event = await run_in_turns(newest(self._journal, target.address, upto))
         if event is not None and event.removed:
             address = replace(target.address, uid="")
-            event = newest(self._journal, address, event.previous) if event.previous else None
+            event = await run_in_turns(newest(self._journal, address, event.previous))
         if event is None or event.removed:
             raise NotFound(target.definition.resource, target.address.name)
         return event
@@ -221,17 +236,15 @@ class RewindHandler:
         request = parameters.undelete_request(context, (API_VERSION, "Undelete"))
         uid = request.uid or target.address.uid
         address = replace(target.address, uid=uid)
-        deleted = self._deletion(address)
+        # If it still exists, the create is refused.
+        deleted = await run_in_turns(newest(self._journal, address, MAX_OFFSET))
         if deleted is None:
             raise NotFound(target.definition.resource, target.address.name)
         return await self._writes.undelete(context, target.definition, deleted)
 
-    def _deletion(self, address: Address) -> Event | None:
-        """The event that deleted the object, or the newest one if it still exists: then the create is refused."""
-        return newest(self._journal, address, MAX_OFFSET)
-
-    async def _respond(self, context: RequestContext, document: Document) -> Response:
-        body = dump_line(document) if _is_small(document) else await encode_in_thread(dump_line, document)
+    async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
+        """`size` is that of the contents from which the document was made."""
+        body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
         response = await render.respond(context, body)
         if len(response.body) > SMALL:
             self._memory.take(context.request, len(response.body))
@@ -275,7 +288,3 @@ def _existence_lines(contents: list[bytes | None]) -> list[str]:
 
 def _text(lines: list[str]) -> Response:
     return render.text("".join(f"{line}\n" for line in lines))
-
-
-def _is_small(document: Document) -> bool:
-    return len(document.get("items", ())) < 20 and len(document.get("fields", ())) < 500

@@ -63,7 +63,7 @@ def history(sizes: Sizes) -> Measurement:
 def blamed(sizes: Sizes) -> Measurement:
     versions = min(BLAMED, max(sizes.missed // 10, 100))
     with _journal(sizes, [0] * versions) as (journal, _):
-        last = newest(journal, Address(journal.type_id(TYPE), "default", _name(0)), MAX_OFFSET)
+        last = run(newest(journal, Address(journal.type_id(TYPE), "default", _name(0)), MAX_OFFSET))
         assert last is not None
         cpu = min(_timed(lambda: run(blame(journal, last))) for _ in range(sizes.rounds))
     return _measured("rewind-blame", cpu, {"versions": versions})

@@ -17,7 +17,7 @@ from actors.rewind.documents import blame_document, event_document, history_page
 from actors.rewind.moments import parse_moment, resolve
 from actors.rewind.restore import rolled_back, undeleted
 from actors.rewind.steps import run
-from actors.rewind.versions import Address, newest
+from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from gateway.cli.journal.printing.document import object_bytes
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.folder import Folder as DataFolder
@@ -43,7 +43,7 @@ class Folder:
             steps = history_page(
                 self._journal, address, start, min(limit or PAGE, PAGE), managed_fields=False
             )
-            items, start = run(steps)
+            items, start, _ = run(steps)
             yield from items
             found = found or bool(items)
             limit = None if limit is None else limit - len(items)
@@ -64,9 +64,9 @@ class Folder:
         address = self._address(wanted)
         with self._journal.read() as view:
             upto = resolve(view, parse_moment(at), _now()) if at else MAX_OFFSET
-        last = newest(self._journal, address, upto)
+        last = run(newest(self._journal, address, upto))
         if last is not None and last.removed:
-            last = newest(self._journal, replace(address, uid=""), last.previous) if last.previous else None
+            last = run(newest(self._journal, replace(address, uid=""), last.previous))
         if last is None:
             raise _not_found(wanted)
         fields = blame_document(run(blame(self._journal, last)))
@@ -98,7 +98,7 @@ class Folder:
         return _typed(self._folder.kinds.find(wanted.kind), orjson.dumps(content))
 
     def _deleted(self, wanted: Wanted) -> Event:
-        last = newest(self._journal, self._address(wanted), MAX_OFFSET)
+        last = run(newest(self._journal, self._address(wanted), MAX_OFFSET))
         if last is None:
             raise _not_found(wanted)
         if not last.removed and not wanted.uid:
@@ -114,7 +114,12 @@ class Folder:
     def _address(self, wanted: Wanted) -> Address:
         kind = self._folder.kinds.find(wanted.kind)
         namespace = "" if kind.namespaced is False else wanted.namespace or "default"
-        return Address(self._folder.kinds.type_id(kind), namespace, wanted.name, wanted.uid)
+        type_id = self._folder.kinds.type_id(kind)
+        address = Address(type_id, namespace, wanted.name, wanted.uid)
+        if looks_like_uid(wanted.name) and run(newest(self._journal, address, MAX_OFFSET)) is None:
+            name = run(name_of_uid(self._journal, type_id, namespace, wanted.name))
+            address = Address(type_id, namespace, name, wanted.name) if name else address
+        return address
 
 
 def _typed(kind: Kind, body: bytes) -> Document:

@@ -93,7 +93,7 @@ def test_blame_begins_with_the_creation_of_the_object(tmp_path: Path) -> None:
         journal,
         [{"a": 1}, {"a": 1, "b": 1}, None, {"a": 1}, {"a": 1, "list": [1, 2]}, {"a": 1, "list": [2, 3]}],
     )
-    last = newest(journal, Address(1, "", "a"), 100)
+    last = run(newest(journal, Address(1, "", "a"), 100))
     assert last is not None
     found = run(blame(journal, last))
     assert {one.field: one.version for one in found.fields} == {
@@ -114,7 +114,7 @@ def test_blame_begins_with_the_creation_of_the_object(tmp_path: Path) -> None:
 def test_long_histories_are_read_in_slices(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "journal")
     write(journal, [{"n": number, "fixed": 1} for number in range(700)])
-    last = newest(journal, Address(1, "", "a"), 1000)
+    last = run(newest(journal, Address(1, "", "a"), 1000))
     assert last is not None
     found = run(blame(journal, last))
     assert {one.field: one.version for one in found.fields} == {"metadata.name": 1, "n": 700, "fixed": 1}
@@ -149,7 +149,7 @@ def test_parts_that_do_not_change_are_not_mistaken_for_others(tmp_path: Path) ->
         {"before.spec.text": 3, "spec.text": 7, "spec.list[1]": 7, "status": 6},
     ]
     for number, owners in enumerate(expected, 1):
-        last = newest(journal, Address(1, "", "a"), number)
+        last = run(newest(journal, Address(1, "", "a"), number))
         assert last is not None
         found = {one.field: one.version for one in run(blame(journal, last)).fields}
         assert owners.items() <= found.items(), number

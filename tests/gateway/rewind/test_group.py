@@ -172,7 +172,50 @@ async def test_past_of_deleted_objects_by_name_and_uid() -> None:
         for uid, value in ((first_uid, "red"), ("", "green")):
             fields = (await api.ask("GET", f"{WEB}/blame", uid=uid)).expect(200)["fields"]
             assert next(one for one in fields if one["field"] == color["field"])["value"] == value
-        assert (await api.ask("GET", f"{WEB}/history", uid="nobody")).status == 404
+        for below in ("history", "blame"):
+            assert (await api.ask("GET", f"{WEB}/{below}", uid="nobody")).status == 404
+
+
+async def test_deleted_objects_are_found_by_uid_alone() -> None:
+    async with served() as api:
+        versions = await story(api)
+        uid = (await api.get("configmaps", "web", at=versions[0]))["metadata"]["uid"]
+        await api.delete("configmaps", "web")
+        place = f"{ROOT}/namespaces/default/configmaps/{uid}"
+        found = (await api.ask("GET", f"{place}/history")).expect(200)
+        assert found["object"]["name"] == "web"
+        assert [one["version"] for one in found["items"]] == versions[3::-1]
+        assert (await api.ask("GET", f"{place}/blame")).expect(200)["version"] == versions[2]
+        other = uid[:-1] + ("0" if uid[-1] != "0" else "1")
+        for path in (f"configmaps/{other}", f"secrets/{uid}", f"pods/{uid}"):
+            assert (await api.ask("GET", f"{ROOT}/namespaces/default/{path}/history")).status == 404
+        assert (
+            await api.ask("GET", f"{ROOT}/namespaces/cluster-system/configmaps/{uid}/history")
+        ).status == 404
+        # A right for one name gives none for another that is found by its uid.
+        rights = {"apiGroups": [""], "resources": ["configmaps", "configmaps/history"], "verbs": ["get"]}
+        await grant(api, [{**rights, "resourceNames": [uid]}])
+        refused = (await api.ask("GET", f"{place}/history", token=ALICE)).expect(403)
+        assert refused["details"]["name"] == "web"
+        assert (await api.ask("POST", f"{place}/undelete", {})).expect(201)["data"] == {
+            "color": "red",
+            "size": "1",
+        }
+
+
+async def test_past_of_large_objects() -> None:
+    """Contents of more than 64 kB are parsed and compared in a thread."""
+    async with served() as api:
+        data = {f"key-{number}": "x" * 1000 for number in range(200)}
+        made = version_of(await api.create("configmaps", {"metadata": {"name": "web"}, "data": data}))
+        await patch(api, api.path("configmaps", name="web"), {"data": {"key-7": "changed"}})
+        items = (await api.ask("GET", f"{WEB}/history", managedFields="false")).expect(200)["items"]
+        assert items[0]["patch"] == [{"op": "replace", "path": "/data/key-7", "value": "changed"}]
+        fields = (await api.ask("GET", f"{WEB}/blame")).expect(200)["fields"]
+        assert [one["field"] for one in fields if one["version"] != made] == ["data.key-7"]
+        assert (await api.ask("POST", f"{WEB}/rollback", {"to": made})).expect(200)["data"] == data
+        await api.delete("configmaps", "web")
+        assert (await api.ask("POST", f"{WEB}/undelete", {})).expect(201)["data"] == data
 
 
 async def test_rollback_is_an_update_with_its_reason() -> None:
