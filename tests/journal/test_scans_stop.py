@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from journal import Journal, snapshot_writer, state
-from journal.replay import rows, undone, versions
+from journal.replay import replayed, rows, undone, versions
 from journal.replay.past_view import PastView
 from tests.journal.model import Model
 
@@ -89,6 +89,7 @@ def test_old_version_is_rebuilt_in_steps(
     monkeypatch.setattr(versions, "UNDO_EVENTS", undo)
     monkeypatch.setattr(rows, "STEP_EVENTS", 1)
     monkeypatch.setattr(undone, "FRESH_KEYS", 3)
+    monkeypatch.setattr(replayed, "RUN_KEYS", 2)
     journal.append([model.put("n00")])
     list(snapshot_writer.take(journal, chunk_rows=4))
     fill(journal, model)
