@@ -28,7 +28,7 @@ from gateway.requests.errors import UnsupportedPatch
 from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
-from gateway.wire.negotiate import UnsupportedMediaType, body_media
+from gateway.wire.negotiate import UnsupportedMediaType, body_media, served_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
 
@@ -86,6 +86,10 @@ class Bodies:
         if media == "json":
             work, in_thread = self._decode_json, is_large(raw)
         elif media == "protobuf":
+            if definition.is_custom:
+                raise UnsupportedMediaType(
+                    tuple(one for one in served_media(self._names) if one != self._names.media_type)
+                )
             work, in_thread = self._decode_protobuf, len(raw) > _SMALL
         else:
             work, in_thread = self._decode_yaml, _is_large_yaml(raw)

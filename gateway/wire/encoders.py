@@ -11,7 +11,7 @@ two parse every object. Objects that a webhook has to convert are converted befo
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -138,9 +138,15 @@ class VersionEncoder:
         return orjson.dumps({"apiVersion": version, **versions.convert(stored, stored_in, version)})
 
 
-@lru_cache(maxsize=4096)
 def object_encoder(definition: Definition) -> ObjectEncoder:
-    return ObjectEncoder(definition)
+    """Kept by the definition, because custom kinds come and go."""
+    kept: ObjectEncoder | None = definition.__dict__.get(_ENCODER)
+    if kept is None:
+        kept = definition.__dict__[_ENCODER] = ObjectEncoder(definition)
+    return kept
+
+
+_ENCODER = "object encoder"
 
 
 def _listing(type_: ListType, listing: Listing, element: Element) -> bytes:

@@ -139,10 +139,17 @@ VERSION_INFO = Struct(
 )
 
 
-@lru_cache(maxsize=4096)  # always the same struct for a kind, because protobuf writers are cached by struct
 def list_of(struct: Struct) -> Struct:
     """The list type of a kind. No kind declares it, because all lists have the same fields."""
-    fields = Field("metadata", LIST_META, 1), _always("items", ListOf(struct), 2)
-    if isinstance(struct, CustomStruct):
-        return CustomStruct(struct.group, struct.version, struct.list_kind, *fields)
-    return Struct(f"{struct.of}List", *fields)
+    if isinstance(struct, CustomStruct):  # not cached: custom kinds come and go
+        return CustomStruct(struct.group, struct.version, struct.list_kind, *_list_fields(struct))
+    return _list_of(struct)
+
+
+@lru_cache(maxsize=4096)  # always the same struct for a kind, because protobuf writers are cached by struct
+def _list_of(struct: Struct) -> Struct:
+    return Struct(f"{struct.of}List", *_list_fields(struct))
+
+
+def _list_fields(struct: Struct) -> tuple[Field, Field]:
+    return Field("metadata", LIST_META, 1), _always("items", ListOf(struct), 2)

@@ -56,6 +56,8 @@ async def test_objects_have_no_protobuf_but_their_metadata_and_scales_have() -> 
         (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
         refused = await api.ask("GET", f"{WIDGETS}/a", headers={"accept": PROTOBUF})
         assert refused.expect(406)["reason"] == "NotAcceptable"
+        sent = await api.ask("POST", WIDGETS, b"k8s\0", headers={"content-type": PROTOBUF})
+        assert sent.expect(415)["reason"] == "UnsupportedMediaType"
         either = await api.ask("GET", f"{WIDGETS}/a", headers={"accept": f"{PROTOBUF},application/json"})
         assert either.headers["content-type"] == "application/json" and either.expect(200)["kind"] == "Widget"
         partial = f"{PROTOBUF};as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
