@@ -11,7 +11,7 @@ help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make test         install, then run the tests"
 	@echo "make setup        create .venv with the command rewound"
-	@echo "make clients      install kubectl, a Go program and the JavaScript client into .clients, for tests/clients"
+	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
@@ -37,9 +37,9 @@ run: setup
 test: setup
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
-# All three at once, each of which may fail by itself: the tests of a client that is missing are skipped.
+# All at once, each of which may fail by itself: the tests of a client that is missing are skipped.
 clients: setup
-	@$(MAKE) --no-print-directory -j3 -k -f tests/clients/install.mk
+	@$(MAKE) --no-print-directory -j4 -k -f tests/clients/install.mk
 
 check: setup
 	$(BIN)/ruff check .

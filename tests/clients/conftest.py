@@ -39,6 +39,15 @@ def javascript_informer() -> list[str]:
     return [node, str(HERE / "javascript" / "informer.js"), str(packages)]
 
 
+@pytest.fixture
+def python_clients() -> dict[str, str]:
+    """The environment in which a Python program of `python` finds the packages that it needs."""
+    packages = FOLDER / "python"
+    if not (packages / ".installed").exists():
+        _skip("the Python client and kopf are not installed")
+    return {"PYTHONPATH": str(packages), "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+
+
 def _program(name: str) -> str | None:
     path = FOLDER / "bin" / name
     return str(path) if path.exists() else None

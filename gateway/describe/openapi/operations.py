@@ -17,7 +17,7 @@ from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.parameters import Parameter
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
-from gateway.wire.patch_types import PATCH_MEDIA
+from gateway.wire.patch_types import PATCH_MEDIA, STRATEGIC
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 
@@ -207,7 +207,7 @@ class Operations:
             parameters=_parameters(verb, subresource),
             body=self._body(verb, name),
             body_required=verb != "delete",
-            consumes=_consumes(verb, self._naming.media),
+            consumes=self._consumes(verb),
             produces=("text/plain",) if subresource and subresource.forwarded else self._naming.media,
             responses=self._responses(verb, subresource),
         )
@@ -219,6 +219,15 @@ class Operations:
         if subresource.version:
             return subresource.group, subresource.version, subresource.kind
         return definition.group, definition.version, subresource.kind
+
+    def _consumes(self, verb: str) -> tuple[str, ...]:
+        """`kubectl apply` sends a strategic merge patch to every kind whose patches are described to accept it."""
+        if verb == "get":
+            return ()
+        if verb != "patch":
+            return self._naming.media
+        strategic = self._definition.strategic_merge_patch
+        return tuple(media for media in PATCH_MEDIA if strategic or media != STRATEGIC)
 
     def _body(self, verb: str, subresource: str) -> Struct | None:
         if verb == "patch":
@@ -258,9 +267,3 @@ def _parameters(verb: str, subresource: Subresource | None) -> tuple[Parameter, 
         "patch": parameters.PATCH,
         "delete": parameters.DELETE,
     }[verb]
-
-
-def _consumes(verb: str, media: tuple[str, ...]) -> tuple[str, ...]:
-    if verb == "get":
-        return ()
-    return PATCH_MEDIA if verb == "patch" else media

@@ -1,0 +1,93 @@
+"""A custom kind for the tests of clients, and a server for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.processes import process
+from tests.ports import reserve_port
+
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "shops.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {
+            "plural": "shops",
+            "singular": "shop",
+            "kind": "Shop",
+            "shortNames": ["sh"],
+            "categories": ["all"],
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "description": "A shop of the town.",
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "description": "What the owner wants.",
+                                "type": "object",
+                                "required": ["colour"],
+                                "properties": {
+                                    "colour": {
+                                        "description": "Colour of the walls.",
+                                        "type": "string",
+                                        "enum": ["red", "blue"],
+                                    },
+                                    "tills": {"type": "integer", "default": 1, "minimum": 0},
+                                },
+                            },
+                            "status": {
+                                "type": "object",
+                                "properties": {
+                                    "tills": {"type": "integer"},
+                                    "selector": {"type": "string"},
+                                    "phase": {"type": "string"},
+                                },
+                            },
+                        },
+                    }
+                },
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.tills",
+                        "statusReplicasPath": ".status.tills",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "additionalPrinterColumns": [
+                    {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
+                    {"name": "Tills", "type": "integer", "jsonPath": ".spec.tills"},
+                    {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "priority": 1},
+                ],
+            }
+        ],
+    },
+}
+
+
+def shop(name: str, colour: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Shop",
+        "metadata": {"name": name},
+        "spec": {"colour": colour},
+    }
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Path]:
+    """Serve HTTPS in the Kubernetes dialect until the end of the block; yields the administrator's kubeconfig."""
+    async with process(folder, "--dialect", "kubernetes", "--secure-port", str(reserve_port())):
+        yield folder / "data" / "admin.kubeconfig"
