@@ -27,6 +27,7 @@ class Names:
     node_lease_namespace: str
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
+    url_type: str  # what CEL calls the type of URLs
     api_access: str  # the volume with an account's token, without the dash and the random suffix
     root_certificate: str  # the ConfigMap with the CA certificate of this server
     # The built-in signers of certificates.
@@ -58,6 +59,7 @@ CLUSTER = Names(
     node_lease_namespace="cluster-node-lease",
     media_type="application/vnd.cluster.protobuf",
     extension_prefix="x-cluster-",
+    url_type="cluster.URL",
     api_access="cluster-api-access",
     root_certificate="cluster-root-ca.crt",
     client_signer="cluster.io/api-server-client",
@@ -76,6 +78,7 @@ KUBERNETES = Names(
     node_lease_namespace="kube-node-lease",
     media_type="application/vnd.kubernetes.protobuf",
     extension_prefix="x-kubernetes-",
+    url_type="kubernetes.URL",
     api_access="kube-api-access",
     root_certificate="kube-root-ca.crt",
     client_signer="kubernetes.io/kube-apiserver-client",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.cel.declarations.functions import FUNCTIONS, MIXED_COMPARISONS
+from actors.cel.declarations.functions import MIXED_COMPARISONS, functions
 from actors.cel.declarations.names import IDENTIFIERS, MESSAGE_FIELDS, WELL_KNOWN
 from actors.cel.declarations.signatures import Overload
 from actors.cel.source import NOWHERE, Location, Problems, Source
@@ -61,6 +61,7 @@ class Checked:
     expression: Expression
     types: dict[int, Type]
     references: dict[int, Reference]
+    url_type: str
 
     @property
     def result(self) -> Type:
@@ -77,7 +78,7 @@ def check(expression: Expression, environment: Environment) -> Checked | Problem
         checker.check(expression.root)
         if not checker.problems.count:
             types = {number: checker.bindings.substitute(of, True) for number, of in checker.types.items()}
-            return Checked(expression, types, checker.references)
+            return Checked(expression, types, checker.references, environment.url_type)
     except TypeTooComplex:
         checker.problems.report(NOWHERE, "types of the expression are too complex")
     return checker.problems
@@ -91,6 +92,7 @@ class _Checker:
         self.references: dict[int, Reference] = {}
         self._positions = expression.positions
         self._environment = environment
+        self._functions = functions(environment.url_type)
         self._scopes: list[tuple[str, Type]] = []
         self._excluded = MIXED_COMPARISONS
         self._line_ends = _line_ends(expression.source)
@@ -155,7 +157,7 @@ class _Checker:
 
     def _call(self, node: Call) -> Type:
         given = [self.check(argument) for argument in node.arguments]
-        overloads = FUNCTIONS.get(node.function.removeprefix("."))
+        overloads = self._functions.get(node.function.removeprefix("."))
         if node.target is not None:
             given.insert(0, self.check(node.target))
         if overloads is None:

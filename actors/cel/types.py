@@ -41,7 +41,6 @@ ERROR: Final = Type("!error!")
 UNKNOWN: Final = Type("<nil>")  # what a call of an undeclared method has
 DURATION: Final = Type("duration")
 TIMESTAMP: Final = Type("timestamp")
-URL: Final = Type("cluster.URL")
 
 
 def list_of(item: Type) -> Type:
@@ -72,7 +71,11 @@ class MessageType:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may name: variables, and message types by name. Functions are always the whole library."""
+    """What an expression may name: variables, and message types by name. Functions are always the whole library.
+
+    `url_type` is the name of the type of URLs, which differs between dialects.
+    """
 
     variables: dict[str, Type]
     messages: dict[str, MessageType]
+    url_type: str

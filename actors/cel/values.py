@@ -13,7 +13,6 @@ from typing import Any, Final
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 MAX_UINT: Final = 2**64 - 1
-URL_TYPE: Final = "cluster.URL"
 
 
 class Uint(int):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from actors.cel.data.native import go_key, go_type, native
+from actors.cel.data.native import go_key, native
 from actors.cel.data.shape import Shape
 from actors.cel.runtime.containers import ListValue, is_list, list_get, list_items, list_size, printed
 from actors.cel.runtime.equality import same
@@ -124,10 +124,7 @@ class KeyedList(DataList):
 
     def _key(self, raw: Any) -> Any:
         if not isinstance(raw, dict):
-            # An error is a key of its own, which equals no other.
-            return EvaluationError(
-                f"unexpected data format for element of array with x-cluster-list-type=map: {go_type(raw)}"
-            )
+            return object()  # what has no keys equals no other
         return tuple(go_key(raw.get(key)) for key in self._keys)
 
     def _by_key(self) -> dict[Any, int]:

@@ -7,7 +7,7 @@ stored object, without a copy: lists and objects are wrapped, and their parts on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from actors.cel.data.escaping import escape
 from actors.cel.data.formats import FORMATS
@@ -160,6 +160,19 @@ class InvalidShape(Shape):
         raise BadData(self._message)
 
 
+class UntypedShape(InvalidShape):
+    """A node of which the schema says no type; `prefix` is that of the extensions with which it would not need one."""
+
+    __slots__ = ()
+
+    def __init__(self, type_name: str, prefix: str, nullable: bool = False) -> None:
+        super().__init__(
+            "invalid type, expected object, array, number, integer, boolean or string, or no type with "
+            f"{prefix}int-or-string or {prefix}preserve-unknown-fields is true, got {type_name}",
+            nullable,
+        )
+
+
 class OpaqueObjectShape(InvalidShape):
     """An object of which the schema says neither properties nor the shape of its values."""
 
@@ -176,9 +189,3 @@ class OpaqueObjectShape(InvalidShape):
         if raw is not None and not isinstance(raw, dict):
             raise BadData("invalid data, expected a map for the provided schema with type=object")
         return super().wrap(raw)
-
-
-UNTYPED: Final = (
-    "invalid type, expected object, array, number, integer, boolean or string, or no type with "
-    "x-cluster-int-or-string or x-cluster-preserve-unknown-fields is true, got "
-)

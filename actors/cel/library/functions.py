@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from actors.cel.library import lists, strings, urls
@@ -176,9 +177,9 @@ def _string_overloads(found: dict[str, list[Overload]]) -> None:
 
 
 def _url_overloads() -> dict[str, list[Overload]]:
+    """All but url() itself, see `bind_url`."""
     url = (urls.URL,)
     return {
-        "url": [Overload("string_to_url", (str,), urls.to_url)],
         "isURL": [Overload("is_url_string", (str,), urls.is_url)],
         "getScheme": [Overload("url_get_scheme", url, lambda value: value.scheme)],
         "getHost": [Overload("url_get_host", url, lambda value: value.host)],
@@ -197,6 +198,11 @@ def _all() -> dict[str, list[Overload]]:
 
 
 FUNCTIONS: Final = _all()
+
+
+def bind_url(type_name: str) -> Callable[[Any], Any]:
+    """url(), which makes values with this name of their type."""
+    return _guarded("url", str, partial(urls.to_url, type_name))
 
 
 def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from actors.cel.runtime.containers import MapValue
-from actors.cel.values import URL_TYPE, EvaluationError, no_such_overload
+from actors.cel.values import EvaluationError, no_such_overload
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _REMEMBERED: Final = 512  # characters; loops read the same few texts again and again
@@ -37,8 +37,8 @@ class URL:
     query: str = ""
     force_query: bool = False
     fragment: str = ""
+    type_name: str = ""  # differs between dialects
 
-    type_name = URL_TYPE
     go_name = "model.URL"
 
     def equals(self, other: Any) -> bool:
@@ -98,7 +98,7 @@ def parse_url(text: str) -> URL:
     rest, _, fragment = text.partition("#")
     url = _parse(rest, via_request=False, shown=text)
     try:
-        return _with_fragment(url, _unescape(fragment)) if fragment else url
+        return replace(url, fragment=_unescape(fragment)) if fragment else url
     except InvalidURL as problem:
         raise _problem(text, problem) from None
 
@@ -119,20 +119,6 @@ def _code(character: str) -> str:
     if number < 0x80:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-def _with_fragment(url: URL, fragment: str) -> URL:
-    return URL(
-        url.scheme,
-        url.opaque,
-        url.user,
-        url.host,
-        url.path,
-        url.raw_path,
-        url.query,
-        url.force_query,
-        fragment,
-    )
 
 
 def _parse(text: str, *, via_request: bool, shown: str) -> URL:
@@ -274,18 +260,18 @@ def _valid_encoded(text: str) -> bool:
     return all(c in _VALID_PATH or c == "%" or c in _PATH for c in text)
 
 
-def to_url(text: Any) -> URL:
-    found = _remembered(text) if len(text) <= _REMEMBERED else _read(text)
+def to_url(type_name: str, text: Any) -> URL:
+    found = _remembered(text, type_name) if len(text) <= _REMEMBERED else _read(text, type_name)
     if isinstance(found, URL):
         return found
     raise EvaluationError(f"URL parse error during conversion from string: {found}")
 
 
-def _read(text: str) -> URL | str:
+def _read(text: str, type_name: str = "") -> URL | str:
     """The URL, or what is wrong with it."""
     try:
         parse_request_url(text)
-        return parse_url(text)
+        return replace(parse_url(text), type_name=type_name)
     except InvalidURL as problem:
         return str(problem)
 

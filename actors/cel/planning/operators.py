@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.cel.library.expressions import InvalidExpression, compile_expression, expression_of_object
-from actors.cel.library.functions import FUNCTIONS, bind
+from actors.cel.library.functions import FUNCTIONS, bind, bind_url
 from actors.cel.planning import calls
 from actors.cel.planning.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Step, branch
 from actors.cel.planning.costs import charge_compiled, charge_of
@@ -31,8 +31,11 @@ _BINARY: Final[dict[str, calls.Binary]] = {
 _KEYS: Final = (str, int, Uint, bool, float)
 
 
-def plan_call(name: str, overload: str, steps: list[Step]) -> Step:
-    """`overload` is empty where only an evaluation knows which one it is; a receiver is the first of `steps`."""
+def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Step:
+    """`overload` is empty where only an evaluation knows which one it is; a receiver is the first of `steps`.
+
+    `url_type` is the name of the type of URLs.
+    """
     if name in ("_&&_", "_||_"):
         return Computed(calls.logical(steps[0].run, steps[1].run, name == "_||_"))
     if name == "_?_:_":
@@ -45,6 +48,8 @@ def plan_call(name: str, overload: str, steps: list[Step]) -> Step:
         return _binary(name, overload, steps)
     if name in CONVERSIONS:
         return _conversion(name, overload, steps[0])
+    if name == "url":
+        return Computed(calls.unary(steps[0].run, bind_url(url_type), charge_of(name, overload)))
     if name in FUNCTIONS:
         return _library(name, overload, steps)
     return _standard(name, overload, steps)

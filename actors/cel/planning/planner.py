@@ -59,10 +59,14 @@ class Checked(Protocol):
     @property
     def types(self) -> Mapping[int, Type]: ...
 
+    @property
+    def url_type(self) -> str: ...
+
 
 class Planner:
     def __init__(self, checked: Checked, variables: tuple[str, ...]) -> None:
         self._references, self._types = checked.references, checked.types
+        self._url_type = checked.url_type
         self._slots = {name: FIRST_VARIABLE + index for index, name in enumerate(variables)}
         self.cells = FIRST_VARIABLE + len(variables)
 
@@ -108,7 +112,7 @@ class Planner:
         reference = self._references.get(node.id)
         overloads = reference.overloads if reference is not None else ()
         overload = overloads[0] if len(overloads) == 1 else ""
-        return plan_call(node.function, overload, steps)
+        return plan_call(node.function, overload, steps, self._url_type)
 
     def _list(self, node: ListLiteral) -> Step:
         steps = [self.plan(item) for item in node.items]

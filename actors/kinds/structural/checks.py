@@ -36,12 +36,12 @@ def check_schema(
     root = parse_schema(schema, names)
     if count_rules(root) > _FEW_RULES:
         need_thread()
-    prefix = names.extension_prefix
-    found = collect(_check, path, root, prefix, has_status)
+    found = collect(_check, path, root, names, has_status)
     errors.add_all(found)
 
 
-def _check(errors: FieldErrors, path: str, root: Node, prefix: str, has_status: bool) -> None:
+def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status: bool) -> None:
+    prefix = names.extension_prefix
     if has_status:
         _check_root_with_status(errors, path, root)
     if root.nullable:
@@ -50,9 +50,9 @@ def _check(errors: FieldErrors, path: str, root: Node, prefix: str, has_status: 
     sound = False
     if not not_convertible:
         sound = not errors.added_by(check_structure, path, root, prefix) and not errors.added_by(
-            check_defaults, path, root
+            check_defaults, path, root, names
         )
-    KeywordChecks(prefix, with_rules=sound).check(errors, path, root)
+    KeywordChecks(names, with_rules=sound).check(errors, path, root)
     if not errors.found and not_convertible:
         errors.add(invalid(path, "", not_convertible))
 

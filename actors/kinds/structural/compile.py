@@ -159,7 +159,7 @@ class Compiled:
         # CEL is imported with the first kind that has rules.
         from actors.kinds.structural.rules.evaluation import compile_tree
 
-        return compile_tree(self.root, is_object=True)
+        return compile_tree(self.root, self._names, is_object=True)
 
     @cached_property
     def _numbers(self) -> Any:

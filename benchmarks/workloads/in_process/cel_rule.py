@@ -10,6 +10,7 @@ from actors.cel.parser import parse
 from actors.cel.program import Program, compile_program
 from actors.cel.syntax import Expression
 from actors.cel.types import INT, STRING, Environment, MessageType, Type
+from actors.names import CLUSTER
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
@@ -39,7 +40,9 @@ def _shape() -> Shape:
 def _program() -> Program:
     types = {f"n{index}": INT for index in range(FIELDS)} | {f"s{index}": STRING for index in range(FIELDS)}
     itself = Type("self")
-    environment = Environment({"self": itself, "oldSelf": itself}, {"self": MessageType("self", types)})
+    environment = Environment(
+        {"self": itself, "oldSelf": itself}, {"self": MessageType("self", types)}, CLUSTER.url_type
+    )
     expression = parse(RULE)
     assert isinstance(expression, Expression)
     checked = check(expression, environment)

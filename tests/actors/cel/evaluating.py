@@ -36,6 +36,7 @@ from actors.cel.types import (
     map_of,
 )
 from actors.cel.values import EvaluationError, EvaluationStopped
+from actors.names import CLUSTER
 
 ITEM = Type("self.item")
 TYPES = {
@@ -88,6 +89,7 @@ ENVIRONMENT = Environment(
         "self.item": MessageType("self.item", {"k": STRING, "v": INT}),
         "self.plain": MessageType("self.plain", {}),
     },
+    CLUSTER.url_type,
 )
 OBJECT: dict[str, Any] = {
     "i": 7,

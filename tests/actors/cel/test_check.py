@@ -19,6 +19,7 @@ from actors.cel.types import (
     list_of,
     map_of,
 )
+from actors.names import CLUSTER
 
 NO_OVERLOAD = "found no matching overload for"
 UNDECLARED = "undeclared reference to"
@@ -45,6 +46,7 @@ ENVIRONMENT = Environment(
         ),
         "self.items": MessageType("self.items", {"x": INT}),
     },
+    CLUSTER.url_type,
 )
 
 

@@ -11,6 +11,7 @@ from actors.cel.cost.ranges import MOST
 from actors.cel.parser import parse
 from actors.cel.syntax import Expression
 from actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of
+from actors.names import CLUSTER
 
 SELF = Type("self")
 ENVIRONMENT = Environment(
@@ -31,6 +32,7 @@ ENVIRONMENT = Environment(
         "c": MessageType("c", {"d": list_of(Type("d"))}),
         "d": MessageType("d", {"short": STRING, "long": STRING}),
     },
+    CLUSTER.url_type,
 )
 
 

@@ -17,6 +17,7 @@ from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import report
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
 from actors.kinds.values.go_syntax import show
+from actors.names import Names
 
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
 
@@ -33,12 +34,13 @@ class _Place:
     """Where a node is in the nearest object around it: names, and None for an item of a list."""
 
     root: Node
+    names: Names
     budget: _Budget
     steps: tuple[str | None, ...] = ()
     inside_meta: bool = False
 
     def child(self, name: str | None, *, inside_meta: bool) -> _Place:
-        return _Place(self.root, self.budget, (*self.steps, name), inside_meta)
+        return _Place(self.root, self.names, self.budget, (*self.steps, name), inside_meta)
 
     def surround(self, value: Any) -> dict[str, Any]:
         for step in reversed(self.steps):
@@ -46,15 +48,15 @@ class _Place:
         return {**_TYPE, **value}
 
 
-def check_defaults(errors: FieldErrors, path: str, root: Node) -> None:
-    _check(errors, path, root, _Place(root, _Budget(BUDGET)), is_root=True)
+def check_defaults(errors: FieldErrors, path: str, root: Node, names: Names) -> None:
+    _check(errors, path, root, _Place(root, names, _Budget(BUDGET)), is_root=True)
 
 
 def _check(errors: FieldErrors, path: str, node: Node, place: _Place, *, is_root: bool = False) -> None:
     if place.budget.left < 0:
         return
     if node.embedded:
-        place = _Place(node, place.budget)
+        place = _Place(node, place.names, place.budget)
     if node.default is not None:
         _check_default(errors, f"{path}.default", node, place)
     if node.items is not None:
@@ -82,7 +84,7 @@ def _check_default(errors: FieldErrors, path: str, node: Node, place: _Place) ->
     found = validate(node, node.default).by_text
     report(errors, path, found.values())
     if not found:
-        tree = compile_tree(node, is_object=node is place.root)
+        tree = compile_tree(node, place.names, is_object=node is place.root)
         if tree is not None:
             place.budget.left = tree.validate(errors, node.default, node.default, path, place.budget.left)
 

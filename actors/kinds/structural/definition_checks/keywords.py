@@ -15,6 +15,7 @@ from actors.kinds.structural.rules.definition import Context, check_rules, check
 from actors.kinds.structural.rules.syntax_checks import check_rule_syntax
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, not_supported, required
 from actors.kinds.values.go_format import Formatted
+from actors.names import Names
 from actors.time_limit import check_time
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -44,8 +45,8 @@ class Scope:
 
 
 class KeywordChecks:
-    def __init__(self, prefix: str, *, with_rules: bool) -> None:
-        self._prefix = prefix
+    def __init__(self, names: Names, *, with_rules: bool) -> None:
+        self._names, self._prefix = names, names.extension_prefix
         self._with_rules = with_rules
         self._rule_errors = FieldErrors()
 
@@ -80,7 +81,7 @@ class KeywordChecks:
             where = f"{path}.{self._prefix}validations"
             check_rule_syntax(errors, where, node.rules)
             if scope.context is not None and len(errors.found) == before:
-                check_rules(self._rule_errors, where, scope.context, scope.uncorrelated)
+                check_rules(self._rule_errors, where, scope.context, scope.uncorrelated, self._names)
 
     def _forbidden(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
         if node.type and node.type not in _TYPES:

@@ -14,6 +14,7 @@ from actors.cel.types import BOOL, Environment, MessageType
 from actors.cel.values import CannotCompile
 from actors.kinds.structural.node import Rule
 from actors.kinds.structural.rules.declared import Declared, named
+from actors.names import Names
 
 VARIABLES: Final = ("self", "oldSelf")
 
@@ -29,12 +30,14 @@ class CompiledRule:
     cost: int = 0  # estimated, of one evaluation
 
 
-def compile_rules(rules: tuple[Rule, ...], declared: Declared, number: int = 0) -> tuple[CompiledRule, ...]:
+def compile_rules(
+    rules: tuple[Rule, ...], declared: Declared, names: Names, number: int = 0
+) -> tuple[CompiledRule, ...]:
     """`number` is part of the name of the node's type, on which no rule may depend."""
     messages: dict[str, MessageType] = {}
     root = named(declared, f"selfType{number}", messages)
     variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
-    environment = Environment(variables, messages)
+    environment = Environment(variables, messages, names.url_type)
     return tuple(_compile(rule, root, environment) for rule in rules)
 
 

@@ -24,6 +24,7 @@ from actors.kinds.structural.rules.compilation import compile_rules
 from actors.kinds.structural.rules.declared import Declared, declare
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, undecided
 from actors.kinds.values.go_format import Formatted, quoted
+from actors.names import Names
 from actors.time_limit import check_time
 
 _NO_TYPE: Final = "unable to convert structural schema to CEL declarations"
@@ -76,7 +77,7 @@ def _field(around: Declared, name: str) -> Declared | None:
     return None if identifier is None else (around.fields or {}).get(identifier)
 
 
-def check_rules(errors: FieldErrors, path: str, context: Context, uncorrelated: str) -> None:
+def check_rules(errors: FieldErrors, path: str, context: Context, uncorrelated: str, names: Names) -> None:
     """`path` is that of the rules; `uncorrelated` that of the node whose parts have no old values, if any."""
     check_time()
     declared = context.declared()
@@ -85,7 +86,7 @@ def check_rules(errors: FieldErrors, path: str, context: Context, uncorrelated: 
         errors.add(undecided(path, f"internal error: {why}"))
         return
     rules = context.node.rules
-    for index, one in enumerate(compile_rules(rules, declared, zlib.crc32(path.encode()))):
+    for index, one in enumerate(compile_rules(rules, declared, names, zlib.crc32(path.encode()))):
         check_time()
         where = f"{path}[{index}].rule"
         cost = rule_cost(one.cost, context.cardinality, declared.least)

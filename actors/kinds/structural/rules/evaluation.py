@@ -21,6 +21,7 @@ from actors.kinds.structural.rules.declared import Declared, declare
 from actors.kinds.structural.rules.shapes import shape_of
 from actors.kinds.structural.validation.findings import NO_PATH
 from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.names import Names
 from actors.time_limit import need_thread
 
 BUDGET: Final = 10_000_000  # of one object
@@ -169,34 +170,35 @@ def _key_of(item: Any, names: Sequence[str]) -> Any:
     return tuple(key)
 
 
-def compile_tree(node: Node, *, is_object: bool) -> RuleTree | None:
+def compile_tree(node: Node, names: Names, *, is_object: bool) -> RuleTree | None:
     """The rules of a schema; None without any. `is_object`: the node is the root of a resource."""
     if not has_rules(node):
         return None
-    return _tree(node, declare(node, is_object=is_object), is_object)
+    return _tree(node, names, declare(node, is_object=is_object), is_object)
 
 
-def _tree(node: Node, declared: Declared | None, is_object: bool) -> RuleTree | None:
+def _tree(node: Node, names: Names, declared: Declared | None, is_object: bool) -> RuleTree | None:
     if declared is None:
         return None
-    rules = compile_rules(node.rules, declared) if node.rules else ()
+    rules = compile_rules(node.rules, declared, names) if node.rules else ()
     items = values = None
     if node.items is not None:
-        items = _tree(node.items, declared.element, node.items.embedded)
+        items = _tree(node.items, names, declared.element, node.items.embedded)
     if node.values is not None:
-        values = _tree(node.values, declared.element, node.values.embedded)
+        values = _tree(node.values, names, declared.element, node.values.embedded)
     properties = {
         name: tree
         for name, inner in node.properties.items()
-        if has_rules(inner) and (tree := _property_tree(name, inner, declared)) is not None
+        if has_rules(inner) and (tree := _property_tree(name, inner, names, declared)) is not None
     }
     if not (rules or items or values or properties):
         return None
-    return RuleTree(node, rules, shape_of(node, is_object=is_object), items, properties, values)
+    shape = shape_of(node, names.extension_prefix, is_object=is_object)
+    return RuleTree(node, rules, shape, items, properties, values)
 
 
-def _property_tree(name: str, inner: Node, around: Declared) -> RuleTree | None:
+def _property_tree(name: str, inner: Node, names: Names, around: Declared) -> RuleTree | None:
     identifier = escape(name)
     if identifier is None:
-        return _tree(inner, declare(inner, is_object=inner.embedded), inner.embedded)
-    return _tree(inner, (around.fields or {}).get(identifier), inner.embedded)
+        return _tree(inner, names, declare(inner, is_object=inner.embedded), inner.embedded)
+    return _tree(inner, names, (around.fields or {}).get(identifier), inner.embedded)
