@@ -7,7 +7,6 @@ becomes: the actor does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from actors.access.accounts.issuer import TokenIssuer
 from actors.access.attributes import Attributes
@@ -36,11 +35,10 @@ from gateway.handlers.selectors import parse_selectors
 from gateway.handlers.subresources import SubresourceHandler
 from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
-from gateway.requests.context import RequestContext
+from gateway.requests.context import RequestContext, Rewind
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.request import Response
-from gateway.requests.rewind import Rewind
 from gateway.requests.route import Route
 from gateway.requests.write_context import new_write_context
 from gateway.wire.encoders import list_metadata
@@ -327,7 +325,7 @@ class Dispatch:
         status = 202 if orphaned is False and not outcome.removed else 200
         if definition.deletion.returns_object:
             return await render.respond(context, await encode_document(encoder, outcome.body), status)
-        return await render.document(context, _deleted_status(definition, outcome), status)
+        return await render.document(context, render.deleted_status(definition, outcome), status)
 
     async def _delete_collection(self, context: RequestContext, definition: Definition) -> Response:
         self._encoders.of(context, definition)  # refuses an unknown includeObject
@@ -349,7 +347,7 @@ class Dispatch:
             self._reads.check_reached(listed)
             raise
         details = {"group": definition.group} if definition.group else {}
-        status = _success({**details, "kind": definition.plural})
+        status = render.success({**details, "kind": definition.plural})
         if listing.token:
             status["metadata"] = list_metadata(listing)
         return await render.document(context, status)
@@ -393,14 +391,3 @@ class Dispatch:
 
 def _namespace(definition: Definition, route: Route) -> str:
     return route.namespace if definition.namespaced else ""
-
-
-def _deleted_status(definition: Definition, outcome: Deleted) -> dict[str, Any]:
-    details: dict[str, Any] = {"name": outcome.name}
-    if definition.group:
-        details["group"] = definition.group
-    return _success({**details, "kind": definition.plural, "uid": outcome.uid})
-
-
-def _success(details: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

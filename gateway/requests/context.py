@@ -1,17 +1,23 @@
-"""What the pipeline knows of one request: route, parameters, user, representation, and warnings to send."""
+"""What the pipeline knows of one request: route, parameters, user, representation, and warnings to send.
+
+And what dispatch needs of the handlers of the past, which are above it: `Rewind`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 from actors.errors import BadRequest
 from actors.identity import User
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from actors.resource.options import MANAGER_BYTES
 from gateway.requests.parameters import Parameters
-from gateway.requests.request import Request
+from gateway.requests.request import Request, Response
 from gateway.requests.route import Route
 from gateway.wire.negotiate import JSON, Representation
 from gateway.wire.protobuf.objects import ProtobufEncoder
@@ -68,3 +74,14 @@ def _manager_of(agent: bytes) -> str:
 # Clients send the same few user agents again and again.
 _cached_manager = lru_cache(maxsize=256)(_manager_of)
 _LONGEST_CACHED = 256
+
+
+class Rewind(Protocol):
+    def __call__(self, context: RequestContext) -> Awaitable[Response]:
+        """Serve a path of the group of the past."""
+
+    def check(self, context: RequestContext) -> object:
+        """Raise if such a path or its method is not served."""
+
+    def read_at(self, context: RequestContext, definition: Definition) -> Awaitable[Response]:
+        """Serve a get or list of objects as they were."""

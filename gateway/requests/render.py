@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.problems import problems_in
+from actors.messages import Deleted
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import Failure
 from gateway.requests.request import Response
@@ -115,3 +117,15 @@ def warning_header(message: str) -> bytes:
     quoted = message.replace("\\", "\\\\").replace('"', '\\"')
     printable = "".join(c if c.isprintable() else " " for c in quoted)
     return b'299 - "' + printable.encode("utf-8") + b'"'
+
+
+def deleted_status(definition: Definition, outcome: Deleted) -> dict[str, Any]:
+    """The Status that responds to a delete."""
+    details: dict[str, Any] = {"name": outcome.name}
+    if definition.group:
+        details["group"] = definition.group
+    return success({**details, "kind": definition.plural, "uid": outcome.uid})
+
+
+def success(details: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
