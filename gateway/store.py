@@ -23,6 +23,7 @@ from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.publication import Publication
+from actors.controllers.quota.charges import QuotaCharges
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
@@ -137,6 +138,7 @@ def _build_store(
     )
     admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
+    quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
         names,

@@ -42,6 +42,9 @@ class AdmissionRequest:
     context: WriteContext | None = None
     # Called once with whether the write became durable; plugins release reservations there.
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
+    # Submits further writes that belong into the commit of this one. The actor calls it once for all requests of a
+    # batch that have the same, right after it has submitted the batch.
+    companion: Callable[[], None] | None = None
 
     warnings: list[str] = field(default_factory=list)  # for the client
     written: int | Proposal = 0  # the event that wrote `old`

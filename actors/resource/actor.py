@@ -7,6 +7,7 @@ and reads the journal again; so does a restart after a crash.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from math import inf
 from time import thread_time
@@ -34,6 +35,8 @@ from actors.store.proposal import Proposal
 from actors.time_limit import NeedsThread
 from journal.log import Journal
 from journal.view import View
+
+logger = logging.getLogger(__name__)
 
 # A command waits for at most one earlier fsync; at a few thousand writes a second this is about a second of work, and
 # beyond that a client had better retry later.
@@ -63,6 +66,9 @@ class ResourceActor:
         self._large_work = large_work
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = longest_step
+        # False from a crash until the proposals of before are durable or failed.
+        self._is_ready = True
+        self._crash: Exception | None = None  # of `write_now`, which ends `run` as well
         self.type_id = journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
         self.update_definitions(stored_type)
@@ -104,10 +110,36 @@ class ResourceActor:
             _cancel(envelope)
             raise
 
+    def write_now(self, command: Command) -> bool:
+        """Decide a command of the server and submit it, before the mailbox and without a reply.
+
+        So it is in one commit with what its caller has just submitted, unless admission has to wait for a webhook.
+        False if the actor has crashed and not started again.
+        """
+        if not self._is_ready:
+            return False
+        try:
+            self.handle([Envelope(command, Reply())])
+        except Exception as crash:
+            self._is_ready, self._crash = False, crash
+            self._mailbox.wake()
+            raise
+        return True
+
     async def run(self) -> None:
         """Handle commands until the actor is retired and idle."""
+        self._is_ready, self._crash = False, None
         await self._wait_for_pending_commits()
+        self._is_ready = True
+        try:
+            await self._handle_commands()
+        finally:
+            self._is_ready = False
+
+    async def _handle_commands(self) -> None:
         while True:
+            if self._crash is not None:
+                raise self._crash
             if self._retired and not self._mailbox and not self._outside:
                 if not self._pending:
                     self._mailbox.close(NoSuchResource)
@@ -154,6 +186,7 @@ class ResourceActor:
             for reply in replies:
                 reply.complete(crash)
             raise
+        _submit_companions(replies)
         return envelopes[decided:]
 
     def _decide_all(
@@ -320,6 +353,17 @@ class ResourceActor:
             key = proposal.namespace, proposal.name
             if self._pending.get(key) is proposal:
                 del self._pending[key]
+
+
+def _submit_companions(replies: list[PendingReply]) -> None:
+    """Submit what belongs into the same commit as the writes of a batch, without a checkpoint in between."""
+    requests = [reply.request for reply in replies if reply.request is not None]
+    for companion in {request.companion for request in requests}:
+        if companion is not None:
+            try:
+                companion()
+            except Exception:  # a bug of its actor, which starts again; these writes are submitted
+                logger.exception("the companion of a write failed: %r", companion)
 
 
 def _add_warnings(error: Exception, request: AdmissionRequest | None) -> None:

@@ -7,6 +7,7 @@ until they are durable or failed, so that any number of concurrent writes stays 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from actors.admission.plugins.quota.amounts import ONE, ZERO, Amount, Usage, add, select, subtract, whole
@@ -138,6 +139,14 @@ class Account:
     def reserve(self, charges: Charges) -> None:
         for reserved, usage in zip(self._reserved, charges, strict=True):
             add(reserved, usage)
+
+    def used_and_reserved(self) -> Iterator[tuple[int, dict[str, Amount]]]:
+        """The index of each quota that writes under way use, and what is used with these."""
+        for index, reserved in enumerate(self._reserved):
+            if any(nanos for nanos, _ in reserved.values()):
+                used = dict(self.used[index])
+                add(used, {name: amount for name, amount in reserved.items() if amount[0]})
+                yield index, used
 
     def release(self, charges: Charges) -> None:
         for reserved, usage in zip(self._reserved, charges, strict=True):

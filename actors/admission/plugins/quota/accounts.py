@@ -8,9 +8,11 @@ created, deleted or gets another spec. The event loop counts small namespaces; c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from actors.admission.plugins.quota.account import Account
+from actors.admission.plugins.quota.amounts import texts_of
 from actors.admission.plugins.quota.quotas import Charges, Quota, QuotaSet, parse_quota
 from actors.admission.plugins.quota.usage import Demand, measures
 from actors.kinds.features import RECOVER_EXPANSION
@@ -39,7 +41,13 @@ class QuotaAccounts:
         self._accounts: dict[str, Account] = {}
         self._reservations: dict[str, dict[object, Demand]] = {}
         self._listeners: list[Changed] = []
+        self._charge: Callable[[QuotaKey, dict[str, str]], None] | None = None
+        self._charges: dict[str, Callable[[], None]] = {}  # of each namespace with writes under way
         feed.follow(self._committed)
+
+    def write_with(self, charge: Callable[[QuotaKey, dict[str, str]], None]) -> None:
+        """Call `charge` with what a quota is used, right after writes that use it were submitted."""
+        self._charge = charge
 
     def listen(self, changed: Changed) -> None:
         """Call `changed` for each quota whose usage or spec changes."""
@@ -96,17 +104,35 @@ class QuotaAccounts:
         account.reserve(charges)
         self._reservations.setdefault(namespace, {})[token] = demand
 
-        def release(_: bool) -> None:
+        def release(durable: bool) -> None:
             reservations = self._reservations[namespace]
             del reservations[token]
             if not reservations:
                 del self._reservations[namespace]
+                self._charges.pop(namespace, None)
             current = self._accounts.get(namespace)
             if current is not None:
                 # A quota may have changed meanwhile: then the demand was reserved again, in the new account.
-                current.release(charges if current is account else current.quotas.charges(demand))
+                released = charges if current is account else current.quotas.charges(demand)
+                current.release(released)
+                if not durable:  # a status may have been written with it
+                    self._report(current, frozenset(index for index, usage in enumerate(released) if usage))
 
         return release
+
+    def companion(self, namespace: str) -> Callable[[], None]:
+        """Writes what the quotas of a namespace are used; the same for all writes that are under way there."""
+        found = self._charges.get(namespace)
+        if found is None:
+            found = self._charges[namespace] = partial(self._write_used, namespace)
+        return found
+
+    def _write_used(self, namespace: str) -> None:
+        """With what is reserved: the writes that the actor has just submitted."""
+        account = self._accounts.get(namespace)
+        if account is not None and self._charge is not None:
+            for index, used in account.used_and_reserved():
+                self._charge((namespace, account.quotas.quotas[index].name), texts_of(used))
 
     def end(self, account: Account, now: int) -> None:
         """Stop to count pods whose time is over."""

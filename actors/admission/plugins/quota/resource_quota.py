@@ -105,6 +105,7 @@ class ResourceQuota(Plugin):
             raise _refusal(request, _message(exceeded))
         if not request.dry_run:
             request.callbacks.append(self._accounts.reserve(account, demand, charges))
+            request.companion = self._accounts.companion(request.namespace)
 
 
 def _check_containers(request: AdmissionRequest, quotas: tuple[Quota, ...], demand: Demand) -> None:
