@@ -23,6 +23,7 @@ SOME_DOCUMENTS = (
     "apis/networking.k8s.io/v1",
 )
 long = pytest.mark.slow
+OWN_GROUP = "rewound.cluster.io"  # in both dialects, a group of another domain for one of them
 
 
 @pytest.mark.parametrize("prefix", ["/apis/apps/", pytest.param("/", marks=long)])
@@ -62,7 +63,7 @@ def test_operation_ids_are_unique() -> None:
 
 
 def _neutral(document: Any, names: Any) -> Any:
-    text = orjson.dumps(document).decode()
+    text = orjson.dumps(document).decode().replace(OWN_GROUP, "own").replace("ewoundClusterIo", "ewound")
     reverse = ".".join(reversed(names.group_domain.split(".")))
     for name, neutral in (
         (names.extension_prefix, "x-"),
