@@ -279,6 +279,14 @@ class WebhookFailed(RequestError):
         self.message = f"Internal error occurred: {why}"
 
 
+class ConversionFailed(RequestError):
+    """A webhook did not convert an object to the version that is needed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 class WebhookDenied(RequestError):
     """An admission webhook refused the write, with a code and details of its own choice."""
 

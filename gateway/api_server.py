@@ -18,6 +18,7 @@ from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.background_import import imported
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
+from actors.conversion.shown import RecentConversions, ShownObjects
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
@@ -124,7 +125,8 @@ class ApiServer:
     def _pipeline(self, health: Health, clock: Clock) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
-        encoders = Encoders(store.names, store.write_contexts.now)
+        shown = ShownObjects(store.converter)
+        encoders = Encoders(store.names, store.write_contexts.now, shown)
         lists = ListHandler(store.reads, encoders, self._memory)
         chunking = LIST_CHUNKING in settings.features
         rights = PastRights(authorizer)
@@ -138,7 +140,9 @@ class ApiServer:
             authorizer,
             Reviews(authenticator, authorizer, store.access.audiences),
             store.access.accounts.issuer,
-            WatchOpener(store.names, self._hub, store.reads, store.journal, store.registry),
+            WatchOpener(
+                store.names, self._hub, store.reads, store.journal, store.registry, RecentConversions(shown)
+            ),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
             self._connect,

@@ -18,12 +18,16 @@ from actors.admission.plugin import Plugin
 from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.timings import Timings
+from actors.admission.webhooks.clients import WebhookClients
+from actors.admission.webhooks.credentials import WebhookCredentials
+from actors.admission.webhooks.services import Services
 from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.quota.charges import QuotaCharges
+from actors.conversion.converter import Converter
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
@@ -70,6 +74,7 @@ class Store:
     access: Access
     plugins: tuple[Plugin, ...]  # of admission, those that run
     admission_timings: Timings
+    converter: Converter
 
 
 _NOT_CREATED_HERE = (
@@ -137,7 +142,9 @@ def _build_store(
         settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas
     )
     admission = Admission(running)
-    directory = Directory(registry, journal, committer, admission, supervisor, nursery)
+    conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
+    converter = Converter(names, conversion_clients)
+    directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
@@ -154,6 +161,7 @@ def _build_store(
         access,
         running,
         admission.timings,
+        converter,
     )
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
@@ -161,6 +169,7 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
+    nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
     for one in running:
         if one.runs:
             nursery.start_soon(supervisor.keep, f"admission plugin {one.name}", one.run)

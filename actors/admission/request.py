@@ -77,3 +77,9 @@ class AdmissionRequest:
             except Exception:
                 logger.exception("a callback of an admission plugin failed: %r", callback)
         self.callbacks.clear()
+
+
+def annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
+    metadata = document["metadata"]
+    annotations = dict(sorted({**metadata.get("annotations", {}), **dict(added)}.items()))
+    return {**document, "metadata": {**metadata, "annotations": annotations}}

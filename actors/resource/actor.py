@@ -17,12 +17,14 @@ import trio
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted
-from actors.admission.request import AdmissionRequest
+from actors.admission.request import AdmissionRequest, annotated
+from actors.conversion.calls import ConversionCalls
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
+from actors.kinds.declaration.versions import ConversionNeeded, Conversions
 from actors.large_work import LargeWork
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
-from actors.messages import Command, Object, Outcome
+from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
 from actors.resource.current import CurrentObjects, Key
@@ -43,6 +45,8 @@ logger = logging.getLogger(__name__)
 MAILBOX_CAPACITY = 4096
 # How often a command starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
 MAX_RETRIES = 5
+# How many conversions by a webhook one command may need: two, and two for each version that field managers used.
+MAX_CONVERSIONS = 64
 # How long the actor decides commands without a checkpoint, in seconds of processor time: a busy machine must not divide
 # batches, each of which costs a commit. A batch of ordinary writes takes less.
 LONGEST_STEP = 0.010
@@ -58,12 +62,14 @@ class ResourceActor:
         calls: AdmissionCalls,
         large_work: LargeWork,
         longest_step: float = LONGEST_STEP,
+        conversions: ConversionCalls | None = None,
     ) -> None:
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._calls = calls
         self._large_work = large_work
+        self._conversions = conversions
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = longest_step
         # False from a crash until the proposals of before are durable or failed.
@@ -73,7 +79,7 @@ class ResourceActor:
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
         self.update_definitions(stored_type)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
-        # Commands with a running asynchronous admission step, or that are decided in a thread.
+        # Commands with a running asynchronous admission step or conversion, or that are decided in a thread.
         self._outside: set[Envelope] = set()
 
     @property
@@ -216,12 +222,15 @@ class ResourceActor:
 
         Without a proposal, its admission request is complete.
         """
-        if envelope.abandoned and (envelope.progress is not None or envelope.outcome is not None):
+        if envelope.abandoned and envelope.was_outside:
             envelope.fail(ShuttingDown())
             return None
         before, command = len(proposals), envelope.command
-        attempt = Attempt(command, view, envelope.progress)
+        attempt = envelope.converted or Attempt(command, view, envelope.progress)
         try:
+            if envelope.converted is not None:
+                envelope.converted = None
+                attempt = self._after_conversion(view, envelope, attempt)
             if envelope.outcome is not None:
                 attempt = envelope.outcome.attempt
                 result = self._take_result(view, envelope)
@@ -238,6 +247,8 @@ class ResourceActor:
         except NeedsThread:
             self._start_thread(envelope, attempt)
             return None
+        except ConversionNeeded as needed:
+            return self._start_conversion(envelope, attempt, needed)
         except Exception as error:
             _add_warnings(error, attempt.request)
             reply = PendingReply(envelope, None, b"", error)
@@ -273,12 +284,15 @@ class ResourceActor:
 
     def _start_thread(self, envelope: Envelope, attempt: Attempt) -> None:
         """Decide a command in a thread. It returns to the mailbox with the outcome."""
-        if attempt.request is not None:
+        if attempt.request is not None and attempt.decided is None:
             attempt.request.complete(False)  # admission starts again
         if envelope.abandoned:
             envelope.fail(ShuttingDown())
             return
-        started = Attempt(envelope.command, None, attempt.resumed)
+        if attempt.decided is not None:
+            started = attempt
+        else:
+            started = Attempt(envelope.command, None, attempt.resumed, conversions=attempt.conversions)
         envelope.progress = None
         if self._large_commands is None:
             commands = Commands(
@@ -337,12 +351,64 @@ class ResourceActor:
             if outcome.object is not None and not progress.validating:
                 progress.object = working_copy(outcome.object)
             if outcome.annotations and progress.object is not None:
-                progress.object = _annotated(progress.object, outcome.annotations)
+                progress.object = annotated(progress.object, outcome.annotations)
             self._mailbox.put_back(envelope)
         except Exception as error:
             _add_warnings(error, progress.request)
             envelope.fail(error)
         self._mailbox.wake()
+
+    def _start_conversion(
+        self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded
+    ) -> PendingReply | None:
+        """Call the webhook that converts an object. The command returns to the mailbox with the result."""
+        envelope.progress = None
+        try:
+            if envelope.abandoned or self._conversions is None:
+                raise ShuttingDown
+            if attempt.conversions is None:
+                attempt.conversions = Conversions()
+            elif len(attempt.conversions) >= MAX_CONVERSIONS:
+                raise Conflict(self._storage.resource, needed.object["metadata"].get("name", ""), STALE)
+            done = partial(self._conversion_done, envelope, attempt, needed)
+            envelope.call = self._conversions.start(needed, done)
+        except RequestError as error:
+            attempt.release()
+            return PendingReply(envelope, None, b"", error)
+        self._outside.add(envelope)
+        return None
+
+    def _conversion_done(
+        self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded, outcome: bytes | Exception
+    ) -> None:
+        self._outside.discard(envelope)
+        envelope.call, envelope.converted = None, attempt
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            assert attempt.conversions is not None
+            attempt.conversions.add(needed, outcome)
+            self._mailbox.put_back(envelope)
+        except Exception as error:
+            _add_warnings(error, attempt.request)
+            envelope.fail(error)
+        self._mailbox.wake()
+
+    def _after_conversion(self, view: View, envelope: Envelope, attempt: Attempt) -> Attempt:
+        """Go on with a command that was decided, unless object or definition have changed; else start again."""
+        decided, conversions = attempt.decided, attempt.conversions
+        if decided is not None:
+            written = 0 if decided.current is None else decided.current.written
+            unchanged = is_same_event(self._current.written(view, *decided.key), written)
+            if unchanged and attempt.definition is self._definitions.get(envelope.command.version):
+                self._commands.repeat_checks(attempt)
+                return attempt
+            attempt.release()
+            envelope.retries += 1
+            if envelope.retries > MAX_RETRIES:
+                raise Conflict(self._storage.resource, decided.key[1], STALE)
+        resumed = attempt.resumed if decided is None else None
+        return Attempt(envelope.command, view, resumed, conversions=conversions)
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
@@ -376,9 +442,3 @@ def _cancel(envelope: Envelope) -> None:
     envelope.abandoned = True
     if envelope.call is not None:
         envelope.call.cancel()
-
-
-def _annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
-    metadata = document["metadata"]
-    annotations = dict(sorted({**metadata.get("annotations", {}), **dict(added)}.items()))
-    return {**document, "metadata": {**metadata, "annotations": annotations}}

@@ -23,6 +23,7 @@ from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.attempt import Attempt, Decided, Paused, Progress, is_same_event
+from actors.resource.checks.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.decide import (
     Current,
     check_uid,
@@ -38,7 +39,6 @@ from actors.resource.decide import (
     prepare_replace,
     working_copy,
 )
-from actors.resource.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.patching import patch_object
 from actors.store.addressing import not_found
 from actors.store.document import null_empty_lists

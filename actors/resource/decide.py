@@ -20,8 +20,8 @@ from actors.kinds.validation.field_errors import FieldError, FieldErrors, collec
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
-from actors.resource.metadata import validate_metadata_create, validate_metadata_update
-from actors.resource.preconditions import check_delete, check_sent_uid, check_version_precondition
+from actors.resource.checks.metadata import validate_metadata_create, validate_metadata_update
+from actors.resource.checks.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 

@@ -15,6 +15,8 @@ import trio
 
 from actors.admission.calls import AdmissionCalls, CallStatistics
 from actors.admission.chain import Admission, Chain
+from actors.conversion.calls import ConversionCalls
+from actors.conversion.converter import Converter
 from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -38,12 +40,14 @@ class Directory:
         supervisor: Supervisor,
         nursery: trio.Nursery,
         longest_step: float = LONGEST_STEP,
+        converter: Converter | None = None,
     ) -> None:
         self._registry = registry
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._calls = AdmissionCalls(nursery, timings=admission.timings)
+        self._conversions = ConversionCalls(nursery, converter) if converter is not None else None
         self.large_work = LargeWork(nursery)
         self._longest_step = longest_step  # of an actor between two checkpoints, in seconds
         self._supervisor = supervisor
@@ -99,6 +103,7 @@ class Directory:
             self._calls,
             self.large_work,
             self._longest_step,
+            self._conversions,
         )
         if found.served:
             self._served[type_name] = actor

@@ -35,7 +35,7 @@ class Proposer:
                     stored = self._versions.to_storage(new, version)
                     if _is_stored(self._versions, stored, current):
                         assert current is not None
-                        return _kept(current, version)
+                        return _kept(current)
                     new, version = stored, self._versions.storage
                 if command.dry_run:
                     return _body(new, current, version)
@@ -43,7 +43,7 @@ class Proposer:
                 return self._append(new, version, written, command, decided.verb, proposals)
             case Keep():
                 assert current is not None
-                return _kept(current, version)
+                return _kept(current)
             case Remove(last=dict(last)):
                 assert current is not None
                 if command.dry_run:
@@ -122,11 +122,11 @@ def _is_stored(versions: Versions, new: Object, current: Current | None) -> bool
     return is_unchanged(new, current.stored)
 
 
-def _kept(current: Current, version: str) -> Body:
+def _kept(current: Current) -> Body:
     """The body of an object that stays as it is."""
     if current.proposal is not None:
         return current.proposal
-    return encode(current.object, current.offset, version)
+    return encode(current.stored or current.object, current.offset, current.api_version)
 
 
 def _body(stored: Object, current: Current | None, version: str) -> Body:

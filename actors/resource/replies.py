@@ -37,6 +37,11 @@ class Envelope:
     converted: Attempt | None = None  # set after a conversion webhook has responded
     abandoned: bool = False  # the caller no longer waits for the reply
 
+    @property
+    def was_outside(self) -> bool:
+        """Whether it comes back from an admission step, a thread or a conversion."""
+        return self.progress is not None or self.outcome is not None or self.converted is not None
+
     def fail(self, error: BaseException) -> None:
         if self.progress is not None:
             self.progress.request.complete(False)

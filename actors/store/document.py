@@ -94,6 +94,15 @@ def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
     return orjson.dumps(document)
 
 
+def in_usual_order(metadata: Object) -> Object:
+    """Metadata with a resourceVersion, if it has one, in the order of stored objects."""
+    return {
+        key: metadata[key]
+        for key in (*_BEFORE_VERSION, "resourceVersion", *_AFTER_VERSION)
+        if key in metadata
+    }
+
+
 def version_of(body: bytes) -> int:
     """The version in an object's bytes, 0 without one, as in the response to a dry run of a create.
 

@@ -12,6 +12,7 @@ from actors.access.accounts.issuer import TokenIssuer
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
+from actors.conversion.shown import converts
 from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
@@ -169,6 +170,8 @@ class Dispatch:
             view, body = self._get_subresource(definition, route)
         else:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
+        if converts(definition):
+            body = await self._encoders.shown.one(definition, body)
         encoder = self._encoders.of(context, view)
         if len(body) > LARGE:
             return await self._lists.respond_object(context, encoder, body)
@@ -303,6 +306,8 @@ class Dispatch:
         if outcome.warnings:
             context.warnings.extend(outcome.warnings)
         body, status = outcome.body, 201 if outcome.created else 200
+        if converts(definition):
+            body = await self._encoders.shown.one(definition, body)
         document = encoder.document(body) if len(body) <= LARGE else await encode_document(encoder, body)
         return render.respond_unchanged(context, document, status) or await render.respond(
             context, document, status

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from actors.conversion.shown import ShownObjects
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from actors.store.list_reader import Listing
@@ -45,7 +46,9 @@ async def encode_document(encoder: Encoder, body: bytes) -> bytes:
 
 
 class Encoders:
-    def __init__(self, names: Names, now: Callable[[], int]) -> None:
+    def __init__(self, names: Names, now: Callable[[], int], shown: ShownObjects) -> None:
+        """`shown` converts objects by webhooks, where definitions need that (`converts`), before they are encoded."""
+        self.shown = shown
         self._names = names
         self._now = now
 

@@ -7,8 +7,12 @@ small. A list in protobuf has to be held whole, and is refused without room.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import trio
 
+from actors.conversion.shown import converts
 from actors.errors import TimedOut
 from actors.kinds.declaration.definition import Definition
 from actors.store.list_reader import Listing, ListReader
@@ -17,7 +21,7 @@ from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders, encode_document
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.list_parts import PART, ListParts
+from gateway.requests.list_parts import PART, ListParts, Show
 from gateway.requests.memory import SMALL, MemoryBudget
 from gateway.requests.request import Response
 from gateway.wire import compression
@@ -45,6 +49,7 @@ class ListHandler:
     async def respond(
         self, context: RequestContext, definition: Definition, options: ListOptions
     ) -> Response:
+        bodies: list[bytes] = []
         try:
             with Deadline(context):
                 found = await self._reads.open(definition, context.route.namespace or None, options)
@@ -56,6 +61,8 @@ class ListHandler:
             self._reads.check_reached(options)
             raise
         encoder = self._encoders.of(context, definition)
+        if converts(definition):
+            return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):
             response = await _whole(context, encoder, found)
             self._count(context, response)
@@ -70,6 +77,26 @@ class ListHandler:
             return await self._in_parts(context, encoder, found, None)
         return response
 
+    async def _respond_converted(
+        self,
+        context: RequestContext,
+        definition: Definition,
+        encoder: Encoder,
+        found: Listing | ListReader,
+        bodies: list[bytes],
+    ) -> Response:
+        """The same where a webhook converts: one call for a short list, else one for each part."""
+        show = partial(self._encoders.shown.all, definition)
+        if isinstance(found, Listing):
+            bodies = found.bodies
+        shown = await show(bodies)
+        if isinstance(found, ListReader) and not found.complete:
+            return await self._in_parts(context, encoder, found, shown, show)
+        listing = found if isinstance(found, Listing) else found.listing(bodies)
+        response = await _whole(context, encoder, replace(listing, bodies=shown))
+        self._count(context, response)
+        return response
+
     async def respond_object(self, context: RequestContext, encoder: Encoder, body: bytes) -> Response:
         """The response to a get of a large object. TooManyRequests."""
         response = await render.respond(context, await encode_document(encoder, body))
@@ -82,15 +109,20 @@ class ListHandler:
             self._memory.take(context.request, len(response.body))
 
     async def _in_parts(
-        self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes] | None
+        self,
+        context: RequestContext,
+        encoder: Encoder,
+        reader: ListReader,
+        bodies: list[bytes] | None,
+        show: Show | None = None,
     ) -> Response:
-        """`bodies` are the first objects; None without room for large parts."""
+        """`bodies` are the first objects; None without room for large parts. `show` converts those of other parts."""
         context.request.body = b""  # not held while the client reads: its memory is used for the parts
         layout = _layout(context, encoder)
         assert not isinstance(layout, ProtobufLayout)
         element = combined(encoder.element, layout.element)
         seconds = context.seconds("timeoutSeconds")
-        parts = ListParts(context.request, self._memory, reader, layout, element, seconds)
+        parts = ListParts(context.request, self._memory, reader, layout, element, seconds, show)
         headers = render.warnings_of(context)
         if bodies is None:
             await parts.begin_small()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import trio
 
+from actors.conversion.shown import RecentConversions, converts
 from actors.errors import BadRequest
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -38,7 +39,16 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 class WatchOpener:
     """Opens watches of one server."""
 
-    def __init__(self, names: Names, hub: Hub, reads: Reads, journal: Journal, registry: Registry) -> None:
+    def __init__(
+        self,
+        names: Names,
+        hub: Hub,
+        reads: Reads,
+        journal: Journal,
+        registry: Registry,
+        conversions: RecentConversions,
+    ) -> None:
+        self._conversions = conversions
         self._names = names
         self._registry = registry
         self._hub = hub
@@ -89,8 +99,10 @@ class WatchOpener:
             wrap = context.protobuf.event if context.protobuf is not None else document
             tabular = isinstance(items, TableEncoder)
             shown: Any = items
+            conversion = None
             if definition.is_custom:
                 shown = FollowingEncoder(self._registry, definition, make_encoder)
+                conversion = WatchConversion(shown, self._conversions)
             name = options.fields.exact("metadata.name") if options.fields else None
             meta = f"{self._names.group('meta')}/{representation.as_version}"
             prefix = type_prefix(
@@ -114,6 +126,7 @@ class WatchOpener:
                 binary=context.protobuf is not None,
                 definition=definition,
                 account=account(context.request.user, labels, fields),
+                conversion=conversion,
             )
 
         return self._hub.interest(key, make)
@@ -127,14 +140,37 @@ class FollowingEncoder:
         self._catalog: Catalog | None = None
         self._encoder = make(definition)
 
-    def item(self, body: bytes, **options: Any) -> bytes:
+    @property
+    def definition(self) -> Definition:
+        """The present one; the last one if the kind is no longer served."""
+        self._follow()
+        return self._definition
+
+    def _follow(self) -> None:
         catalog = self._registry.current
         if catalog is not self._catalog:
             self._catalog = catalog
             successor = catalog.successor(self._definition)
             if successor is not None and successor is not self._definition:
                 self._definition, self._encoder = successor, self._make(successor)
+
+    def item(self, body: bytes, **options: Any) -> bytes:
+        self._follow()
         return self._encoder.item(body, **options)
+
+
+class WatchConversion:
+    """Converts the objects of a watch by the webhook that the definition has at present."""
+
+    def __init__(self, encoder: FollowingEncoder, conversions: RecentConversions) -> None:
+        self._encoder, self._conversions = encoder, conversions
+
+    @property
+    def needed(self) -> bool:
+        return converts(self._encoder.definition)
+
+    async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
+        return await self._conversions.all(self._encoder.definition, bodies)
 
 
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:

@@ -7,6 +7,8 @@ client takes it for the whole list.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
 
 from actors.errors import TimedOut
@@ -22,6 +24,9 @@ from gateway.wire.list_layouts import Element, Layout, encode_elements
 PART, SMALL_PART = 512 << 10, SMALL
 
 
+Show = Callable[[list[bytes]], Awaitable[list[bytes]]]
+
+
 class ListParts:
     def __init__(
         self,
@@ -31,6 +36,7 @@ class ListParts:
         layout: Layout,
         element: Element | None,
         seconds: float | None = None,
+        show: Show | None = None,
     ) -> None:
         self._request = request
         self._memory = memory
@@ -38,6 +44,7 @@ class ListParts:
         self._layout = layout
         self._element = element
         self._seconds = seconds  # that reading may still take
+        self._show = show  # converts what has been read, where a webhook has to
         self._compressor: Compressor | None = None
         self._size = PART
         self._first: bytes | None = None
@@ -76,6 +83,10 @@ class ListParts:
         return part
 
     async def _read(self) -> list[bytes]:
+        bodies = await self._read_stored()
+        return bodies if self._show is None else await self._show(bodies)
+
+    async def _read_stored(self) -> list[bytes]:
         if self._seconds is None:
             return await self._reader.read(self._size)
         began = trio.current_time()

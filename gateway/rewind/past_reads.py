@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from actors.conversion.shown import converts
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.moments import Moment, parse_moment, resolve
@@ -70,6 +71,8 @@ class PastReads:
             if subresource is None or subresource.not_found_resource is None:
                 raise
             raise NotFound(subresource.not_found_resource, route.name) from None
+        if converts(definition):
+            body = await self._encoders.shown.one(definition, body)
         encoder = self._encoders.of(context, definition.definition_at(route.subresource))
         if len(body) > LARGE:
             return await self._lists.respond_object(context, encoder, body)

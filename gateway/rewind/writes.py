@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.conversion.shown import converts
 from actors.errors import NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -25,6 +26,7 @@ from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
 from gateway.requests.write_context import new_write_context
+from gateway.wire.encoders import object_encoder
 from gateway.wire.worker_threads import encode_in_thread
 from journal.records import Event, Row
 
@@ -56,12 +58,13 @@ class PastWrites:
     ) -> Response:
         write = self._write_options(context, "UpdateOptions")
         encoder = self._encoders.of(context, definition)
-        body = self._reads.get(definition, address.namespace, address.name)
-        large = is_large(body) or is_large(past.body)
+        body = await self._to_write(definition, self._reads.get(definition, address.namespace, address.name))
+        past_body = await self._to_write(definition, past.body)
+        large = is_large(body) or is_large(past_body)
         if large:
-            wanted = await encode_in_thread(_rolled_back, body, past.body, fields)
+            wanted = await encode_in_thread(_rolled_back, body, past_body, fields)
         else:
-            wanted = _rolled_back(body, past.body, fields)
+            wanted = _rolled_back(body, past_body, fields)
         what = f" ({', '.join(fields)})" if fields else ""
         made = new_write_context(self._write_contexts, context, large=large)
         made = made._replace(reason=f"rollback to {past.offset}{what}"[:MAX_REASON])
@@ -78,8 +81,9 @@ class PastWrites:
     async def undelete(self, context: RequestContext, definition: Definition, deleted: Event) -> Response:
         write = self._write_options(context, "CreateOptions")
         encoder = self._encoders.of(context, definition)
-        large = is_large(deleted.body)
-        last = await encode_in_thread(decode, deleted.body) if large else decode(deleted.body)
+        body = await self._to_write(definition, deleted.body)
+        large = is_large(body)
+        last = await encode_in_thread(_decoded, body) if large else _decoded(body)
         wanted = undeleted(last)
         self._drop_gone_owners(context, wanted, deleted.namespace)
         made = new_write_context(self._write_contexts, context, large=large)
@@ -93,11 +97,24 @@ class PastWrites:
         outcome = await self._directory.ask_served(definition, command)
         assert isinstance(outcome, Written)
         context.warnings.extend(outcome.warnings)
-        document = await encode_document(encoder, outcome.body)
+        body = outcome.body
+        if converts(definition):
+            body = await self._encoders.shown.one(definition, body)
+        document = await encode_document(encoder, body)
         return await render.respond(context, document, 201 if outcome.created else 200)
+
+    async def _to_write(self, definition: Definition, body: bytes) -> bytes:
+        """A stored object of a custom kind in the version of the request: it may be stored in any version."""
+        if definition.storage.versions is None:
+            return body
+        if converts(definition):
+            return await self._encoders.shown.one(definition, body)
+        return object_encoder(definition).converted(body)
 
     def _stored_version(self, definition: Definition) -> str:
         """The version in whose form the object is stored, if it is served: its fields are what is restored."""
+        if definition.storage.versions is not None:
+            return definition.api_version  # what `_to_write` returns
         catalog = self._registry.current
         storage = catalog.storage(definition.type_name)
         return storage.api_version if catalog.holds(storage) else definition.api_version
@@ -141,4 +158,10 @@ MAX_REASON = 512  # characters in the journal
 
 
 def _rolled_back(present: bytes, past: bytes, fields: tuple[str, ...]) -> Object:
-    return rolled_back(decode(present), decode(past), fields)
+    return rolled_back(_decoded(present), _decoded(past), fields)
+
+
+def _decoded(body: bytes) -> Object:
+    document = decode(body)
+    document.pop("apiVersion", None)
+    return document

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import trio
 
+from actors.errors import ConversionFailed, RequestError
 from actors.turns import Turn
 from gateway.requests.request import EndReason
 from gateway.watch.backlog import Backlog
@@ -36,6 +37,7 @@ SMALLEST_TURN = 8
 # What a step without matching events counts as, in bytes: a member of a narrow selection must not loop for long.
 EMPTY_STEP_BYTES = 16 << 10
 _NO_PIPES: frozenset[Pipe] = frozenset()
+Cause = RequestError | None  # what clients get when a group fails; None: an error of the server
 
 
 class GroupHub(Protocol):
@@ -58,6 +60,7 @@ class Group:
         "_backlog",
         "_broadcast",
         "_changes",
+        "_conversion",
         "_counters",
         "_encode",
         "_encode_first",
@@ -86,6 +89,7 @@ class Group:
         self._selection = interest.selection
         self._encode = interest.encode
         self._encode_first = interest.encode_first or interest.encode
+        self._conversion = interest.conversion
         self._framing = framing
         self._broadcast = broadcast
         self._changes = watched.changes
@@ -116,7 +120,7 @@ class Group:
         TooOld: its cursor has left the watch history. OSError: the client disconnected.
         """
         self.update_head()
-        if member.cursor < self.head and not member.pipe.has_unsent:
+        if member.cursor < self.head and not member.pipe.has_unsent and not self._converts():
             self._send_some(member)
         caught_up = member.cursor == self.head and member.rest is None and not member.pipe.has_unsent
         if caught_up and not member.first_pending:
@@ -133,17 +137,17 @@ class Group:
             self.lagging.discard(member)
             self.wake_waiting()
 
-    def remove(self, member: Member, reason: EndReason | None = None) -> None:
+    def remove(self, member: Member, reason: EndReason | None = None, error: Cause = None) -> None:
         """Remove a member, for a reason of the group or because it disconnected; its own task ends the stream."""
         self.leave(member)
-        member.end_reason = reason
+        member.end_reason, member.error = reason, error
         if reason is EndReason.TOO_OLD:
             self._counters.expired += 1
         member.pipe.interrupt()
 
-    def remove_all(self, reason: EndReason) -> None:
+    def remove_all(self, reason: EndReason, error: Cause = None) -> None:
         for member in [*self.sweeping.values(), *self.lagging]:
-            self.remove(member, reason)
+            self.remove(member, reason, error)
         self.wake_waiting()
 
     def wake_waiting(self) -> None:
@@ -186,8 +190,11 @@ class Group:
         reached = self._hub.newest()
         if self.sweeping or len(self.lagging) > 1:
             changes, reached = self._changes.after(self.head, reached)
-            turn = Turn() if len(changes) > 1 else None
-            frames, reached = self._framed_in_turn(turn, changes, reached)
+            if self._converts():
+                frames = await self._framed_converted(changes)
+            else:
+                turn = Turn() if len(changes) > 1 else None
+                frames, reached = self._framed_in_turn(turn, changes, reached)
             for part in rounds(frames):
                 await self._sweep(part)
         else:
@@ -196,6 +203,22 @@ class Group:
         self._move_to(reached)
         self.swept = reached
         self.idle = reached == self._hub.newest()
+
+    def _converts(self) -> bool:
+        return self._conversion is not None and self._conversion.needed
+
+    async def _framed_converted(self, changes: list[Change], *, first: bool = False) -> list[Frame]:
+        """Frame changes whose objects a webhook has to convert: all of them in one call. ConversionFailed."""
+        assert self._conversion is not None
+        selected = self._selection.select_all(changes)
+        shown = await self._conversion([body for _, _, body in selected]) if selected else []
+        frames: list[Frame] = []
+        encode = self._encode_first if first else self._encode
+        for (offset, kind, _), body in zip(selected, shown, strict=True):
+            frames.append((offset, self._framing(encode(kind, body))))
+            encode = self._encode
+        self._counters.frames += len(frames)
+        return frames
 
     def _framed(self, changes: list[Change]) -> list[Frame]:
         return self._framed_in_turn(None, changes, 0)[0]
@@ -292,6 +315,8 @@ class Group:
             await self._catch_up(member)
         except TooOld:
             self.remove(member, EndReason.TOO_OLD)
+        except ConversionFailed as error:
+            self.remove(member, EndReason.FAILED, error)
         except Exception as error:
             self._remove_failed(member, error)
         finally:
@@ -314,8 +339,23 @@ class Group:
                     self.sweeping[member.pipe] = member
                     return
                 await self._progress.park()  # its first event is encoded for it alone: it cannot sweep yet
+            elif self._converts():
+                await self._send_converted(member)
             else:
                 self._send_some(member)
+
+    async def _send_converted(self, member: Member) -> None:
+        """Send up to a round of events whose objects a webhook has to convert. ConversionFailed."""
+        cursor, first = member.cursor, member.first_pending
+        if cursor >= self._recent.floor and not first:
+            frames, reached = self._recent.after(cursor, self.head)
+        elif cursor < self._hub.floor():
+            raise TooOld
+        else:
+            changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
+            frames = await self._framed_converted(changes, first=first)
+        if not member.ended:
+            self._transmit(member, frames, reached)
 
     def _send_rest(self, member: Member) -> bool:
         rest = member.rest
@@ -334,14 +374,19 @@ class Group:
         left, turn = ROUND_BYTES, Turn()
         while left > 0 and member.cursor < self.head:
             frames, reached = self._frames_after(member.cursor, first=member.first_pending)
-            data = joined(frames) if frames else b""
-            sent = member.pipe.transmit(data) if data else 0
-            self._counters.deliveries += note_sent(member, frames, abs(sent))
-            if abs(sent) == len(data):
-                member.cursor = reached
-            if sent != len(data) or turn.over():
+            size = self._transmit(member, frames, reached)
+            if size is None or turn.over():
                 return
-            left -= max(len(data), EMPTY_STEP_BYTES)
+            left -= max(size, EMPTY_STEP_BYTES)
+
+    def _transmit(self, member: Member, frames: list[Frame], reached: int) -> int | None:
+        """Send frames that bring a member to an offset; returns their size, None if not all is sent."""
+        data = joined(frames) if frames else b""
+        sent = member.pipe.transmit(data) if data else 0
+        self._counters.deliveries += note_sent(member, frames, abs(sent))
+        if abs(sent) == len(data):
+            member.cursor = reached
+        return len(data) if sent == len(data) else None
 
     def _frames_after(self, cursor: int, *, first: bool) -> tuple[list[Frame], int]:
         """Return frames after a cursor, and the offset that they bring a watcher to."""

@@ -7,7 +7,7 @@ never a page: it reads the page again from there when the client can take more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import orjson
@@ -26,6 +26,7 @@ PAGE_BYTES = 256 << 10
 
 # (an object, whether it is the first of its stream) -> frame
 Frame = Callable[[bytes, bool], bytes]
+Convert = Callable[[list[bytes]], Awaitable[list[bytes]]]  # by a webhook, where one has to; ConversionFailed
 
 
 class WatchEnded(Exception):
@@ -46,12 +47,12 @@ class InitialEvents:
         self._complete = False  # the last page has been read
         self._rest = b""  # of the frame sent in part
 
-    async def send_first(self, member: Member, frame: Frame) -> int | None:
+    async def send_first(self, member: Member, frame: Frame, convert: Convert | None = None) -> int | None:
         """Send the first page; return its version, or None if there is more to send. Waits for no client."""
-        self._rest = await self._offer_page(member, frame)
+        self._rest = await self._offer_page(member, frame, convert)
         return self._version if self._complete and not self._rest else None
 
-    async def send(self, member: Member, frame: Frame) -> int:
+    async def send(self, member: Member, frame: Frame, convert: Convert | None = None) -> int:
         """Send the other objects and return their version. WatchEnded, Expired; OSError: the client disconnected."""
         while True:
             await send_all(member, self._rest)
@@ -60,9 +61,9 @@ class InitialEvents:
             if self._complete:
                 return self._version
             await trio.lowlevel.checkpoint()
-            self._rest = await self._offer_page(member, frame)
+            self._rest = await self._offer_page(member, frame, convert)
 
-    async def _offer_page(self, member: Member, frame: Frame) -> bytes:
+    async def _offer_page(self, member: Member, frame: Frame, convert: Convert | None) -> bytes:
         """Read the next page and send what fits; return the rest of the frame sent in part."""
         token = ""
         if self._last is not None:
@@ -72,7 +73,8 @@ class InitialEvents:
         self._version = listing.version
         member.cursor = listing.version  # for the error message if the version expires meanwhile
         self._limit = _next_limit(listing)
-        rest, last = await _offer(member, listing, frame)
+        shown = listing.bodies if convert is None else await convert(listing.bodies)
+        rest, last = await _offer(member, listing, shown, frame)
         if last is None and listing.token:
             last = listing.bodies[-1]
         if last is None:
@@ -86,11 +88,13 @@ class InitialEvents:
         return await self._reads.listing(self._definition, self._namespace, options)
 
 
-async def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes | None]:
+async def _offer(
+    member: Member, listing: Listing, shown: list[bytes], frame: Frame
+) -> tuple[bytes, bytes | None]:
     """Send what fits; return the rest of the frame sent in part, and its object."""
     frames = []
     turn = Turn()
-    for body in listing.bodies:
+    for body in shown:
         frames.append(frame(body, member.first_pending))
         member.first_pending = False
         if turn.over():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.watch.selection import Selection
 
@@ -31,6 +31,17 @@ def account(user: str, *selectors: str) -> Account:
     return Account(user, GROUP_BYTES + SELECTOR_FACTOR * sum(map(len, selectors)))
 
 
+class Conversion(Protocol):
+    """Converts the objects of events by a webhook, before they are encoded."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether that may be necessary at present."""
+
+    async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
+        """The objects in the version of the watch, in the same order. ConversionFailed."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Interest:
     key: tuple[Any, ...]
@@ -44,3 +55,4 @@ class Interest:
     binary: bool = False  # events are protobuf, not text
     definition: object = None  # of the watched kind: the watch ends when that is no longer served
     account: Account = field(default_factory=Account)
+    conversion: Conversion | None = None  # of a custom kind

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import trio
 
+from actors.errors import RequestError
 from gateway.requests.request import EndReason
 from gateway.watch.broadcast import Missed
 
@@ -55,6 +56,7 @@ class Member:
         "end_reason",
         "ended",
         "ends_at",
+        "error",
         "first_pending",
         "pipe",
         "rest",
@@ -69,6 +71,9 @@ class Member:
         self.first_pending = first_pending  # its first event is encoded differently and has not been sent
         self.ended = False  # it has left its group
         self.end_reason: EndReason | None = None  # why its group removed it
+        self.error: RequestError | None = (
+            None  # which the client gets with FAILED; None: that of the server's own
+        )
         self.catch_up_done: trio.Event | None = None  # set when its catch-up task has ended
         pipe.deadline = ends_at
 

@@ -6,7 +6,7 @@ new version; a change of an object that matches neither before nor after is skip
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from actors.selectors.index import NO_CRITERIA, Criteria
@@ -34,6 +34,11 @@ class Selection:
                 return "DELETED", event.body
             return ("MODIFIED" if event.previous else "ADDED"), event.body
         return self._select_matching(change, self.match)
+
+    def select_all(self, changes: Iterable[Change]) -> list[tuple[int, str, bytes]]:
+        """Of each change that becomes an event: its offset, the type of the event, and the stored object."""
+        found = ((change.event.offset, self.select(change)) for change in changes)
+        return [(offset, *selected) for offset, selected in found if selected is not None]
 
     @staticmethod
     def _select_matching(change: Change, match: Match) -> Selected | None:

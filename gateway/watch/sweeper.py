@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 import trio
 
+from actors.errors import ConversionFailed
 from actors.turns import Turn
 from gateway.requests.request import EndReason
 from gateway.watch.changes import TooOld
@@ -59,6 +60,8 @@ class Sweeper:
                     await self._catch_up()
             except TooOld:
                 self.group.remove_all(EndReason.TOO_OLD)
+            except ConversionFailed as error:
+                self.group.remove_all(EndReason.FAILED, error)
             except Exception:
                 logger.exception("the sweep of %s failed; its watches end", self.interest.key)
                 self.group.remove_all(EndReason.FAILED)

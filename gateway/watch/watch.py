@@ -13,7 +13,7 @@ from collections.abc import Callable
 import orjson
 import trio
 
-from actors.errors import Expired
+from actors.errors import ConversionFailed, Expired
 from gateway.requests.errors import Failure, failure_of, plain_failure
 from gateway.requests.request import EndReason, Finished
 from gateway.watch.changes import TooOld
@@ -74,7 +74,7 @@ class Watch:
             await self._begin(member, framing)
             self._group = self._hub.join(self._interest, framing, member)
             return None
-        except (WatchEnded, Expired, TooOld) as ending:
+        except (WatchEnded, Expired, TooOld, ConversionFailed) as ending:
             return await self._conclude(ending)
         finally:
             if self._group is None:
@@ -86,7 +86,7 @@ class Watch:
     async def end(self) -> Finished:
         try:
             await self._finish(self._member, self._framing)
-        except (TooOld, GroupFailed) as ending:
+        except (TooOld, GroupFailed, ConversionFailed) as ending:
             return await self._conclude(ending)
         else:
             return self._finished(None)
@@ -101,8 +101,9 @@ class Watch:
         member, framing = self._member, self._framing
         if isinstance(ending, WatchEnded):
             return self._finished(None)
-        if isinstance(ending, GroupFailed):
-            await send_all(member, framing(self._error(plain_failure(500, GROUP_FAILED))))
+        if isinstance(ending, GroupFailed | ConversionFailed):
+            failure = failure_of(ending) or plain_failure(500, GROUP_FAILED)
+            await send_all(member, framing(self._error(failure)))
             return self._finished(EndReason.FAILED)
         await send_all(member, framing(self._too_old(member)))
         return self._finished(EndReason.TOO_OLD)
@@ -143,7 +144,9 @@ class Watch:
             encode = interest.encode_first if first and interest.encode_first else interest.encode
             return framing(encode("ADDED", body))
 
-        version = await initial.send_first(member, frame)
+        conversion = interest.conversion
+        convert = conversion if conversion is not None and conversion.needed else None
+        version = await initial.send_first(member, frame, convert)
         if version is not None:
             return version
         sent: int | Exception = WatchEnded()
@@ -159,7 +162,7 @@ class Watch:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
             try:
-                sent = await initial.send(member, frame)
+                sent = await initial.send(member, frame, convert)
             except Exception as error:
                 sent = error
             nursery.cancel_scope.cancel()
@@ -192,7 +195,7 @@ class Watch:
         if member.end_reason is EndReason.TOO_OLD:
             raise TooOld
         if member.end_reason is EndReason.FAILED:
-            raise GroupFailed
+            raise member.error or GroupFailed
         if removed:
             raise ConnectionResetError("the client disconnected")
         mark = self._interest.bookmark

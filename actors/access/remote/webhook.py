@@ -75,6 +75,17 @@ class Webhook:
         except _Retriable as failed:
             raise failed.error from None
 
+    async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
+        """Like `send`, with a single try of at most so many seconds, and a response of so many bytes."""
+
+        async def make() -> bytes:
+            return body
+
+        try:
+            return await self._try(make, url, seconds, largest)
+        except _Retriable as failed:
+            raise failed.error from None
+
     @property
     def idle(self) -> bool:
         """Whether no call is under way."""
@@ -128,14 +139,16 @@ class Webhook:
     def _error(self, why: str) -> WebhookError:
         return WebhookError(f"{self._target.shown}: {why}")
 
-    async def _try(self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS) -> bytes:
+    async def _try(
+        self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS, largest: int = MAX_RESPONSE
+    ) -> bytes:
         with trio.CancelScope(deadline=trio.current_time() + seconds):
             try:
                 self._calls.acquire_nowait()
             except trio.WouldBlock:
                 await self._calls.acquire()
             try:
-                return await self._call(await make(), url or self._target.url)
+                return await self._call(await make(), url or self._target.url, largest)
             finally:
                 self._calls.release()
         raise self._error(f"did not respond within {seconds:g} s")
@@ -149,9 +162,9 @@ class Webhook:
             raise self._error("the response is not a JSON object")
         return value
 
-    async def _call(self, body: bytes, url: str) -> bytes:
+    async def _call(self, body: bytes, url: str, largest: int) -> bytes:
         try:
-            response = await self._client.post(url, self._headers(), body, MAX_RESPONSE)
+            response = await self._client.post(url, self._headers(), body, largest)
         except InvalidUrl:
             raise self._error("the URL cannot be used") from None
         except (ResponseTooLarge, ssl.SSLError) as error:

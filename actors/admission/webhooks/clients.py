@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import trio
 
+from actors.access.remote.address import Addressed
 from actors.access.remote.kubeconfig_file import KubeconfigError, User
 from actors.access.remote.target import Target, authorization_of
 from actors.access.remote.webhook import MakeBody, Webhook, WebhookError
 from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.services import Services, Unresolved
 
 MAX_CLIENTS: Final = 128
@@ -31,7 +31,7 @@ class WebhookClients:
         self._credentials = credentials
         self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
 
-    async def ask(self, hook: Hook, make: MakeBody) -> dict[str, Any]:
+    async def ask(self, hook: Addressed, make: MakeBody) -> dict[str, Any]:
         """The JSON object that the webhook responds with. WebhookError if there is none.
 
         `make` makes the body when the call can begin.
@@ -39,6 +39,13 @@ class WebhookClients:
         url, host, port = self._address(hook)
         webhook = await self._client(hook, url, host, port)
         return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
+
+    async def send(self, webhook: Addressed, body: bytes, largest: int) -> bytes:
+        """The body of the response, which may have so many bytes. WebhookError if there is none."""
+        url, host, port = self._address(webhook)
+        client = await self._client(webhook, url, host, port)
+        seconds = webhook.seconds
+        return await client.send_once(body, f"{url}?timeout={seconds}s", seconds, largest)
 
     async def run(self) -> None:
         """Keep connections until cancelled, then close them."""
@@ -48,7 +55,7 @@ class WebhookClients:
             for webhook in list(self._clients.values()):
                 webhook.close()
 
-    def _address(self, hook: Hook) -> tuple[str, str, int]:
+    def _address(self, hook: Addressed) -> tuple[str, str, int]:
         """The URL to call, and host and port as the certificate and the credentials name them."""
         service = hook.service
         if service is None:
@@ -64,7 +71,7 @@ class WebhookClients:
         path = hook.url if hook.url.startswith("/") else f"/{hook.url}"
         return f"https://{dialled}{path}", service.host, service.port
 
-    async def _client(self, hook: Hook, url: str, host: str, port: int) -> Webhook:
+    async def _client(self, hook: Addressed, url: str, host: str, port: int) -> Webhook:
         key = host, port, hook.service is not None, hook.ca_bundle
         found = self._clients.get(key)
         if found is None:
@@ -99,7 +106,7 @@ class WebhookClients:
         return context
 
 
-def _target(hook: Hook, url: str, host: str, port: int, tls: ssl.SSLContext, user: User) -> Target:
+def _target(hook: Addressed, url: str, host: str, port: int, tls: ssl.SSLContext, user: User) -> Target:
     shown = f"[{host}]" if ":" in host else host
     name = shown if port == 443 else f"{shown}:{port}"
     return Target(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from actors.access.remote.address import ServiceAddress
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 
@@ -43,17 +44,6 @@ class HookRule(NamedTuple):
 
 def _has(values: frozenset[str], value: str) -> bool:
     return value in values or ANY in values
-
-
-class ServiceAddress(NamedTuple):
-    namespace: str
-    name: str
-    port: int
-
-    @property
-    def host(self) -> str:
-        """The name that the certificate of the webhook must have."""
-        return f"{self.name}.{self.namespace}.svc"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from actors.admission.webhooks.hook import ServiceAddress
+from actors.access.remote.address import ServiceAddress
 from actors.messages import Object
 from journal.log import Journal
 

@@ -143,6 +143,7 @@ def _converted(versions: Versions, one: Object, source: str, target: str) -> Obj
     if found is None:
         raise ConversionNeeded(versions, one, source, target)
     converted: Object = orjson.loads(found)  # a new one each time, because callers change what they get
+    del converted["apiVersion"]
     return converted
 
 

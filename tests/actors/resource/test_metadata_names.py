@@ -10,7 +10,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
-from actors.resource.metadata import validate_metadata_create
+from actors.resource.checks.metadata import validate_metadata_create
 
 CATALOG = built_in(CLUSTER)
 

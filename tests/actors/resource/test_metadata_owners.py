@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.built_in import built_in
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
-from actors.resource.metadata import validate_metadata_create
+from actors.resource.checks.metadata import validate_metadata_create
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}

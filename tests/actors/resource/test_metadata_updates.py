@@ -10,7 +10,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
-from actors.resource.metadata import validate_metadata_update
+from actors.resource.checks.metadata import validate_metadata_update
 
 CATALOG = built_in(CLUSTER)
 OLD: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}

@@ -1,0 +1,127 @@
+"""Stored objects in the version that a client asked for, where a webhook converts them.
+
+Objects that are in that version already need no call. All others of a list or page are converted by one.
+`RecentConversions` is for watches: several groups of watchers need the same events, and convert each once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+import trio
+
+from actors.conversion.converter import Converter
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.versions import Versions
+from actors.store.document import api_version_of, decode, version_of, with_api_version
+from actors.turns import Turn
+
+KEPT_BYTES: Final = 8 << 20
+
+
+def converts(definition: Definition) -> bool:
+    """Whether a webhook may have to convert objects before they can be shown."""
+    versions = definition.storage.versions
+    return versions is not None and versions.webhook is not None
+
+
+class ShownObjects:
+    def __init__(self, converter: Converter) -> None:
+        self._converter = converter
+
+    async def one(self, definition: Definition, body: bytes) -> bytes:
+        """ConversionFailed."""
+        [shown] = await self._shown(definition, [body], listed=False)
+        return shown
+
+    async def all(self, definition: Definition, bodies: Sequence[bytes]) -> list[bytes]:
+        """The objects of a list or of a part of it. ConversionFailed."""
+        return await self._shown(definition, bodies, listed=True)
+
+    async def _shown(self, definition: Definition, bodies: Sequence[bytes], *, listed: bool) -> list[bytes]:
+        versions, target = definition.storage.versions, definition.api_version
+        assert versions is not None
+        shown, others = list[bytes](), list[int]()
+        turn = Turn()
+        for index, body in enumerate(bodies):
+            shown.append(_upgraded(versions, body))
+            if api_version_of(shown[index]) != target:
+                others.append(index)
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
+        if others:
+            documents = [shown[index] for index in others]
+            converted = await self._converter.convert(versions, documents, target, listed=listed)
+            for index, one in zip(others, converted, strict=True):
+                shown[index] = one
+        return shown
+
+
+def _upgraded(versions: Versions, body: bytes) -> bytes:
+    """A stored object in the form of the present schema of its version."""
+    version = api_version_of(body)
+    if not version:
+        version = versions.storage
+        body = with_api_version(body, version)
+    if versions.is_current(version, version_of(body)):
+        return body
+    stored = decode(body)
+    del stored["apiVersion"]
+    return orjson.dumps({"apiVersion": version, **versions.upgrade(stored, version)})
+
+
+class RecentConversions:
+    """Converted events of watches. The results of the last ones are kept, and none is asked for twice at once."""
+
+    def __init__(self, shown: ShownObjects, limit: int = KEPT_BYTES) -> None:
+        self._shown = shown
+        self._limit = limit
+        self._kept: OrderedDict[tuple[Definition, bytes], bytes] = OrderedDict()
+        self._size = 0
+        self._running: dict[tuple[Definition, bytes], trio.Event] = {}
+
+    async def all(self, definition: Definition, bodies: Sequence[bytes]) -> list[bytes]:
+        """ConversionFailed."""
+        results: dict[bytes, bytes] = {}
+        while True:
+            missing = list[bytes]()
+            for body in dict.fromkeys(bodies):
+                if body in results:
+                    continue
+                kept = self._kept.get((definition, body))
+                if kept is None:
+                    missing.append(body)
+                else:
+                    results[body] = kept
+            if not missing:
+                return [results[body] for body in bodies]
+            free = [body for body in missing if (definition, body) not in self._running]
+            if free:
+                results.update(await self._convert(definition, free))
+            else:
+                await self._running[definition, missing[0]].wait()
+
+    async def _convert(self, definition: Definition, bodies: list[bytes]) -> dict[bytes, bytes]:
+        done = trio.Event()
+        self._running.update(dict.fromkeys([(definition, body) for body in bodies], done))
+        try:
+            converted = await self._shown.all(definition, bodies)
+        finally:
+            for body in bodies:
+                del self._running[definition, body]
+            done.set()
+        found = dict(zip(bodies, converted, strict=True))
+        for body, one in found.items():
+            self._keep((definition, body), one)
+        return found
+
+    def _keep(self, key: tuple[Definition, bytes], converted: bytes) -> None:
+        self._kept[key] = converted
+        self._size += len(key[1]) + len(converted)
+        while self._size > self._limit:
+            (_, body), dropped = self._kept.popitem(last=False)
+            self._size -= len(body) + len(dropped)

@@ -1,0 +1,1 @@
+"""What the metadata of a write must be: names, versions, owners."""

@@ -1,0 +1,210 @@
+"""Custom objects in versions that a webhook converts: reads, lists, writes, and a change of the storage version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.custom.converting import Converting, converting
+from tests.gateway.custom.kinds import APPLY, DEFINITIONS, GROUP, NAME, gone
+
+TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.cluster.io"}
+
+
+async def test_object_is_converted_only_where_another_version_is_needed() -> None:
+    async with converting() as server:
+        created = await server.create("a", size=3, labels={"k": "v"})
+        assert created["spec"] == {"size": 3}
+        assert await server.get("v1", "a") == created
+        assert server.calls() == []
+        shown = await server.get("v2", "a")
+        assert shown["apiVersion"] == f"{GROUP}/v2"
+        assert shown["spec"] == {"length": 3}
+        assert shown["metadata"] == created["metadata"]
+        assert server.calls() == [1]
+        [review] = [one.document for one in server.peer.received]
+        assert review["kind"] == "ConversionReview"
+        assert review["request"]["desiredAPIVersion"] == f"{GROUP}/v2"
+        [sent] = review["request"]["objects"]
+        assert (sent["kind"], sent["apiVersion"], sent["spec"]) == ("Widget", f"{GROUP}/v1", {"size": 3})
+        assert server.peer.received[0].target == "/convert?timeout=30s"
+
+
+@pytest.mark.parametrize(("reviews", "used"), [(("v1beta1", "v1"), "v1beta1"), (("v2", "v1"), "v1")])
+async def test_first_known_review_version_is_used(reviews: tuple[str, ...], used: str) -> None:
+    async with converting(reviews=reviews) as server:
+        await server.create("a", in_version="v2")
+        assert server.peer.received[0].document["apiVersion"] == f"apiextensions.cluster.io/{used}"
+
+
+async def test_old_webhooks_may_leave_out_type_and_uid() -> None:
+    async with converting(reviews=("v1beta1",)) as server:
+        server.respond = lambda _, right: {
+            "response": {name: part for name, part in right["response"].items() if name != "uid"}
+        }
+        assert (await server.create("a", size=4, in_version="v2"))["spec"] == {"length": 4}
+
+
+async def test_create_in_another_version_is_stored_in_the_storage_version() -> None:
+    async with converting() as server:
+        created = await server.create("a", size=5, in_version="v2")
+        assert (created["apiVersion"], created["spec"]) == (f"{GROUP}/v2", {"length": 5})
+        server.calls()
+        assert (await server.get("v1", "a"))["spec"] == {"size": 5}
+        assert server.calls() == []
+
+
+async def test_list_of_five_hundred_makes_one_call() -> None:
+    async with converting() as server:
+        for number in range(500):
+            await server.create(f"w{number:03}", size=number)
+        assert server.calls() == []
+        listed = (await server.api.ask("GET", server.path("v2"))).expect(200)
+        assert [one["spec"]["length"] for one in listed["items"]] == list(range(500))
+        assert {one["apiVersion"] for one in listed["items"]} == {f"{GROUP}/v2"}
+        assert server.calls() == [500]
+        page = (await server.api.ask("GET", server.path("v2"), limit=10)).expect(200)
+        assert len(page["items"]) == 10 and page["metadata"]["continue"]
+        assert server.calls() == [10]
+
+
+async def test_objects_in_the_wanted_version_are_not_sent() -> None:
+    async with converting() as server:
+        await server.create("a", size=1)
+        await server.declare(storage="v2")
+        await server.create("b", size=2, in_version="v2")
+        assert server.calls() == []
+        listed = (await server.api.ask("GET", server.path("v2"))).expect(200)
+        assert [one["spec"] for one in listed["items"]] == [{"length": 1}, {"length": 2}]
+        assert server.calls() == [1]
+        listed = (await server.api.ask("GET", server.path("v1"))).expect(200)
+        assert [one["spec"] for one in listed["items"]] == [{"size": 1}, {"size": 2}]
+        assert server.calls() == [1]
+
+
+async def test_tables_and_metadata_are_of_the_converted_object() -> None:
+    async with converting() as server:
+        await server.create("a")
+        server.respond = _labelled
+        table = (await server.api.ask("GET", server.path("v2"), headers=TABLE)).expect(200)
+        assert table["rows"][0]["object"]["metadata"]["labels"] == {"converted": "yes"}
+        only = {"accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.cluster.io"}
+        found = (await server.api.ask("GET", server.path("v2", "a"), headers=only)).expect(200)
+        assert found["metadata"]["labels"] == {"converted": "yes"}
+
+
+def _labelled(_: Any, right: Any) -> Any:
+    for one in right["response"]["convertedObjects"]:
+        one["metadata"]["labels"] = {"converted": "yes"}
+    return right
+
+
+async def test_patches_and_replaces_work_in_the_version_of_the_client() -> None:
+    async with converting() as server:
+        await server.create("a", size=1)
+        patched = await server.patch("v2", "a", {"spec": {"length": 7, "text": "x"}})
+        assert patched["spec"] == {"length": 7, "text": "x"}
+        assert patched["metadata"]["generation"] == 2
+        assert (await server.get("v1", "a"))["spec"] == {"size": 7, "text": "x"}
+        replaced = {**await server.get("v2", "a"), "spec": {"length": 8}}
+        answer = (await server.api.ask("PUT", server.path("v2", "a"), replaced)).expect(200)
+        assert answer["spec"] == {"length": 8}
+        assert (await server.get("v1", "a"))["spec"] == {"size": 8}
+        refused = await server.api.ask(
+            "PATCH",
+            server.path("v2", "a"),
+            {"spec": {"length": "long"}},
+            headers={"content-type": "application/merge-patch+json"},
+        )
+        assert refused.status == 422 and "spec.length" in refused.text
+        stale = {**replaced, "spec": {"length": 9}}
+        assert (await server.api.ask("PUT", server.path("v2", "a"), stale)).status == 409
+
+
+async def test_unchanged_object_is_not_written_again() -> None:
+    async with converting() as server:
+        created = await server.create("a", size=1)
+        patched = await server.patch("v2", "a", {"spec": {"length": 1}})
+        assert patched["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+
+async def _apply(server: Converting, in_version: str, manager: str, **spec: Any) -> Any:
+    config = {**server.widget(in_version, "a"), "spec": spec}
+    path = server.path(in_version, "a")
+    return await server.api.ask("PATCH", path, config, headers=APPLY, fieldManager=manager)
+
+
+async def test_field_owners_are_kept_by_version() -> None:
+    async with converting() as server:
+        (await _apply(server, "v1", "one", size=1)).expect(201)
+        (await _apply(server, "v2", "two", text="x")).expect(200)
+        found = await server.get("v1", "a")
+        assert found["spec"] == {"size": 1, "text": "x"}
+        owners = {one["manager"]: one for one in found["metadata"]["managedFields"]}
+        assert owners["one"]["apiVersion"] == f"{GROUP}/v1"
+        assert owners["one"]["fieldsV1"] == {"f:spec": {"f:size": {}}}
+        assert owners["two"]["fieldsV1"] == {"f:spec": {"f:text": {}}}
+        conflict = await _apply(server, "v2", "two", length=2, text="x")
+        assert conflict.status == 409
+        assert [one["field"] for one in conflict.document["details"]["causes"]] == [".spec.size"]
+        (await _apply(server, "v1", "one", size=3)).expect(200)
+        (await _apply(server, "v2", "two", length=3)).expect(200)
+        shared = (await _apply(server, "v1", "one")).expect(200)
+        assert shared["spec"] == {"size": 3}  # two owns it as length
+        assert "text" not in shared["spec"]
+
+
+async def test_applier_that_changes_its_version_removes_what_it_owned() -> None:
+    async with converting() as server:
+        (await _apply(server, "v1", "one", size=1, text="x")).expect(201)
+        applied = (await _apply(server, "v2", "one", length=1)).expect(200)
+        assert applied["spec"] == {"length": 1}
+        assert (await server.get("v1", "a"))["spec"] == {"size": 1}
+
+
+async def test_storage_version_changes_in_both_directions() -> None:
+    async with converting() as server:
+        await server.create("a", size=1)
+        await server.declare(storage="v2")
+        await server.create("b", size=2, in_version="v2")
+        assert server.calls() == []
+        assert (await server.get("v1", "a"))["spec"] == {"size": 1}
+        assert server.calls() == []  # stored in v1
+        assert (await server.get("v2", "b"))["spec"] == {"length": 2}
+        assert server.calls() == []
+        await server.patch("v1", "a", {"metadata": {"labels": {"k": "v"}}})
+        server.calls()
+        assert (await server.get("v2", "a"))["spec"] == {"length": 1}
+        assert server.calls() == []  # now stored in v2
+        await server.declare(storage="v1")
+        for name, size in (("a", 1), ("b", 2)):
+            assert (await server.get("v1", name))["spec"] == {"size": size}
+            assert (await server.get("v2", name))["spec"] == {"length": size}
+        assert server.calls() == [1, 1]
+
+
+async def test_status_and_scale_of_another_version() -> None:
+    paths = {"specReplicasPath": ".spec.length", "statusReplicasPath": ".status.size"}
+    async with converting(storage="v2", subresources={"status": {}, "scale": paths}) as server:
+        await server.create("a", size=3)
+        scale = f"{server.path('v2', 'a')}/scale"
+        assert (await server.api.ask("GET", scale)).expect(200)["spec"] == {"replicas": 3}
+        status = f"{server.path('v1', 'a')}/status"
+        sent = {**await server.get("v1", "a"), "status": {"size": 2}, "spec": {"size": 99}}
+        updated = (await server.api.ask("PUT", status, sent)).expect(200)
+        assert (updated["spec"], updated["status"]) == ({"size": 3}, {"size": 2})
+        assert (await server.get("v2", "a"))["status"] == {"size": 2}
+
+
+async def test_deletes_need_no_conversion() -> None:
+    """Neither of an object, of a collection, nor of the definition: a broken webhook cannot prevent them."""
+    async with converting() as server:
+        for name in "abc":
+            await server.create(name)
+        await server.declare(storage="v2", url="https://127.0.0.1:1/gone")
+        (await server.api.ask("DELETE", server.path("v2", "a"))).expect(200)
+        (await server.api.ask("DELETE", server.path("v2"), labelSelector="none")).expect(200)
+        assert (await server.api.ask("GET", server.path("v1", "b"))).status == 200
+        (await server.api.ask("DELETE", f"{DEFINITIONS}/{NAME}")).expect(200)
+        await gone(server.api, f"{DEFINITIONS}/{NAME}")
