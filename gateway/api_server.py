@@ -114,6 +114,7 @@ class ApiServer:
         meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
         meters.meter_admission(self._metrics, store.directory.admission_statistics)
         meters.meter_admission_timings(self._metrics, store.admission_timings)
+        meters.meter_conversions(self._metrics, store.converter.timings)
         for plugin in store.plugins:
             if isinstance(plugin, PodSecurity):
                 meters.meter_pod_security(self._metrics, plugin.evaluations)

@@ -138,12 +138,12 @@ def _build_store(
         await create_namespace(registry, directory, write_contexts, name)
 
     quotas = QuotaAccounts(names, journal, feed, settings.features)
-    running = _running_plugins(
-        settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas
-    )
-    admission = Admission(running)
     conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
     converter = Converter(names, conversion_clients)
+    running = _running_plugins(
+        settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
+    )
+    admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
@@ -206,6 +206,7 @@ def _running_plugins(
     extensions: Extensions,
     create_missing_namespace: CreateNamespace,
     quotas: QuotaAccounts,
+    converter: Converter,
 ) -> tuple[Plugin, ...]:
     """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
     names = NAMES[settings.dialect]
@@ -226,6 +227,7 @@ def _running_plugins(
             create_namespace=create_missing_namespace,
             quotas=quotas,
             registry=registry,
+            converter=converter,
             off=off,
         ),
     )

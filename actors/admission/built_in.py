@@ -54,6 +54,7 @@ from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondit
 from actors.admission.webhooks.plugins import webhook_plugins
 from actors.allocation.allocated import AllocatedItems
 from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
+from actors.conversion.converter import Converter
 from actors.kinds.features import RECOVER_EXPANSION
 from actors.kinds.registry import Registry
 from actors.names import Names
@@ -85,6 +86,7 @@ def plugins(
     create_namespace: CreateNamespace = _create_no_namespace,
     quotas: QuotaAccounts | None = None,
     registry: Registry | None = None,
+    converter: Converter | None = None,
     off: Set[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
     """All plugins, except large ones that are `off`."""
@@ -126,7 +128,7 @@ def plugins(
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
-        *webhook_plugins(names, journal, feed, configuration, registry),
+        *webhook_plugins(names, journal, feed, configuration, registry, converter),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import orjson
 import trio
 
 from actors.conversion.converter import Converter
+from actors.conversion.waiting import converted
 from actors.errors import Overloaded, ShuttingDown
 from actors.kinds.declaration.versions import ConversionNeeded
 
@@ -38,8 +38,7 @@ class ConversionCalls:
         outcome: bytes | Exception = ShuttingDown()
         try:
             with scope:
-                document = orjson.dumps({"apiVersion": needed.source, **needed.object})
-                [outcome] = await self._converter.convert(needed.versions, [document], needed.target)
+                outcome = await converted(self._converter, needed)
         except Exception as error:
             outcome = error
         finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -45,7 +44,7 @@ class Converter:
         self._thread = trio.CapacityLimiter(1)
 
     async def convert(
-        self, versions: Versions, documents: Sequence[bytes], target: str, *, listed: bool = False
+        self, versions: Versions, documents: list[bytes], target: str, *, listed: bool = False
     ) -> list[bytes]:
         """Objects in another version, in the same order. ConversionFailed.
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from actors.admission.timings import BOUNDS as TIMING_BOUNDS
+from actors.conversion.timings import BOUNDS as CONVERSION_BOUNDS
 from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
     from actors.admission.plugins.pod_security.evaluations import Evaluations
     from actors.admission.timings import Timings, WebhookTimings
+    from actors.conversion.timings import ConversionTimings
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.level import Level
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -211,6 +213,16 @@ def meter_admission_timings(metrics: Metrics, timings: Timings) -> None:
         timings.plugins,
         TIMING_BOUNDS,
         *("name", "type", "operation", "rejected"),
+    )
+
+
+def meter_conversions(metrics: Metrics, timings: ConversionTimings) -> None:
+    metrics.histogram(
+        "apiserver_crd_webhook_conversion_duration_seconds",
+        "Time of a call of a conversion webhook.",
+        timings.durations,
+        CONVERSION_BOUNDS,
+        *("crd_name", "from_version", "to_version", "succeeded"),
     )
 
 

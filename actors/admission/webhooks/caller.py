@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 import trio
@@ -19,13 +20,17 @@ from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.matching import Match
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, denial
-from actors.errors import BadRequest, RequestError, WebhookFailed
+from actors.conversion.shown import converts
+from actors.conversion.waiting import Converts, Run, run_converting
+from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from actors.messages import Object
 from actors.names import Names
 from actors.store.proposal import Proposal
 from actors.write_context import new_uid
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 OK: Final = 200
 UNAVAILABLE: Final = 503
@@ -49,7 +54,9 @@ class WebhookCaller:
         rejections: Rejections,
         timings: WebhookTimings,
         type_: str,
+        converter: Converts,
     ) -> None:
+        self._converter = converter
         self._reviews = Reviews(names)
         self._clients = clients
         self._rejections = rejections
@@ -119,22 +126,40 @@ class WebhookCaller:
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", 400)
         version = await _version(request.written)
-        document: Object | None = None
+        build = partial(self._build, uid, match, request, version)
+        built: tuple[bytes, Object | None] | None = None
+
+        async def run(work: Callable[[], T]) -> T:
+            return await trio.to_thread.run_sync(work) if request.in_thread else work()
+
+        if converts(match.definition):
+            # Before the call: the time of conversions is not that of the webhook.
+            built = await self._build_converted(build, run)
 
         async def make() -> bytes:
-            nonlocal document
-            build = partial(self._build, uid, match, request, version)
-            body, document = await trio.to_thread.run_sync(build) if request.in_thread else build()
+            nonlocal built
+            if built is None:
+                built = await run(build)
+            body, _ = built
             return body
 
         try:
             response = await self._clients.ask(hook, make)
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
+        assert built is not None
         try:
-            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), document
+            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), built[1]
         except BadResponse as error:
             raise CallFailed(hook, f"received invalid webhook response: {error}") from None
+
+    async def _build_converted(
+        self, build: Callable[[], tuple[bytes, Object | None]], run: Run[tuple[bytes, Object | None]]
+    ) -> tuple[bytes, Object | None]:
+        try:
+            return await run_converting(self._converter, build, run)
+        except ConversionFailed as error:
+            raise WebhookFailed(str(error)) from None
 
     def _build(
         self, uid: str, match: Match, request: AdmissionRequest, version: str

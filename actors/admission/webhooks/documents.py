@@ -39,7 +39,7 @@ def new_document(request: AdmissionRequest, definition: Definition, version: str
         options = {name: value for name, value in stored.items() if name != "metadata"}
         return {"kind": viewed.kind, "apiVersion": viewed.api_version, **options}
     if viewed is definition:
-        stored = _converted(definition, stored)
+        stored = _converted(definition, stored, request.definition.api_version)
     return _document(request, viewed, stored, version)
 
 
@@ -47,10 +47,18 @@ def old_document(request: AdmissionRequest, definition: Definition, version: str
     if request.old is None:
         return None
     viewed = definition.definition_at(request.subresource)
-    return _document(request, viewed, _converted(viewed, request.old), version)
+    old = request.old
+    if definition.storage.versions is not None:
+        old = _converted(definition, old, request.old_version or request.definition.api_version)
+    if viewed.storage.versions is None:
+        old = _converted(viewed, old)
+    return _document(request, viewed, old, version)
 
 
-def _converted(viewed: Definition, stored: Object) -> Object:
+def _converted(viewed: Definition, stored: Object, written_in: str = "") -> Object:
+    """ConversionNeeded. `written_in`: the version that an object of a custom kind is in."""
+    if viewed.storage.versions is not None:
+        return viewed.storage.versions.convert(stored, written_in, viewed.api_version)
     conversion = viewed.storage.conversion
     # A copy, because conversions may change what they get.
     return conversion.from_storage(orjson.loads(orjson.dumps(stored))) if conversion else stored
@@ -76,7 +84,7 @@ def parse_patch(raw: bytes) -> list[dict[str, Any]]:
 def apply_patch(
     request: AdmissionRequest, definition: Definition, document: Object, operations: list[dict[str, Any]]
 ) -> Patched:
-    """The object after the patch of a webhook that got `document`. WebhookFailed if there is none."""
+    """The object after the patch of a webhook that got `document`. WebhookFailed if there is none; ConversionNeeded."""
     viewed = request.viewed_in(definition)
     before = _decoded(viewed, orjson.loads(orjson.dumps(document)))
     try:
@@ -92,6 +100,8 @@ def apply_patch(
     null_empty_lists(viewed.schema, after)
     if viewed.storage.conversion is not None:
         after = viewed.storage.conversion.to_storage(after)
+    elif viewed.storage.versions is not None:
+        after = viewed.storage.versions.convert(after, viewed.api_version, request.definition.api_version)
     return Patched(after, changed, warnings)
 
 

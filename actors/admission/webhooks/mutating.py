@@ -7,7 +7,7 @@ and of these only those after whose call the object changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -25,7 +25,9 @@ from actors.admission.webhooks.documents import Patched, apply_patch, parse_patc
 from actors.admission.webhooks.matching import Configurations, Match, labels_of, matches_object
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH, Verdict
-from actors.errors import RequestError, WebhookFailed
+from actors.conversion.shown import converts
+from actors.conversion.waiting import Converts, run_converting
+from actors.errors import ConversionFailed, RequestError, WebhookFailed
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import run_limited
@@ -47,13 +49,15 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         rejections: Rejections,
         timings: WebhookTimings,
+        converter: Converts,
     ) -> None:
+        self._converter = converter
         self._configurations = configurations
         self._clients = clients
         # One: more threads would only take turns with the interpreter lock.
         self._thread = trio.CapacityLimiter(1)
         self.rejections = rejections
-        self._caller = WebhookCaller(names, clients, rejections, timings, "admit")
+        self._caller = WebhookCaller(names, clients, rejections, timings, "admit", converter)
         self._mutation_key = f"{names.group('mutation.webhook.admission')}/round_%d_index_%d"
         self._patch_key = f"{names.group('patch.webhook.admission')}/round_%d_index_%d"
 
@@ -137,9 +141,19 @@ class MutatingAdmissionWebhook(AsyncPlugin):
             )
         apply = partial(apply_patch, request, match.definition, document, operations)
         copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
-        if request.in_thread or copies or len(verdict.patch) > SMALL_PATCH:
-            return await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
-        return apply()
+        in_thread = request.in_thread or copies or len(verdict.patch) > SMALL_PATCH
+
+        async def run(work: Callable[[], Patched]) -> Patched:
+            if in_thread:
+                return await trio.to_thread.run_sync(run_limited, work, limiter=self._thread)
+            return work()
+
+        if not converts(match.definition):
+            return await run(apply)
+        try:
+            return await run_converting(self._converter, apply, run)
+        except ConversionFailed as error:
+            raise WebhookFailed(str(error)) from None
 
     def _annotate(
         self, match: Match, request: AdmissionRequest, round_: int, verdict: Verdict, mutated: bool

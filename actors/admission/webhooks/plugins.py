@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from actors.admission.configuration import AdmissionConfiguration
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import read_credentials
+from actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.mutating import MutatingAdmissionWebhook
 from actors.admission.webhooks.rejections import Rejections
 from actors.admission.webhooks.services import Services
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
+from actors.conversion.converter import Converter
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
@@ -26,9 +27,11 @@ def webhook_plugins(
     feed: Feed,
     configuration: AdmissionConfiguration,
     registry: Registry | None,
+    converter: Converter | None,
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     """Without a registry, no version of a kind is equivalent to another one."""
     services, rejections, timings = Services(journal), Rejections(), WebhookTimings()
+    converter = converter or Converter(names, WebhookClients(services, WebhookCredentials()))
 
     def equivalents(definition: Definition) -> Sequence[Definition]:
         found = registry.current.stored_type(definition.type_name) if registry is not None else None
@@ -42,9 +45,9 @@ def webhook_plugins(
 
     return (
         MutatingAdmissionWebhook(
-            names, *configured(MutatingAdmissionWebhook.name, "mutating"), rejections, timings
+            names, *configured(MutatingAdmissionWebhook.name, "mutating"), rejections, timings, converter
         ),
         ValidatingAdmissionWebhook(
-            names, *configured(ValidatingAdmissionWebhook.name, "validating"), rejections, timings
+            names, *configured(ValidatingAdmissionWebhook.name, "validating"), rejections, timings, converter
         ),
     )

@@ -14,6 +14,7 @@ from actors.admission.webhooks.caller import WebhookCaller
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.matching import Configurations, Match
 from actors.admission.webhooks.rejections import Rejections
+from actors.conversion.waiting import Converts
 from actors.errors import RequestError
 from actors.names import Names
 
@@ -30,12 +31,13 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         rejections: Rejections,
         timings: WebhookTimings,
+        converter: Converts,
     ) -> None:
         self._configurations = configurations
         self._clients = clients
         self.rejections = rejections
         self.timings = timings
-        self._caller = WebhookCaller(names, clients, rejections, timings, "validating")
+        self._caller = WebhookCaller(names, clients, rejections, timings, "validating", converter)
 
     async def run(self) -> None:
         await self._clients.run()
