@@ -17,21 +17,22 @@ import trio
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted
-from actors.admission.request import AdmissionRequest, annotated
+from actors.admission.request import annotated
 from actors.conversion.calls import ConversionCalls
 from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
-from actors.kinds.declaration.versions import ConversionNeeded, Conversions
+from actors.kinds.declaration.versions import ConversionNeeded
 from actors.large_work import LargeWork
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
+from actors.resource.converting import ConvertingCommands, attempt_after
 from actors.resource.current import CurrentObjects, Key
 from actors.resource.decide import working_copy
 from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
 from actors.resource.proposing import Proposer, decide_and_propose
-from actors.resource.replies import CommitCallback, Envelope, PendingReply
+from actors.resource.replies import MAX_RETRIES, CommitCallback, Envelope, PendingReply, add_warnings
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
 from actors.time_limit import NeedsThread
@@ -43,10 +44,6 @@ logger = logging.getLogger(__name__)
 # A command waits for at most one earlier fsync; at a few thousand writes a second this is about a second of work, and
 # beyond that a client had better retry later.
 MAILBOX_CAPACITY = 4096
-# How often a command starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
-MAX_RETRIES = 5
-# How many conversions by a webhook one command may need: two, and two for each version that field managers used.
-MAX_CONVERSIONS = 64
 # How long the actor decides commands without a checkpoint, in seconds of processor time: a busy machine must not divide
 # batches, each of which costs a commit. A batch of ordinary writes takes less.
 LONGEST_STEP = 0.010
@@ -69,7 +66,6 @@ class ResourceActor:
         self._admission = admission
         self._calls = calls
         self._large_work = large_work
-        self._conversions = conversions
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = longest_step
         # False from a crash until the proposals of before are durable or failed.
@@ -81,6 +77,7 @@ class ResourceActor:
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         # Commands with a running asynchronous admission step or conversion, or that are decided in a thread.
         self._outside: set[Envelope] = set()
+        self._converting = ConvertingCommands(conversions, self._mailbox, self._outside)
 
     @property
     def name(self) -> str:
@@ -230,7 +227,8 @@ class ResourceActor:
         try:
             if envelope.converted is not None:
                 envelope.converted = None
-                attempt = self._after_conversion(view, envelope, attempt)
+                definition = self._definitions.get(command.version)
+                attempt = attempt_after(self._current, self._commands, definition, view, envelope, attempt)
             if envelope.outcome is not None:
                 attempt = envelope.outcome.attempt
                 result = self._take_result(view, envelope)
@@ -248,9 +246,9 @@ class ResourceActor:
             self._start_thread(envelope, attempt)
             return None
         except ConversionNeeded as needed:
-            return self._start_conversion(envelope, attempt, needed)
+            return self._converting.start(envelope, attempt, needed)
         except Exception as error:
-            _add_warnings(error, attempt.request)
+            add_warnings(error, attempt.request)
             reply = PendingReply(envelope, None, b"", error)
         else:
             if attempt.request is not None and attempt.request.warnings:
@@ -354,61 +352,9 @@ class ResourceActor:
                 progress.object = annotated(progress.object, outcome.annotations)
             self._mailbox.put_back(envelope)
         except Exception as error:
-            _add_warnings(error, progress.request)
+            add_warnings(error, progress.request)
             envelope.fail(error)
         self._mailbox.wake()
-
-    def _start_conversion(
-        self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded
-    ) -> PendingReply | None:
-        """Call the webhook that converts an object. The command returns to the mailbox with the result."""
-        envelope.progress = None
-        try:
-            if envelope.abandoned or self._conversions is None:
-                raise ShuttingDown
-            if attempt.conversions is None:
-                attempt.conversions = Conversions()
-            elif len(attempt.conversions) >= MAX_CONVERSIONS:
-                raise Conflict(self._storage.resource, needed.object["metadata"].get("name", ""), STALE)
-            done = partial(self._conversion_done, envelope, attempt, needed)
-            envelope.call = self._conversions.start(needed, done)
-        except RequestError as error:
-            attempt.release()
-            return PendingReply(envelope, None, b"", error)
-        self._outside.add(envelope)
-        return None
-
-    def _conversion_done(
-        self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded, outcome: bytes | Exception
-    ) -> None:
-        self._outside.discard(envelope)
-        envelope.call, envelope.converted = None, attempt
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            assert attempt.conversions is not None
-            attempt.conversions.add(needed, outcome)
-            self._mailbox.put_back(envelope)
-        except Exception as error:
-            _add_warnings(error, attempt.request)
-            envelope.fail(error)
-        self._mailbox.wake()
-
-    def _after_conversion(self, view: View, envelope: Envelope, attempt: Attempt) -> Attempt:
-        """Go on with a command that was decided, unless object or definition have changed; else start again."""
-        decided, conversions = attempt.decided, attempt.conversions
-        if decided is not None:
-            written = 0 if decided.current is None else decided.current.written
-            unchanged = is_same_event(self._current.written(view, *decided.key), written)
-            if unchanged and attempt.definition is self._definitions.get(envelope.command.version):
-                self._commands.repeat_checks(attempt)
-                return attempt
-            attempt.release()
-            envelope.retries += 1
-            if envelope.retries > MAX_RETRIES:
-                raise Conflict(self._storage.resource, decided.key[1], STALE)
-        resumed = attempt.resumed if decided is None else None
-        return Attempt(envelope.command, view, resumed, conversions=conversions)
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
@@ -430,12 +376,6 @@ def _submit_companions(replies: list[PendingReply]) -> None:
                 companion()
             except Exception:  # a bug of its actor, which starts again; these writes are submitted
                 logger.exception("the companion of a write failed: %r", companion)
-
-
-def _add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
-    """A refused write has the warnings of admission too."""
-    if request is not None and request.warnings and isinstance(error, RequestError):
-        error.warnings = (*request.warnings, *error.warnings)
 
 
 def _cancel(envelope: Envelope) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import trio
 
 from actors.admission.request import AdmissionRequest
+from actors.errors import RequestError
 from actors.mailbox import Reply
 from actors.messages import Command, Delete, Deleted, Outcome, Written
 from actors.resource.attempt import Attempt, Decided, Progress
@@ -24,6 +25,9 @@ from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
 
 logger = logging.getLogger(__name__)
+
+# How often a command starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
+MAX_RETRIES = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -111,3 +115,9 @@ class CommitCallback:
             except Exception as crash:
                 logger.exception("the reply to a command failed: %r", type(reply.envelope.command))
                 reply.envelope.reply.fail(crash)
+
+
+def add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
+    """A refused write has the warnings of admission too."""
+    if request is not None and request.warnings and isinstance(error, RequestError):
+        error.warnings = (*request.warnings, *error.warnings)

@@ -1,9 +1,9 @@
-"""An admission webhook in a process of its own: allows everything, at once or after the seconds in its path.
+"""A webhook in a process of its own: allows everything, at once or after the seconds in its path, and converts.
 
     python -m benchmarks.servers.webhook_server CERTIFICATE KEY
 
 It prints its port. `/0` responds at once, `/2.5` after 2.5 seconds. It parses as little as it can, so that it does not
-take the core that the measured server needs.
+take the core that the measured server needs. A conversion changes apiVersion alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext, SSLError
 from typing import Any
+
+import orjson
 
 from benchmarks.options import ROOT
 
@@ -84,13 +86,26 @@ def _complete(buffer: bytes) -> bytes | None:
 
 
 def _response(request: bytes) -> bytes:
+    body = _converted(request) if b'{"kind":"ConversionReview"' in request else _allowed(request)
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _converted(request: bytes) -> bytes:
+    review = orjson.loads(request[request.index(b"\r\n\r\n") + 4 :])
+    asked = review["request"]
+    for one in asked["objects"]:
+        one["apiVersion"] = asked["desiredAPIVersion"]
+    result = {"uid": asked["uid"], "convertedObjects": asked["objects"], "result": {"status": "Success"}}
+    return orjson.dumps({"kind": review["kind"], "apiVersion": review["apiVersion"], "response": result})
+
+
+def _allowed(request: bytes) -> bytes:
     uid, version = _UID.search(request), _TYPE.search(request)
     assert uid is not None and version is not None
-    body = b'{"kind":"AdmissionReview","apiVersion":"%b","response":{"uid":"%b","allowed":true}}' % (
+    return b'{"kind":"AdmissionReview","apiVersion":"%b","response":{"uid":"%b","allowed":true}}' % (
         version[1],
         uid[1],
     )
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 if __name__ == "__main__":

@@ -43,11 +43,11 @@ WRITES = 400
 
 
 def measure(server: MeasuredServer) -> Sequence[Measurement]:
-    options, sizes = _startable(server)
+    options, sizes = startable(server)
     with ExitStack() as stack:
-        folder = stack.enter_context(_folder(options))
-        port, ca = stack.enter_context(_webhook(folder))
-        servers = [stack.enter_context(_server(options, name)) for name in ("without", "one", "many")]
+        folder = stack.enter_context(webhook_folder(options))
+        port, ca = stack.enter_context(webhook(folder))
+        servers = [stack.enter_context(started_server(options, name)) for name in ("without", "one", "many")]
         _configure(servers[1].endpoint, options, "one", _hook(port, ca, "/0"))
         for number in range(CONFIGURATIONS):
             hook = _hook(port, ca, "/0", objectSelector={"matchLabels": {f"team-{number}": "x"}})
@@ -68,13 +68,13 @@ def _measurement(name: str, result: LoadResult, base: LoadResult) -> Measurement
 
 
 def slow_webhook(server: MeasuredServer) -> Measurement:
-    options, sizes = _startable(server)
+    options, sizes = startable(server)
     count = min(WAITING, sizes.watchers)
     seconds = SLOW_SECONDS * count / WAITING
     with (
-        _folder(options) as folder,
-        _webhook(folder) as (port, ca),
-        _server(options, "slow") as process,
+        webhook_folder(options) as folder,
+        webhook(folder) as (port, ca),
+        started_server(options, "slow") as process,
     ):
         hook = _hook(port, ca, f"/{seconds:g}", objectSelector={"matchLabels": {"app": "slow"}})
         _configure(process.endpoint, options, "slow", {**hook, "timeoutSeconds": 30})
@@ -135,14 +135,14 @@ def _request(endpoint: Endpoint, method: str, path: str, body: bytes) -> bytes:
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _startable(server: MeasuredServer) -> tuple[Options, Any]:
+def startable(server: MeasuredServer) -> tuple[Options, Any]:
     if server.process is None:
         raise Skipped("only a server that the harness starts can have these webhooks")
     return server.options, server.sizes
 
 
 @contextmanager
-def _folder(options: Options) -> Iterator[Path]:
+def webhook_folder(options: Options) -> Iterator[Path]:
     folder = fresh_folder(options.scratch, "webhook")
     try:
         yield folder
@@ -151,7 +151,7 @@ def _folder(options: Options) -> Iterator[Path]:
 
 
 @contextmanager
-def _webhook(folder: Path) -> Iterator[tuple[int, str]]:
+def webhook(folder: Path) -> Iterator[tuple[int, str]]:
     """The port of a webhook, and the caBundle for it."""
     certificate, key = write_certificate(folder, "127.0.0.1")
     with webhook_server(certificate, key) as port:
@@ -159,7 +159,7 @@ def _webhook(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _server(options: Options, purpose: str) -> Iterator[ServerProcess]:
+def started_server(options: Options, purpose: str) -> Iterator[ServerProcess]:
     folder = fresh_folder(options.scratch, purpose)
     process = ServerProcess(folder, dialect=options.dialect, command=options.rewound)
     try:

@@ -13,6 +13,7 @@ from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.access import ACCESS
 from benchmarks.workloads.admission import ADMISSION
 from benchmarks.workloads.connecting import CONNECTING
+from benchmarks.workloads.conversion import CONVERSION
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.http2_watches import HTTP2_WATCHES
@@ -41,6 +42,7 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *AFTER_READS,
     *ACCESS,
     *ADMISSION,
+    *CONVERSION,
     *REQUESTS,
     *PAGES,
     *AFTER_PAGES,

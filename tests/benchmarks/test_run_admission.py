@@ -33,3 +33,9 @@ def test_webhooks_that_match_that_do_not_and_that_are_slow(tmp_path: Path) -> No
     found = measured(tmp_path, "create-webhook", "webhook-slow")
     assert set(found) == {*TITLES, "webhook-slow"}
     assert "extra_us" in found["create-webhook"]["figures"]
+
+
+@pytest.mark.slow
+def test_list_that_a_webhook_converts_makes_one_call(tmp_path: Path) -> None:
+    found = measured(tmp_path, "list-converted")
+    assert found["list-converted"]["figures"]["calls"] == 1

@@ -27,7 +27,7 @@ def webhook_plugins(
     feed: Feed,
     configuration: AdmissionConfiguration,
     registry: Registry | None,
-    converter: Converter | None,
+    converter: Converter | None = None,
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     """Without a registry, no version of a kind is equivalent to another one."""
     services, rejections, timings = Services(journal), Rejections(), WebhookTimings()
