@@ -276,6 +276,7 @@ class ResourceActor:
             envelope.retries += 1
             if envelope.retries > MAX_RETRIES:
                 raise Conflict(self._storage.resource, name, STALE)
+            outcome.attempt.decided = None
             raise NeedsThread
         self._commands.repeat_checks(outcome.attempt)
         return result
