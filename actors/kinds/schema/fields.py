@@ -51,19 +51,21 @@ INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 -
 class ListOf:
     item: Type
     boxed: bool = False  # protobuf: wrapped in a message of its own
+    go_name: str = ""  # of a Go type that has a name
 
     @property
     def go_type(self) -> str:
-        return f"[]{self.item.go_type}"
+        return self.go_name or f"[]{self.item.go_type}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf:
     value: Type
+    go_name: str = ""  # of a Go type that has a name
 
     @property
     def go_type(self) -> str:
-        return f"map[string]{self.value.go_type}"
+        return self.go_name or f"map[string]{self.value.go_type}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
