@@ -16,6 +16,7 @@ from actors.patch.managed_fields.applied_fields import AmbiguousItems
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.last_applied import refresh_annotation
+from actors.patch.managed_fields.mismatch import find_mismatch
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, null_empty_lists
@@ -40,6 +41,8 @@ def apply_object(
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
+    if definition.is_custom:
+        _check_types(views(command.version, command.subresource), current, command)
     wanted = _applied(views, current, command, in_thread)
     metadata = wanted["metadata"]
     if current is None:
@@ -54,6 +57,16 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
     check_namespace(command.namespace, {"metadata": sent})
     if creating or sent.get("name"):
         check_name(command.name, {"metadata": sent})
+
+
+def _check_types(view: FieldView, current: Current | None, command: Patch) -> None:
+    """The decoder of built-in kinds has checked theirs."""
+    wrong = find_mismatch(view.shape, command.patch)
+    if wrong:
+        raise BadRequest(f"the applied object cannot be merged: {wrong}")
+    wrong = find_mismatch(view.shape, view.show(current.object)) if current is not None else ""
+    if wrong:
+        raise BadRequest(f"the object cannot be merged with the stored one: {wrong}")
 
 
 def _applied(views: FieldViews, current: Current | None, command: Patch, in_thread: bool) -> Object:

@@ -154,7 +154,7 @@ class Commands:
         try:
             decided = self._update(attempt, current, _as_replace(command, patched.object), "patch")
         except Invalid as error:
-            if patched.problems:
+            if patched.problems and not definition.is_custom:
                 raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
             raise
         if not patched.warnings:
