@@ -7,6 +7,7 @@ when the module has been imported before. Code that may run without an event loo
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 
 import trio
@@ -14,6 +15,11 @@ import trio
 from actors import switch_interval
 
 _imported: dict[str, ModuleType] = {}
+
+
+def is_imported(module: str, last: str) -> bool:
+    """Whether a module has been imported, up to what it defines `last`: an import in another thread may still run."""
+    return hasattr(sys.modules.get(module), last)
 
 
 async def imported(name: str) -> ModuleType:

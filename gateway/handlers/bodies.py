@@ -7,7 +7,7 @@ they need is taken from the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -142,6 +142,13 @@ class Bodies:
             in_thread,
             in_thread=in_thread,
         )
+
+    async def load_first(
+        self, context: RequestContext, definition: Definition, serve: Callable[[RequestContext], Awaitable[T]]
+    ) -> T:
+        """Compile the schema of a custom kind in the thread, which takes up to seconds, before `serve` needs it."""
+        await self._large_work.run(context.user.name, definition.load)
+        return await serve(context)
 
     async def run(
         self, context: RequestContext, work: Callable[..., T], *arguments: Any, in_thread: bool

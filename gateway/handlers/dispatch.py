@@ -113,6 +113,8 @@ class Dispatch:
             return self._rewind(context)
         definition = self.find(route)
         check_method(definition, route, context.request.method)
+        if not definition.is_loaded:
+            return self._bodies.load_first(context, definition, self)
         if definition.deprecation_warning:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
         if route.subresource:
@@ -299,7 +301,7 @@ class Dispatch:
         try:
             outcome = await self._directory.ask_served(definition, command)
         except Invalid as error:
-            if problems:
+            if problems and not definition.is_custom:
                 raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
             raise
         assert isinstance(outcome, Written)

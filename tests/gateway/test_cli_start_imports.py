@@ -38,6 +38,8 @@ NOT_AT_THE_START = (
     "actors.admission.plugins.pods.image_policy_webhook",
     "actors.admission.plugins.pods.pod_node_selector",
     "actors.admission.plugins.pods.pod_toleration_restriction",
+    "actors.cel",
+    "actors.kinds.structural",
     "cryptography",
     "gateway.audit",
     "gateway.client",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from actors.background_import import is_imported
 from actors.kinds.apiextensions.approval import approval_rules
 from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
 from actors.kinds.apiextensions.parts import (
@@ -29,6 +30,7 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid, required,
 from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
+from actors.time_limit import need_thread
 
 SCOPES = ("Cluster", "Namespaced")
 
@@ -152,9 +154,10 @@ def _schema_rules(
     errors: FieldErrors, names: Names, schema: Object | None, field: str, has_status: bool
 ) -> None:
     if schema is not None:
-        from actors.kinds.structural.checks import (
-            check_schema,  # loaded with the first definition that is written
-        )
+        # Imported with the first definition that is written, together with CEL: some tenths of a second.
+        if not is_imported("actors.kinds.structural.checks", "check_schema"):
+            need_thread()
+        from actors.kinds.structural.checks import check_schema
 
         check_schema(errors, f"{field}.openAPIV3Schema", schema, names=names, has_status=has_status)
 

@@ -7,13 +7,15 @@ CustomResourceDefinition instead of the parsed schema.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from actors.background_import import is_imported
 from actors.kinds.declaration.definition import CustomKind, Definition
+from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import CustomStruct, Struct
+from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
 
@@ -46,7 +48,7 @@ class LazySchema:
     def __init__(self, source: SchemaSource) -> None:
         self.source = source
 
-    @cached_property
+    @lazy_property
     def compiled(self) -> Compiled:
         from actors.kinds.structural.compile import compile_schema
 
@@ -54,6 +56,20 @@ class LazySchema:
         return compile_schema(
             source.parse(), api_version=source.api_version, kind=source.kind, names=source.names
         )
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the event loop can use the schema: it is compiled, or will be in less than a millisecond."""
+        if "compiled" in self.__dict__:
+            return True
+        return len(self.source.body) <= _SMALL and is_imported(
+            "actors.kinds.structural.compile", "compile_schema"
+        )
+
+    def load(self) -> None:
+        """Compile what reading and decoding need; usable from any thread."""
+        schema = self.compiled.schema
+        _ = schema.coerce, schema.prune, self.compiled.fields
 
     def upgrade(self, stored: Object) -> Object:
         """An object that was stored under an earlier schema, in the form of this one."""
@@ -63,19 +79,25 @@ class LazySchema:
         return self.compiled.prune(shown)
 
 
+_SMALL: Final = 4096  # bytes of a definition: about a hundred nodes at most
 NO_FIELDS = Struct("")
 
 
 class CustomDefinition(Definition):
-    def __init__(self, lazy: LazySchema, uid: str, **declared: Any) -> None:
-        """`uid` is that of the CustomResourceDefinition: another one of the same name declares another kind."""
+    def __init__(self, lazy: LazySchema, storage_schema: LazySchema, uid: str, **declared: Any) -> None:
+        """`uid` is that of the CustomResourceDefinition: another one of the same name declares another kind.
+
+        `storage_schema` is that of the storage version, in which most objects are stored.
+        """
         super().__init__(fields=NO_FIELDS, **declared)
         for compiled in ("fields", "custom"):
             del self.__dict__[compiled]
         self.__dict__["lazy"] = lazy
+        self.__dict__["storage_schema"] = storage_schema
         self.__dict__["uid"] = uid
 
     lazy: LazySchema
+    storage_schema: LazySchema
     uid: str
 
     def continues(self, previous: Definition) -> bool:
@@ -87,15 +109,27 @@ class CustomDefinition(Definition):
     def is_custom(self) -> bool:
         return True
 
+    @property
+    def is_loaded(self) -> bool:
+        return self.lazy.is_loaded and self.storage_schema.is_loaded
+
+    def load(self) -> None:
+        self.lazy.load()
+        self.storage_schema.load()
+
+    @lazy_property
+    def schema(self) -> Schema:
+        return self.custom.schema
+
     def prune(self, shown: Object) -> Object:
         """An object without what the schema of this version does not declare."""
         return self.lazy.prune(shown)
 
-    @cached_property
+    @lazy_property
     def custom(self) -> CustomKind:
         return self.lazy.compiled.custom
 
-    @cached_property
+    @lazy_property
     def fields(self) -> Struct:
         return CustomStruct(
             self.group,

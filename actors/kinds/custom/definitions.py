@@ -94,6 +94,7 @@ class _Maker:
         terminating = "deletionTimestamp" in self._stored["metadata"]
         return CustomDefinition(
             schema,
+            self._schemas[self._storage["name"]],
             self._stored["metadata"]["uid"],
             group=spec["group"],
             version=version["name"],

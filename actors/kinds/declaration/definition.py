@@ -190,6 +190,14 @@ class Definition:
         """Whether a CustomResourceDefinition declares the kind. Unlike `custom`, it compiles nothing."""
         return self.custom is not None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether requests can use it at once; else `load` must have run in a worker thread before."""
+        return True
+
+    def load(self) -> None:
+        """Compile the schema."""
+
     def continues(self, previous: Definition) -> bool:
         """Whether this is the definition of the same custom kind as `previous`, of a later schema."""
         return False

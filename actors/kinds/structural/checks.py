@@ -13,14 +13,12 @@ from typing import Final
 from actors.kinds.structural.definition_checks.defaults import check_defaults
 from actors.kinds.structural.definition_checks.keywords import KeywordChecks
 from actors.kinds.structural.definition_checks.structure import check_structure
-from actors.kinds.structural.node import Node, count_rules, parse_schema
+from actors.kinds.structural.node import Node, has_rules, parse_schema
 from actors.kinds.validation.field_errors import FieldErrors, collect, forbidden, invalid
 from actors.kinds.values.go_format import Formatted
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import need_thread
-
-_FEW_RULES: Final = 8  # of a definition: each takes some tenths of a millisecond to compile
 
 _AT_ROOT_WITH_STATUS: Final = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
@@ -34,8 +32,8 @@ def check_schema(
 ) -> None:
     """`path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
     root = parse_schema(schema, names)
-    if count_rules(root) > _FEW_RULES:
-        need_thread()
+    if has_rules(root):
+        need_thread()  # each takes a millisecond to check, and a long one a second
     found = collect(_check, path, root, names, has_status)
     errors.add_all(found)
 

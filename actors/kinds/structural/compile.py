@@ -11,7 +11,6 @@ charge. `is_canonical` says of one stored object whether it needs the conversion
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.kinds.declaration.definition import Conversion, CustomKind
@@ -21,13 +20,14 @@ from actors.kinds.structural.coercion import TYPE_META, Coerce
 from actors.kinds.structural.decoder import CustomSchema
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.embedded import compile_validation
-from actors.kinds.structural.node import Node, has_rules, parse_schema
+from actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
 from actors.kinds.structural.numbers import compile_numbers
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import NO_PATH, report
 from actors.kinds.structural.validation.list_types import compile_list_types
 from actors.kinds.structural.validation.validity import compile_validity, most_checks
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
+from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import need_thread
@@ -41,6 +41,7 @@ _BLOCKING: Final = frozenset(
     ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
 _FEW_CHECKS: Final = 200  # of one value: up to 0.1 milliseconds
+_FEW_NODES: Final = 100  # of a schema: each takes up to 20 microseconds to compile
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
@@ -52,12 +53,13 @@ class Compiled:
         self.openapi = schema  # as written in the definition
         self._api_version, self._kind = api_version, kind
         self._names = names
+        self._is_ready = False  # validation is compiled, or takes so little that the event loop can do it
 
-    @cached_property
+    @lazy_property
     def root(self) -> Node:
         return parse_schema(self.openapi, self._names)
 
-    @cached_property
+    @lazy_property
     def fields(self) -> Struct:
         """The members at the top level, for what needs no more: reset fields, and the type that OpenAPI names."""
         group, _, version = self._api_version.rpartition("/")
@@ -65,11 +67,11 @@ class Compiled:
         fields = [Field(name, ANY_JSON, 0, pointer=True) for name in declared]
         return Struct(f"{group}.{version}.{self._kind}", METADATA, *fields)
 
-    @cached_property
+    @lazy_property
     def schema(self) -> CustomSchema:
         return CustomSchema(self.root, self.fields, self._api_version, self._kind)
 
-    @cached_property
+    @lazy_property
     def custom(self) -> CustomKind:
         """For the Definition."""
         prefix = self._names.extension_prefix
@@ -82,6 +84,10 @@ class Compiled:
         """
         if self._is_dear:
             need_thread()
+        elif not self._is_ready:
+            if has_rules(self.root) or count_nodes(self.root, _FEW_NODES) > _FEW_NODES:
+                need_thread()
+            self.load()
         document = self._document(new)
         if not self._is_valid(document):
             report(errors, "", validate(self.root, document).by_text.values())
@@ -91,6 +97,11 @@ class Compiled:
             self._list_types(errors, new, "")
         if self._rules is not None:
             self._validate_rules(errors, document, old)
+
+    def load(self) -> None:
+        """Compile what validation needs."""
+        _ = self._is_valid, self._validate_embedded, self._list_types, self._rules, self._numbers
+        self._is_ready = True
 
     def _validate_rules(self, errors: FieldErrors, document: Object, old: Object | None) -> None:
         if any(one.reason in _BLOCKING for one in errors.found):
@@ -112,7 +123,7 @@ class Compiled:
         found.update(coerce({name: one for name, one in stored.items() if name not in TYPE_META}, []))
         return found if self._embedded is None else self._embedded(found, "", [])
 
-    @cached_property
+    @lazy_property
     def conversion(self) -> Conversion:
         """For a Definition whose objects were stored under another schema, or in another version of it."""
         return Conversion(to_storage=_as_it_is, from_storage=self.prune_and_default)
@@ -131,28 +142,28 @@ class Compiled:
         """With apiVersion and kind, which a schema may restrict and a rule may read."""
         return {"apiVersion": self._api_version, "kind": self._kind, **stored}
 
-    @cached_property
+    @lazy_property
     def _is_dear(self) -> bool:
         """Whether checking a small object could hold the event loop for long."""
         return most_checks(self.root) > _FEW_CHECKS
 
-    @cached_property
+    @lazy_property
     def _is_valid(self) -> Any:
         return compile_validity(self.root)
 
-    @cached_property
+    @lazy_property
     def _embedded(self) -> Any:
         return compile_embedded(self.root, drop_invalid=True)
 
-    @cached_property
+    @lazy_property
     def _validate_embedded(self) -> Any:
         return compile_validation(self.root)
 
-    @cached_property
+    @lazy_property
     def _list_types(self) -> Any:
         return compile_list_types(self.root)
 
-    @cached_property
+    @lazy_property
     def _rules(self) -> RuleTree | None:
         if not has_rules(self.root):
             return None
@@ -161,7 +172,7 @@ class Compiled:
 
         return compile_tree(self.root, self._names, is_object=True)
 
-    @cached_property
+    @lazy_property
     def _numbers(self) -> Any:
         return compile_numbers(self.root)
 

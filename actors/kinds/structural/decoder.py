@@ -8,7 +8,7 @@ kind and apiVersion; their fields are in the order of the document, with those t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -27,6 +27,7 @@ from actors.kinds.structural.embedded import NotAnObject, sorted_members
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.node import Node
 from actors.kinds.values.go_format import cut, quoted_start
+from actors.lazy_property import lazy_property
 from actors.messages import Object
 
 _LONGEST_BODY: Final = 1024  # of the document in a message
@@ -44,11 +45,11 @@ class CustomSchema(Schema):
         self._root = root
         self._embedded = compile_embedded(root, drop_invalid=False)
 
-    @cached_property
+    @lazy_property
     def coerce(self) -> Coerce:
         return compile_coercion(self._root, defaults=True)
 
-    @cached_property
+    @lazy_property
     def prune(self) -> Coerce:
         return compile_coercion(self._root, defaults=False)
 

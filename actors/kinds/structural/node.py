@@ -127,9 +127,16 @@ def parse_schema(schema: Object, names: Names) -> Node:
     return _Parser(names.extension_prefix).node(schema)
 
 
-def count_rules(node: Node) -> int:
-    inner = (node.items, node.values, *node.properties.values())
-    return len(node.rules) + sum(count_rules(one) for one in inner if one is not None)
+def count_nodes(node: Node, most: int) -> int:
+    """How many nodes a schema has; counting ends soon after `most`."""
+    count, waiting = 0, [node]
+    while waiting and count <= most:
+        one = waiting.pop()
+        count += 1
+        waiting += one.properties.values()
+        waiting += (*one.all_of, *one.any_of, *one.one_of)
+        waiting += (inner for inner in (one.items, one.values, one.not_) if inner is not None)
+    return count
 
 
 def has_rules(node: Node | None) -> bool:

@@ -190,3 +190,26 @@ async def test_version_stays_while_objects_may_be_stored_in_it() -> None:
         ).expect(200)
         (await api.ask("PATCH", path, alone, headers=MERGE)).expect(200)
         assert (await api.ask("GET", WIDGETS)).status == 404
+
+
+async def test_decoding_errors_name_the_types_of_schemas() -> None:
+    names = {
+        "x-cluster-validations": "v1.ValidationRules",
+        "definitions": "v1.JSONSchemaDefinitions",
+        "dependencies": "v1.JSONSchemaDependencies",
+        "properties": "map[string]v1.JSONSchemaProps",
+    }
+    async with served() as api:
+        for keyword, name in names.items():
+            declared = definition(version(spec={"type": "object", keyword: "text"}))
+            refused = await api.ask("POST", DEFINITIONS, declared)
+            assert refused.status == 400
+            assert f"{keyword} of type {name}" in refused.text
+
+
+async def test_unknown_fields_of_an_invalid_object_are_warnings() -> None:
+    async with served() as api:
+        await define(api, definition())
+        refused = await api.ask("POST", WIDGETS, widget("a", spec={"size": "x", "more": 1}))
+        assert refused.status == 422
+        assert "more" not in refused.text

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import Compiled
 from actors.kinds.validation.field_errors import collect
+from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, run_limited
 
 from .schemas import TEXT, WHOLE, compiled, errors_of, list_of, problems, record
@@ -154,5 +156,5 @@ def test_dear_rules_need_a_thread_and_end_at_the_budget() -> None:
 def test_definitions_with_many_rules_need_a_thread() -> None:
     schema = record(spec=ruled(WHOLE, *[f"self > {number}" for number in range(100)]))
     with pytest.raises(NeedsThread):
-        errors_of(schema)
+        collect(check_schema, "s", schema, names=CLUSTER)
     assert run_limited(errors_of, schema, seconds=60) == []
