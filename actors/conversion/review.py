@@ -7,19 +7,24 @@ the schema of the wanted version declares.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from actors.errors import ConversionFailed
+from actors.errors import ConversionFailed, TooLarge
 from actors.kinds.declaration.meta import annotation_rules, label_rules
 from actors.kinds.declaration.versions import Versions
 from actors.kinds.validation.field_errors import FieldErrors, collect
+from actors.large_work import LARGE_BYTES
 from actors.messages import Object
+from actors.patch.bounds import MAX_BYTES
 from actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
+from actors.value_count import MAX_VALUES, check_values
 
 SUCCESS: Final = "Success"
+MORE_VALUES: Final = 4  # times as many as were sent
 # As Go encodes a response that is not there yet.
 _NO_RESPONSE: Final = b'"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}'
 _IDENTITY: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "UID"))
@@ -74,6 +79,8 @@ class Batch(NamedTuple):
     def results(self, api_version: str, uid: str, raw: bytes) -> list[bytes]:
         """The converted objects, in the order of the documents. ConversionFailed."""
         try:
+            if len(raw) > LARGE_BYTES:
+                self._check_values(raw)
             converted = _converted_objects(api_version, uid, raw)
         except _Wrong as wrong:
             raise ConversionFailed(f"conversion webhook for {self.shown} failed: {wrong}") from None
@@ -105,7 +112,18 @@ class Batch(NamedTuple):
             name: part for name, part in converted.items() if name not in ("apiVersion", "kind", "metadata")
         }
         pruned = self.versions.prune({"metadata": metadata, **members}, self.target)
-        return orjson.dumps({"apiVersion": self.target, **pruned})
+        result = orjson.dumps({"apiVersion": self.target, **pruned})
+        if len(result) > MAX_BYTES:
+            raise ConversionFailed(f"{returned} {here}: it has more than {MAX_BYTES} bytes")
+        return result
+
+    def _check_values(self, raw: bytes) -> None:
+        """_Wrong for a response with many times more values than were sent: parsing them takes long in one call."""
+        sent = sum(check_values(document, sys.maxsize) for document in self.documents)
+        try:
+            check_values(raw, MORE_VALUES * sent + MAX_VALUES)
+        except TooLarge:
+            raise _Wrong("the response has too many values") from None
 
     def _check_type(self, converted: Any) -> None:
         if not isinstance(converted, dict):

@@ -56,7 +56,6 @@ class Converting:
     api: Api
     peer: Peer
     respond: Respond | None = None  # instead of the right response
-    fails: bool = False
     wait: Callable[[], Awaitable[Any]] | None = None  # before each response
     _counted: int = field(default=0)
 
@@ -107,7 +106,11 @@ class Converting:
 
 @asynccontextmanager
 async def converting(
-    *, storage: str = "v1", reviews: tuple[str, ...] = ("v1",), subresources: Document | None = None
+    *,
+    storage: str = "v1",
+    reviews: tuple[str, ...] = ("v1",),
+    subresources: Document | None = None,
+    certificate: str = "server",
 ) -> AsyncIterator[Converting]:
     server: Converting
 
@@ -118,7 +121,10 @@ async def converting(
         right = reviewed(review)
         return right if server.respond is None else server.respond(review, right)
 
-    async with https_peer(respond, clients=ssl.CERT_OPTIONAL) as peer, served() as api:
+    async with (
+        https_peer(respond, certificate=certificate, clients=ssl.CERT_OPTIONAL) as peer,
+        served() as api,
+    ):
         server = Converting(api, peer)
         more: dict[str, Any] = {"subresources": subresources} if subresources else {}
         versions = [version(name, spec=spec_of(name), storage=name == storage, **more) for name in FIELDS]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.custom.converting import Converting, converting
-from tests.gateway.custom.kinds import APPLY, DEFINITIONS, GROUP, NAME, gone
+from tests.gateway.custom.kinds import APPLY, DEFINITIONS, GROUP, MERGE, NAME, gone
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.cluster.io"}
 
@@ -208,3 +208,75 @@ async def test_deletes_need_no_conversion() -> None:
         assert (await server.api.ask("GET", server.path("v1", "b"))).status == 200
         (await server.api.ask("DELETE", f"{DEFINITIONS}/{NAME}")).expect(200)
         await gone(server.api, f"{DEFINITIONS}/{NAME}")
+
+
+async def test_large_objects_are_converted_too() -> None:
+    """A worker thread decides them, and the thread cannot wait for a webhook either."""
+    async with converting() as server:
+        text = "x" * 200_000
+        sent = server.widget("v2", "a", 1)
+        sent["spec"]["text"] = text
+        created = (await server.api.ask("POST", server.path("v2"), sent)).expect(201)
+        assert created["spec"] == {"length": 1, "text": text}
+        patched = await server.patch("v2", "a", {"spec": {"length": 2}})
+        assert patched["spec"]["length"] == 2
+        found = await server.get("v1", "a")
+        assert (found["spec"]["size"], len(found["spec"]["text"])) == (2, len(text))
+
+
+async def test_long_list_makes_a_call_for_each_part() -> None:
+    async with converting() as server:
+        for number in range(6):
+            sent = server.widget("v1", f"w{number}", number)
+            sent["spec"]["text"] = "x" * 900_000
+            (await server.api.ask("POST", server.path("v1"), sent)).expect(201)
+        listed = (await server.api.ask("GET", server.path("v2"))).expect(200)
+        assert [one["spec"]["length"] for one in listed["items"]] == list(range(6))
+        calls = server.calls()
+        assert sum(calls) == 6 and 1 < len(calls) <= 6
+
+
+async def test_write_is_decided_again_if_the_object_changes_during_its_conversion() -> None:
+    async with converting() as server:
+        await server.create("a", size=1)
+
+        async def change_once() -> None:
+            server.wait = None
+            await server.patch("v1", "a", {"spec": {"text": "meanwhile"}})
+
+        server.wait = change_once
+        patched = await server.patch("v2", "a", {"spec": {"length": 2}})
+        assert patched["spec"] == {"length": 2, "text": "meanwhile"}
+        assert (await server.get("v1", "a"))["spec"] == {"size": 2, "text": "meanwhile"}
+
+
+async def test_create_that_loses_a_race_during_its_conversion_is_refused() -> None:
+    async with converting() as server:
+
+        async def create_other() -> None:
+            server.wait = None
+            await server.create("a", size=9)
+
+        server.wait = create_other
+        lost = await server.api.ask("POST", server.path("v2"), server.widget("v2", "a", 1))
+        assert lost.expect(409)["reason"] == "AlreadyExists"
+        assert (await server.get("v1", "a"))["spec"] == {"size": 9}
+
+
+async def test_dry_run_is_converted_and_not_stored() -> None:
+    async with converting() as server:
+        sent = server.widget("v2", "a", 4)
+        made = (await server.api.ask("POST", server.path("v2"), sent, dryRun="All")).expect(201)
+        assert made["spec"] == {"length": 4}
+        assert (await server.api.ask("GET", server.path("v1", "a"))).status == 404
+
+
+async def test_strategy_changes_hold_for_the_next_request() -> None:
+    async with converting() as server:
+        await server.create("a", size=3)
+        none = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+        (await server.api.ask("PATCH", f"{DEFINITIONS}/{NAME}", none, headers=MERGE)).expect(200)
+        assert (await server.get("v2", "a"))["spec"] == {}
+        assert server.calls() == []
+        await server.declare()
+        assert (await server.get("v2", "a"))["spec"] == {"length": 3}

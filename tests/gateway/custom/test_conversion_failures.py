@@ -118,6 +118,7 @@ BROKEN: list[tuple[Any, str]] = [
     (Reply(body=b"\xff not json"), "the response is not JSON"),
     (Reply(body=b"[]"), "the response is not a JSON object"),
     (Reply(body=b" " * (3 << 20)), "the response has more than"),
+    (Reply(body=b'{"kind":[' + b"1," * 100_000 + b"1]}"), "the response has too many values"),
     (Reply(body=b'{"apiVersion":' + b"[" * 2000 + b"]" * 2000 + b"}"), "failed"),
 ]
 
@@ -208,6 +209,33 @@ async def test_changed_authority_is_used_for_the_next_call() -> None:
         assert failed["message"].startswith(f"{SINGLE} failed: ") and "certificate" in failed["message"]
         await server.declare()
         assert (await server.get("v2", "a"))["spec"] == {"length": 1}
+
+
+async def test_service_is_called_under_its_name() -> None:
+    async with converting(certificate="service") as server:
+        await server.create("a", size=2)
+        service = {
+            "metadata": {"name": "hook"},
+            "spec": {"type": "ExternalName", "externalName": "127.0.0.1"},
+        }
+        (await server.api.ask("POST", server.api.path("services"), service)).expect(201)
+        address = {"namespace": "default", "name": "hook", "port": server.peer.port, "path": "/there"}
+        await server.declare(url=None, service=address)
+        assert (await server.get("v2", "a"))["spec"] == {"length": 2}
+        assert server.peer.received[-1].target == "/there?timeout=30s"
+
+
+async def test_object_that_becomes_too_large_is_not_stored() -> None:
+    async with converting() as server:
+        text = "x" * (2 << 20)
+        sent = server.widget("v2", "a")
+        sent["spec"]["text"] = text
+        server.respond = lambda _, right: _objects(lambda one: one["spec"].update(text=4 * text + "x"))(right)
+        failed = (await server.api.ask("POST", server.path("v2"), sent)).expect(500)
+        assert failed["message"].endswith(
+            "returned invalid object at index 0: it has more than 8388608 bytes"
+        )
+        assert (await server.api.ask("GET", server.path("v1", "a"))).status == 404
 
 
 async def test_service_without_endpoints_fails() -> None:
