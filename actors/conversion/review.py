@@ -28,6 +28,7 @@ MORE_VALUES: Final = 4  # times as many as were sent
 # As Go encodes a response that is not there yet.
 _NO_RESPONSE: Final = b'"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}'
 _IDENTITY: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "UID"))
+_TYPE_AND_METADATA: Final = frozenset(("apiVersion", "kind", "metadata"))
 _LONGEST: Final = 256  # of what errors quote of a response
 
 
@@ -92,30 +93,33 @@ class Batch(NamedTuple):
         return [self._result(index, one) for index, one in enumerate(converted)]
 
     def _result(self, index: int, converted: Any) -> bytes:
-        original: Object = orjson.loads(self.documents[index])
-        returned = f"conversion webhook for {self.shown} returned invalid"
-        at = f" in object at index {index}" if self.listed else ""
-        here = f"converted object at index {index}" if self.listed else "object at index 0"
+        before: Object = orjson.loads(self.documents[index])["metadata"]
+        single = "object at index 0"  # where errors of a single object are, in the words of v1.25
         try:
             self._check_type(converted)
+            single = "object"
+            _check_identity(before, converted.get("metadata"))
+            single = "metadata"
+            metadata = _restored(before, converted)
         except _Wrong as wrong:
-            raise ConversionFailed(f"{returned} {here}: {wrong}") from None
-        try:
-            _check_identity(original["metadata"], converted.get("metadata"))
-        except _Wrong as wrong:
-            raise ConversionFailed(f"{returned} {here if self.listed else 'object'}: {wrong}") from None
-        try:
-            metadata = _restored(original["metadata"], converted)
-        except _Wrong as wrong:
-            raise ConversionFailed(f"{returned} metadata{at}: {wrong}") from None
-        members = {
-            name: part for name, part in converted.items() if name not in ("apiVersion", "kind", "metadata")
-        }
+            raise self._invalid(index, single, wrong) from None
+        members = {name: part for name, part in converted.items() if name not in _TYPE_AND_METADATA}
         pruned = self.versions.prune({"metadata": metadata, **members}, self.target)
         result = orjson.dumps({"apiVersion": self.target, **pruned})
         if len(result) > MAX_BYTES:
-            raise ConversionFailed(f"{returned} {here}: it has more than {MAX_BYTES} bytes")
+            raise self._invalid(index, "object at index 0", _Wrong(f"it has more than {MAX_BYTES} bytes"))
         return result
+
+    def _invalid(self, index: int, single: str, wrong: _Wrong) -> ConversionFailed:
+        where = single
+        if self.listed:
+            is_metadata = single == "metadata"
+            where = (
+                f"metadata in object at index {index}"
+                if is_metadata
+                else f"converted object at index {index}"
+            )
+        return ConversionFailed(f"conversion webhook for {self.shown} returned invalid {where}: {wrong}")
 
     def _check_values(self, raw: bytes) -> None:
         """_Wrong for a response with many times more values than were sent: parsing them takes long in one call."""
