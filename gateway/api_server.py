@@ -15,6 +15,7 @@ from actors.access.accounts.openid import is_discoverable
 from actors.access.reviews import Reviews
 from actors.admission.plugins.pod_security.pods import PodSecurity
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
+from actors.aggregation.api_services import ApiService
 from actors.background_import import imported
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock
@@ -25,6 +26,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
 from actors.rewind.rights import PastRights
+from gateway.aggregation.routing import aggregated_at
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
 from gateway.connections.server_state import Handle
@@ -64,6 +66,7 @@ from gateway.wire.json import dump_line
 from gateway.wire.protobuf.objects import ProtobufEncoder
 
 if TYPE_CHECKING:
+    from gateway.aggregation.handler import AggregationHandler
     from gateway.proxy.connects import Connects
 
 # How long running requests may take to end after the listeners are closed.
@@ -85,6 +88,7 @@ class ApiServer:
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects: Connects | None = None
+        self._aggregation: AggregationHandler | None = None
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
@@ -99,7 +103,7 @@ class ApiServer:
         limits = Limits(
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
-            forwards=is_forwarded_path,
+            forwards=self._forwards,
         )
         handle, auditor = self._audited(pipeline.handle, nursery, clock)
         observer = both(auditor, extensions.observer)
@@ -113,6 +117,7 @@ class ApiServer:
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
         meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
         meters.meter_admission(self._metrics, store.directory.admission_statistics)
+        meters.meter_api_services(self._metrics, store.api_services)
         meters.meter_admission_timings(self._metrics, store.admission_timings)
         meters.meter_conversions(self._metrics, store.converter.timings)
         for plugin in store.plugins:
@@ -175,7 +180,7 @@ class ApiServer:
             ),
             chunking=chunking,
         )
-        discovery = Discovery(store.registry, dispatch.verbs)
+        discovery = Discovery(store.registry, store.api_services, store.aggregated, dispatch.verbs)
         openapi = OpenApi(
             store.registry,
             store.names,
@@ -199,6 +204,8 @@ class ApiServer:
             authorizer,
             dispatch,
             paths,
+            store.api_services,
+            self._serve_api_service,
             self._request_limits,
             self._metrics,
             self._watchdog,
@@ -241,6 +248,22 @@ class ApiServer:
                 self._stop,
             )
         return await self._connects.serve(context, definition, subresource)
+
+    def _forwards(self, path: str) -> bool:
+        """Whether another server responds: then it may switch protocols, and its body has no limit."""
+        remote = self._store.api_services.remote
+        return is_forwarded_path(path) or (bool(remote) and aggregated_at(remote, path) is not None)
+
+    async def _serve_api_service(self, context: RequestContext, one: ApiService) -> Response:
+        """Serve what an aggregated server responds to; imported with the first such request."""
+        if self._aggregation is None:
+            await imported("gateway.aggregation.handler")
+            from gateway.aggregation.handler import AggregationHandler
+
+            headers = self._settings.request_headers.headers
+            servers = await self._store.aggregated.get()
+            self._aggregation = AggregationHandler(servers, headers, self._stop)
+        return await self._aggregation.serve(context, one)
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -21,6 +22,8 @@ from actors.admission.timings import Timings
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.services import Services
+from actors.aggregation.api_services import ApiServices
+from actors.aggregation.context import AggregationContext
 from actors.bootstrap.namespace_creation import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
@@ -40,6 +43,8 @@ from actors.store.reads import Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from gateway.access import Access, build_access
+from gateway.aggregation.on_demand import ServersOnDemand
+from gateway.aggregation.trust import published_trust
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.secure_port import signing_authorities
@@ -75,6 +80,8 @@ class Store:
     plugins: tuple[Plugin, ...]  # of admission, those that run
     admission_timings: Timings
     converter: Converter
+    api_services: ApiServices
+    aggregated: ServersOnDemand
 
 
 _NOT_CREATED_HERE = (
@@ -104,6 +111,8 @@ async def open_store(
                 with trio.CancelScope(shield=True):
                     await store.committer.drained()
                 nursery.cancel_scope.cancel()
+                with trio.CancelScope(shield=True):
+                    await store.aggregated.close()
     finally:
         created.remove()
         journal.close()
@@ -146,6 +155,15 @@ def _build_store(
     admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
+    authorities = signing_authorities(settings, names)
+    api_services = ApiServices(names, journal, feed)
+    aggregated = ServersOnDemand(settings, api_services, journal, authorities)
+    aggregation = AggregationContext(
+        api_services,
+        aggregated.probe,
+        partial(published_trust, settings, authorities),
+        bool(settings.secure_port),
+    )
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
         names,
@@ -162,6 +180,8 @@ def _build_store(
         running,
         admission.timings,
         converter,
+        aggregation.api_services,
+        aggregated,
     )
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
@@ -184,13 +204,14 @@ def _build_store(
         write_contexts,
         clock,
         access.authorizer,
-        signing_authorities(settings, names),
+        authorities,
         settings.signing.cluster_signing_duration,
         settings.controllers.enabled_controllers(settings.dialect),
         access.accounts.issuer,
         quotas,
         bool(settings.secure_port),
         settings.controllers.event_ttl,
+        aggregation,
     )
     for loop in controllers(context, publication):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

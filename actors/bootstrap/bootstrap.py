@@ -22,6 +22,7 @@ from actors.bootstrap.objects import (
     api_service,
     flow_control,
     health_roles,
+    local_api_services,
     namespaces,
     priority_classes,
     roles,
@@ -79,6 +80,7 @@ class Bootstrap:
                 *priority_classes(self._names),
                 *flow_control(self._names),
                 *api_service(self._names, ranges, serving),
+                *local_api_services(self._names, self._catalog),
                 *roles(self._names),  # last: the objects of flow control belong into one commit
             ]
         )

@@ -1,6 +1,6 @@
 """The objects that every cluster has from the start: namespaces, the system's priority classes, the default roles and
-bindings, the mandatory and suggested objects of flow control, and the Service by which clients inside the cluster find
-this server, with its Endpoints and EndpointSlice.
+bindings, the mandatory and suggested objects of flow control, an APIService for each built-in group version, and the
+Service by which clients inside the cluster find this server, with its Endpoints and EndpointSlice.
 
 Pure functions that return documents; `Bootstrap` stores them.
 """
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
 from actors.allocation.ranges import ServiceRanges, first_address
 from actors.bootstrap.default_roles import default_roles
 from actors.certificates.addresses import address_of
 from actors.flowcontrol.initial_objects import initial_object, initial_specs
+from actors.kinds.catalog import Catalog
 from actors.kinds.scheduling import SYSTEM
 from actors.messages import Object
 from actors.names import Names
@@ -76,6 +78,16 @@ def flow_control(names: Names) -> list[InitialObject]:
         InitialObject(type_name, initial_object(names, type_name, name))
         for type_name, specs in initial_specs(names).items()
         for name in specs
+    ]
+
+
+def local_api_services(names: Names, catalog: Catalog) -> list[InitialObject]:
+    """An APIService for every served version of a built-in group; a controller creates deleted ones again."""
+    type_name, served = api_services_type(names), catalog.groups()
+    return [
+        InitialObject(type_name, local_api_service(names, group, version))
+        for group, version in built_in_priorities(names)
+        if version in served.get(group, ())
     ]
 
 

@@ -45,7 +45,7 @@ class Authorities:
         self._prepare = prepare
         self._signers = dict(signers or {})
         self._server_certificate = server_certificate
-        self._own: AuthorityFiles | None = None
+        self._own: Certificates | None = None
         self._preparing = trio.Lock()
 
     async def of_signer(self, signer: str) -> Authority:
@@ -58,12 +58,16 @@ class Authorities:
         path = self._server_certificate or (await self._own_files()).certificate
         return await trio.to_thread.run_sync(_read, path)
 
-    async def _own_files(self) -> AuthorityFiles:
+    async def certificates(self) -> Certificates:
+        """The certificates of the data folder. Raises CertificateError."""
         async with self._preparing:
             if self._own is None:
-                made = await trio.to_thread.run_sync(self._prepare)
-                self._own = AuthorityFiles(made.authority, made.key("ca"))
+                self._own = await trio.to_thread.run_sync(self._prepare)
             return self._own
+
+    async def _own_files(self) -> AuthorityFiles:
+        own = await self.certificates()
+        return AuthorityFiles(own.authority, own.key("ca"))
 
 
 def _read(path: Path) -> bytes:

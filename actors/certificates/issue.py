@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from actors.certificates.addresses import address_of
+from actors.certificates.names import PROXY_NAME
 from actors.identity import MASTERS
 
 _YEAR = 365 * 86400
@@ -36,16 +37,24 @@ class Pair(NamedTuple):
 def renew(
     pems: Mapping[str, Sequence[str]], names: Sequence[str], now: float, renew_before: float
 ) -> dict[str, Pair]:
-    authority = _load(pems.get("ca"))
-    if authority is None or _expires(authority) < now + renew_before or not _is_authority(authority):
-        authority = _make_authority(now)
+    authority = _valid_authority(pems.get("ca"), "rewound-ca", now, renew_before)
     server = _issued(pems.get("server"), authority, now + renew_before)
     if server is None or not set(names) <= set(_names(server)):
         server = _make_server(authority, names, now)
     admin = _issued(pems.get("admin"), authority, now + renew_before)
     if admin is None:
-        admin = _make_admin(authority, now)
-    return {"ca": authority, "server": server, "admin": admin}
+        admin = _make_client(authority, _subject(_ADMIN, MASTERS), now)
+    proxy_authority = _valid_authority(pems.get("proxy-ca"), "rewound-proxy-ca", now, renew_before)
+    proxy = _issued(pems.get("proxy"), proxy_authority, now + renew_before)
+    if proxy is None:
+        proxy = _make_client(proxy_authority, _subject(PROXY_NAME), now)
+    return {
+        "ca": authority,
+        "server": server,
+        "admin": admin,
+        "proxy-ca": proxy_authority,
+        "proxy": proxy,
+    }
 
 
 def _load(pem: Sequence[str] | None) -> Pair | None:
@@ -92,10 +101,17 @@ def _names(pair: Pair) -> list[str]:
     return [str(name.value) for name in extension.value]
 
 
-def _make_authority(now: float) -> Pair:
+def _valid_authority(pem: Sequence[str] | None, name: str, now: float, renew_before: float) -> Pair:
+    authority = _load(pem)
+    if authority is None or _expires(authority) < now + renew_before or not _is_authority(authority):
+        return _make_authority(name, now)
+    return authority
+
+
+def _make_authority(name: str, now: float) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The time makes the name of each CA unique, so that one bundle can hold several.
-    subject = _subject(f"rewound-ca@{int(now)}")
+    subject = _subject(f"{name}@{int(now)}")
     builder = _builder(subject, subject, key, now, 10 * _YEAR)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs=True), critical=True)
@@ -110,9 +126,9 @@ def _make_server(authority: Pair, names: Sequence[str], now: float) -> Pair:
     return _sign(authority, _subject("rewound"), [usage, alternatives], now)
 
 
-def _make_admin(authority: Pair, now: float) -> Pair:
+def _make_client(authority: Pair, subject: x509.Name, now: float) -> Pair:
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    return _sign(authority, _subject(_ADMIN, MASTERS), [usage], now)
+    return _sign(authority, subject, [usage], now)
 
 
 def _sign(authority: Pair, subject: x509.Name, extensions: Sequence[x509.ExtensionType], now: float) -> Pair:

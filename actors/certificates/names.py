@@ -8,6 +8,7 @@ import socket
 from actors.certificates.addresses import address_of, reachable_addresses
 from actors.names import Names
 
+PROXY_NAME = "front-proxy-client"  # the common name by which aggregated servers know this one
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 
 

@@ -1,8 +1,12 @@
-"""The folder `pki`: three certificates with their keys, and an index with their expiry and names.
+"""The folder `pki`: five certificates with their keys, and an index with their expiry and names.
 
     ca.crt server.crt admin.crt     0644
     ca.key server.key admin.key     0600 from the moment they exist
+    proxy-ca.crt proxy.crt ...      a CA of its own, and the certificate by which aggregated servers know this one
     index.json                      per name: digest of certificate and key, expiry, names, digest of the CA
+
+The proxy has another CA than all others, because aggregated servers believe what it says about users: no certificate
+that somebody requests from the CA of the cluster may pass for it.
 
 Most starts only compare digests and dates with the index. Where anything differs, a child process reads the
 certificates, keeps the valid ones and replaces the others (`issue.py`). The index is written last: after a crash in
@@ -22,7 +26,8 @@ from typing import Any
 
 from actors.certificates.issuing_process import IssuingFailed, make_certificates
 
-NAMES = ("ca", "server", "admin")
+NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
+_PROXY = frozenset({"proxy-ca", "proxy"})
 # A server that restarts at least once a month never serves an expired certificate; they last a year.
 RENEW_BEFORE = 30 * 86400
 # The secure port and the controllers prepare the same folder, the controllers in a thread; a second CA would replace
@@ -121,7 +126,7 @@ def _valid(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool
     try:
         return all(
             index[name]["digest"] == _digest(*pems[name])
-            and index[name]["authority"] == _digest(*pems["ca"])
+            and index[name]["authority"] == _digest(*pems[_authority_of(name)])
             and index[name]["expires"] > now + RENEW_BEFORE
             for name in NAMES
         ) and set(names) <= set(index["server"]["names"])
@@ -131,8 +136,15 @@ def _valid(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool
 
 
 def _indexed(pems: Pems, facts: Index) -> Index:
-    authority = _digest(*pems["ca"])
-    return {name: {"digest": _digest(*pems[name]), "authority": authority, **facts[name]} for name in NAMES}
+    digests = {name: _digest(*pems[name]) for name in NAMES}
+    return {
+        name: {"digest": digests[name], "authority": digests[_authority_of(name)], **facts[name]}
+        for name in NAMES
+    }
+
+
+def _authority_of(name: str) -> str:
+    return "proxy-ca" if name in _PROXY else "ca"
 
 
 def _digest(certificate: str, key: str) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.controllers.accounts.root_certificate import RootCertificatePublisher
 from actors.controllers.accounts.token_secrets import TokenSecretController
+from actors.controllers.aggregation.availability import AvailabilityController
+from actors.controllers.aggregation.registration import RegistrationController
+from actors.controllers.aggregation.trust import TrustPublisher
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
 from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
 from actors.controllers.certificates.approving import CertificateApproving
@@ -63,7 +66,10 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
-    own: list[Controller[Any]] = [FlowControlController(*parts)]
+    own: list[Controller[Any]] = [FlowControlController(*parts), RegistrationController(context)]
+    if context.aggregation is not None:
+        own.append(AvailabilityController(context, context.aggregation))
+        own.append(TrustPublisher(context, context.aggregation))
     if context.event_ttl:
         own.append(EventExpiry(context))
     loops = [Loop(one, context.feed) for one in (*own, *(by_name[name]() for name in sorted(chosen)))]

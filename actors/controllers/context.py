@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from actors.access.accounts.issuer import TokenIssuer
 from actors.access.authorize import Authorizer
 from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.aggregation.context import AggregationContext
 from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.kinds.registry import Registry
@@ -34,3 +35,4 @@ class ControllerContext:
     quotas: QuotaAccounts | None = None  # those that admission checks; None: a controller counts for itself
     publishes_certificate: bool = False  # whether the server has a certificate that its clients verify
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
+    aggregation: AggregationContext | None = None  # None: APIServices lead nowhere

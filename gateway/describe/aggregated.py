@@ -51,6 +51,14 @@ def _groups(discovery: Discovery, *, core: bool) -> Iterator[Document]:
 
 
 def _version(discovery: Discovery, group: str, version: str) -> Document:
+    if discovery.is_remote(group, version):
+        listed = discovery.remote_resources(group, version)
+        freshness = "Stale" if listed is None else "Current"
+        return {
+            "version": version,
+            "resources": _remote(group, version, listed or []),
+            "freshness": freshness,
+        }
     if group == REWIND_GROUP:
         resources = aggregated_resources(discovery.catalog, group)
     else:
@@ -58,6 +66,27 @@ def _version(discovery: Discovery, group: str, version: str) -> Document:
         found = (_resource(discovery, one) for one in definitions)
         resources = sorted(found, key=lambda one: str(one["resource"]))
     return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _remote(group: str, version: str, listed: list[Document]) -> list[Document]:
+    """The entries of an APIResourceList of another server; subresources go below their resources."""
+    found: dict[str, Document] = {}
+    for one in sorted(listed, key=lambda one: str(one["name"])):
+        name, _, subresource = str(one["name"]).partition("/")
+        kind = _kind(one.get("group") or group, one.get("version") or version, str(one.get("kind", "")))
+        if not subresource:
+            entry = {
+                "resource": name,
+                "responseKind": kind,
+                "scope": "Namespaced" if one.get("namespaced") else "Cluster",
+                "singularResource": one.get("singularName") or "",
+                "verbs": one.get("verbs") or [],
+            }
+            found[name] = entry | {key: one[key] for key in ("shortNames", "categories") if one.get(key)}
+        elif name in found:
+            below = {"subresource": subresource, "responseKind": kind, "verbs": one.get("verbs") or []}
+            found[name].setdefault("subresources", []).append(below)
+    return list(found.values())
 
 
 def _resource(discovery: Discovery, definition: Definition) -> Document:

@@ -6,9 +6,11 @@ Verbs that a kind declares but that no handler serves are left out.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from actors.aggregation.api_services import ApiServices
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
@@ -22,18 +24,45 @@ TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch"
 _STORED: Final = frozenset({"create", "get"})  # reviews have no get, component statuses no create
 
 
+class KnownResources(Protocol):
+    @property
+    def resources(self) -> Mapping[tuple[str, str], list[Document]]:
+        """The resources of group versions of other servers, as these last listed them."""
+
+
 class Discovery:
-    def __init__(self, registry: Registry, verbs: frozenset[str]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        api_services: ApiServices,
+        aggregated: KnownResources,
+        verbs: frozenset[str],
+    ) -> None:
         self._registry = registry
+        self._api_services = api_services
+        self._aggregated = aggregated
         self._verbs = verbs
+        self._sorted: tuple[Catalog, int, dict[str, tuple[str, ...]]] | None = None
 
     @property
     def catalog(self) -> Catalog:
         return self._registry.current
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Versions by group: of the catalog, and the group of the past."""
-        return {**self.catalog.groups(), REWIND_GROUP: (rewind_group.VERSION,)}
+        """Versions by group: of the catalog and of other servers, by their priorities, and the group of the past."""
+        catalog, changes = self.catalog, self._api_services.changes
+        if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
+            groups = self._api_services.sorted_groups(catalog.groups())
+            self._sorted = catalog, changes, {**groups, REWIND_GROUP: (rewind_group.VERSION,)}
+        return self._sorted[2]
+
+    def is_remote(self, group: str, version: str) -> bool:
+        """Whether another server serves the group version."""
+        return (group, version) in self._api_services.remote
+
+    def remote_resources(self, group: str, version: str) -> list[Document] | None:
+        """What another server lists for the group version; None if it has not responded yet."""
+        return self._aggregated.resources.get((group, version))
 
     def find(self, path: str, server_address: str) -> Document | None:
         """The document at a path such as /apis/storage.cluster.io/v1; None if there is none."""
@@ -56,7 +85,7 @@ class Discovery:
             case ["api", *_]:
                 return True
             case ["apis", group, *_]:
-                return group == REWIND_GROUP or self.catalog.group_exists(group)
+                return group in self.groups()
         return False
 
     def paths(self) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from actors.access.attributes import Attributes
@@ -19,6 +19,7 @@ from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.access.impersonation import impersonate
+from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
 from actors.errors import BadRequest, RequestError
 from actors.flowcontrol.seats import Flow, NoSeat
@@ -26,6 +27,7 @@ from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
 from actors.names import Names
 from actors.selectors import FieldSelector
+from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated
 from gateway.connections.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
@@ -37,6 +39,7 @@ from gateway.ops.metrics import Metrics
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
+from gateway.requests.forwarding import asks_upgrade
 from gateway.requests.impersonation import has_impersonation, take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
@@ -51,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 INTERNAL_ERROR = "an error of the server's own stopped this request; the server's log tells more"
 
+
+ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 
 NO_ROUTE = Route("", "", is_resource=False)
 _SELECT_BY_NAME = frozenset({"list", "watch"})
@@ -72,6 +77,8 @@ class Pipeline:
         authorizer: Authorizer,
         dispatch: Dispatch,
         paths: Paths,
+        api_services: ApiServices,
+        serve_api_service: ServeApiService,
         limits: Limits,
         metrics: Metrics,
         watchdog: LoopWatchdog,
@@ -84,6 +91,8 @@ class Pipeline:
         self._authorizer = authorizer
         self._dispatch = dispatch
         self._paths = paths
+        self._api_services = api_services
+        self._serve_api_service = serve_api_service
         self._limits = limits
         self._metrics = metrics
         self._watchdog = watchdog
@@ -98,10 +107,14 @@ class Pipeline:
         context = RequestContext(request, NO_ROUTE, EMPTY, ANONYMOUS_USER)
         flow: Flow | None = None
         seats, waited = 0, None
+        remote = self._api_services.remote
         try:
             watch = False
             if request.query:
-                if "/proxy" in request.path and is_forwarded_path(request.path):
+                if remote and aggregated_at(remote, request.path) is not None:
+                    context.parameters = parse_leniently(request.query)  # it is for another server
+                    watch = context.parameters.boolean("watch")
+                elif "/proxy" in request.path and is_forwarded_path(request.path):
                     context.parameters = parse_leniently(request.query)  # it is for another server
                 else:
                     context.parameters = parse(request.query)
@@ -109,7 +122,8 @@ class Pipeline:
                     if not watch:
                         context.parameters.check_timeout()
             context.route = route = find_route(request.method, request.path, watch=watch)
-            forwarded = bool(route.subresource) and is_forwarded(route)
+            aggregated = find_aggregated(remote, route) if remote else None
+            forwarded = aggregated is not None or (bool(route.subresource) and is_forwarded(route))
             authenticated = self._authenticate(request)
             if not isinstance(authenticated, Authenticated):
                 authenticated = await authenticated
@@ -158,7 +172,10 @@ class Pipeline:
                     if not self._limits.try_start(flow, needed):
                         waited = await self._limits.wait(flow, needed)
                     seats = needed
-            response = await (self._dispatch(context) if context.route.is_resource else self._paths(context))
+            if aggregated is not None:
+                response = await self._serve_aggregated(context, aggregated, flow)
+            else:
+                response = await (self._dispatch(context) if route.is_resource else self._paths(context))
         except BodyNotRead:
             raise  # the connection responds
         except NoSuchPath:
@@ -177,7 +194,9 @@ class Pipeline:
         if flow is not None:
             response.shared = flow.mark
         if response.forwarding is not None:
-            response.forwarding.report = partial(self._observe, context.route, began)
+            route = context.route
+            verb = "connect" if is_forwarded(route) else route.verb
+            response.forwarding.report = partial(self._observe, verb, route, began)
             return response
         seconds = time.perf_counter() - began
         self._metrics.observe(
@@ -187,9 +206,18 @@ class Pipeline:
             self._watchdog.completed(request, seconds)
         return response
 
-    def _observe(self, route: Route, began: float, status: int) -> None:
+    async def _serve_aggregated(self, context: RequestContext, one: ApiService, flow: Flow) -> Response:
+        """Have another server respond. Seats are taken once the client's connection forwards the request."""
+        response = await self._serve_api_service(context, one)
+        route, forwarding = context.route, response.forwarding
+        lasts = route.verb == "watch" or asks_upgrade(context.request)
+        if forwarding is not None and flow.limited and not lasts:
+            response.forwarding = SeatedForwarding(forwarding, self._limits, flow)
+        return response
+
+    def _observe(self, verb: str, route: Route, began: float, status: int) -> None:
         """Count a response of another server, which has started."""
-        self._metrics.observe("connect", route.group, route.resource, status, time.perf_counter() - began)
+        self._metrics.observe(verb, route.group, route.resource, status, time.perf_counter() - began)
 
     def _check_memory(self, context: RequestContext) -> None:
         """Refuse requests while the process is above its limit, except what operators need to see or end that."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
     from actors.admission.plugins.pod_security.evaluations import Evaluations
     from actors.admission.timings import Timings, WebhookTimings
+    from actors.aggregation.api_services import ApiServices
     from actors.conversion.timings import ConversionTimings
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.level import Level
@@ -337,3 +338,12 @@ def meter_watches(
         ("rewound_watch_expired_total", "Watchers that fell behind the watch history.", "expired"),
     ):
         metrics.counter(name, text, of(field), "type")
+
+
+def meter_api_services(metrics: Metrics, api_services: ApiServices) -> None:
+    metrics.gauge(
+        "aggregator_unavailable_apiservice",
+        "Whether the server behind an APIService is unavailable.",
+        lambda: {one.name: int(not one.available) for one in api_services.stored()},
+        "name",
+    )

@@ -22,7 +22,6 @@ from actors.messages import Object
 from actors.resource.directory import Directory
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
-from gateway.proxy.fields import asks_upgrade
 from gateway.proxy.forward import Adapter, Forward
 from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.locations import Locations
@@ -33,6 +32,7 @@ from gateway.proxy.target import Target
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import failure_of
+from gateway.requests.forwarding import asks_upgrade
 from gateway.requests.request import Response
 from gateway.requests.write_context import new_write_context
 from gateway.settings.proxy import ProxySettings

@@ -65,10 +65,6 @@ def response_fields(head: ResponseHead, *, cors: bool) -> list[Field]:
     return fields
 
 
-def asks_upgrade(request: Request) -> bool:
-    return b"upgrade" in request.headers.get(b"connection", b"").lower()
-
-
 def _named(connection: bytes) -> frozenset[bytes]:
     """The fields that a Connection field names."""
     return frozenset(_words(connection)) if connection else frozenset()

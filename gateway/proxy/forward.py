@@ -15,11 +15,12 @@ import trio
 
 from actors.errors import RequestError, ShuttingDown
 from gateway.proxy.dialing import Unreachable, connect
-from gateway.proxy.fields import Field, asks_upgrade, request_fields, response_fields
+from gateway.proxy.fields import Field, request_fields, response_fields
+from gateway.proxy.pool import ConnectionPool
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import ResponseHead, Upstream, UpstreamFailed
 from gateway.requests.errors import BackendFailed, UpgradeRequired
-from gateway.requests.forwarding import CutOff, ForwardingClient, RawConnection, Report
+from gateway.requests.forwarding import CutOff, ForwardingClient, RawConnection, Report, asks_upgrade
 from gateway.requests.request import BodyNotRead, Request, Response
 
 # How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
@@ -45,6 +46,10 @@ class Adapter:
         """Added to the request, unless it asks for an upgrade."""
         return []
 
+    def complete_fields(self, fields: list[Field], *, upgrading: bool) -> list[Field]:
+        """The fields that are sent; `fields` are those of the client that may be."""
+        return fields if upgrading else [*fields, *self.request_fields()]
+
     async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
         headers = response_fields(head, cors=self.cors)
         return Response(head.status, b"", head.get(b"content-type"), headers), None
@@ -66,8 +71,9 @@ class Forward:
         warnings: tuple[Field, ...] = (),
         upgrade_required: bool = False,
         own_request: bool = False,
+        pool: ConnectionPool | None = None,
     ) -> None:
-        """`own_request`: it has nothing of the client's but its lifetime."""
+        """`own_request`: it has nothing of the client's but its lifetime. Without a pool it has its own connection."""
         self._request = request
         self._target = target
         self._adapter = adapter
@@ -77,8 +83,10 @@ class Forward:
         self._warnings = warnings
         self._upgrade_required = upgrade_required
         self._own_request = own_request
+        self._pool = pool
         self._upgraded = False
         self._started = False
+        self._sent = False  # the whole request
         self._failure: Exception | None = None
         self.report: Report | None = None
 
@@ -109,20 +117,36 @@ class Forward:
         upgrading = not self._own_request and client.may_upgrade and asks_upgrade(self._request)
         if self._upgrade_required and not upgrading:
             raise UpgradeRequired
+        if not await self._try(client, upgrading=upgrading, new=self._pool is None or upgrading):
+            await self._try(client, upgrading=upgrading, new=True)
+
+    async def _try(self, client: ForwardingClient, *, upgrading: bool, new: bool) -> bool:
+        """False if a kept connection turned out to be closed, and the request can be sent again."""
         try:
-            stream = await connect(self._target)
+            stream, kept = (
+                (await connect(self._target), False)
+                if self._pool is None
+                else await self._pool.connect(self._target, new=new)
+            )
         except Unreachable as error:
             raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
-        upstream = Upstream(stream, self._method)
+        upstream, reusable = Upstream(stream, self._method), False
         try:
             await self._exchange(client, upstream, upgrading=upgrading)
+            reusable = self._sent and upstream.reusable and not upgrading
         except UpstreamFailed as error:
             if self._started:
                 raise CutOff(f"the response of {self._target.authority} broke off: {error}") from None
+            if kept and not upstream.received and self._length() == 0:
+                return False
             raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
         finally:
             upstream.release()
-            await trio.aclose_forcefully(stream)
+            if self._pool is not None and reusable:
+                await self._pool.keep(self._target, stream)
+            else:
+                await trio.aclose_forcefully(stream)
+        return True
 
     async def _exchange(self, client: ForwardingClient, upstream: Upstream, *, upgrading: bool) -> None:
         async with trio.open_nursery() as nursery:
@@ -152,6 +176,7 @@ class Forward:
                 while part := await client.receive_body():
                     await upstream.send_body(part)
             await upstream.end_body()
+            self._sent = True
         except UpstreamFailed:
             return  # it may have responded without the rest
         except BodyNotRead as error:
@@ -168,10 +193,12 @@ class Forward:
             await upstream.send_head(path, [*fields, (b"connection", b"close")], chunked=False)
             return
         fields = request_fields(request, target.host_header, upgrading=upgrading)
+        fields = self._adapter.complete_fields(fields, upgrading=upgrading)
         if upgrading:
             await upstream.send_head(path, fields, chunked=False)
             return
-        fields += [*self._adapter.request_fields(), (b"connection", b"close")]
+        if self._pool is None:
+            fields.append((b"connection", b"close"))
         length = self._length()
         if length is not None and (length or self._method in _WITH_BODY):
             fields.append((b"content-length", b"%d" % length))

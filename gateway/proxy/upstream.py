@@ -50,6 +50,9 @@ class Upstream:
         self._since_body = 0
         self._parser: Any = httptools.HttpResponseParser(self)
         self.trailers: list[tuple[bytes, bytes]] = []
+        self._keeps = False  # whether the other server keeps the connection after this response
+        self._excess = False  # it sent more than the response
+        self.received = 0  # bytes
         self.rest = b""  # what followed the head of a response that switches protocols
 
     # The request.
@@ -79,7 +82,9 @@ class Upstream:
     async def receive(self) -> bytes:
         """The next bytes; b"" at the end."""
         try:
-            return bytes(await self._stream.receive_some(RECEIVE))
+            data = bytes(await self._stream.receive_some(RECEIVE))
+            self.received += len(data)
+            return data
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise UpstreamFailed("read: connection reset by peer") from error
 
@@ -141,10 +146,18 @@ class Upstream:
         if self._since_body > _MAX_TRAILERS + len(data) and self._complete_head and not self._ended:
             raise UpstreamFailed("the trailers of the response are too large")
 
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can carry another request: the response is complete, and nothing followed it."""
+        return self._ended and self._keeps and not self._excess and not self._head.raw
+
     def _ends_with_connection(self) -> bool:
         return not (self._head.get(b"content-length") or self._head.get(b"transfer-encoding"))
 
     # Callbacks of llhttp.
+
+    def on_message_begin(self) -> None:
+        self._excess = self._excess or self._ended
 
     def on_header(self, name: bytes, value: bytes) -> None:
         fields = self.trailers if self._complete_head else self._head.fields
@@ -157,12 +170,15 @@ class Upstream:
             return
         self._head.status = status
         self._complete_head = True
+        self._keeps = bool(self._parser.should_keep_alive())
         if self._method == "HEAD" or status in (_SWITCHING, 204, 304):
             self._ended = True
 
     def on_body(self, part: bytes) -> None:
         self._since_body = 0
-        if not self._ended:
+        if self._ended:
+            self._excess = True
+        else:
             self._body.append(part)
 
     def on_message_complete(self) -> None:

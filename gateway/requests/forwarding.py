@@ -17,6 +17,14 @@ Report = Callable[[int], None]
 Fields = Sequence[tuple[bytes, bytes]]
 
 
+class HasHeaders(Protocol):
+    headers: dict[bytes, bytes]
+
+
+def asks_upgrade(request: HasHeaders) -> bool:
+    return b"upgrade" in request.headers.get(b"connection", b"").lower()
+
+
 class CutOff(RequestError):
     """The other server did not send the end of its response: the client must not take what it has for the whole."""
 

@@ -71,6 +71,18 @@ def is_forwarded_path(raw_path: str) -> bool:
     return is_forwarded(find_route("GET", raw_path))
 
 
+def group_version_of(route: Route) -> tuple[str, str] | None:
+    """The group version that a resource or a discovery document belongs to; None for all other paths."""
+    if route.is_resource:
+        return None if route.rewinds else (route.group, route.version)
+    match route.path.strip("/").split("/"):
+        case ["apis", group, version]:
+            return group, version
+        case ["api", version]:
+            return "", version
+    return None
+
+
 def _parse(method: str, raw_path: str, watch: bool) -> Route:
     path = unquote(raw_path) if "%" in raw_path else raw_path
     first, *parts = path.strip("/").split("/")

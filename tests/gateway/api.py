@@ -145,7 +145,10 @@ class Api:
 
     def _has_certificates(self, config_maps: list[Document]) -> bool:
         """The CA certificate is in every namespace, if it is published."""
-        published = [one for one in config_maps if one["metadata"]["name"].endswith("root-ca.crt")]
+        names = [one["metadata"]["name"] for one in config_maps]
+        if self.settings.secure_port and "extension-apiserver-authentication" not in names:
+            return False
+        published = [one for one in names if one.endswith("root-ca.crt")]
         enabled = self.settings.controllers.enabled_controllers(self.settings.dialect)
         publishes = self.settings.secure_port and "root-ca-cert-publisher" in enabled
         return not publishes or len(published) >= len(SYSTEM_NAMESPACES)

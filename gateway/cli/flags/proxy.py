@@ -1,4 +1,4 @@
-"""The flags of forwarded requests: connections to kubelets, and the targets that are refused."""
+"""The flags of forwarded requests: connections to kubelets and aggregated servers, and the targets that are refused."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ def add_flags(group: Any) -> None:
         "--allow-local-proxy-targets",
         "forward requests also to loopback, link-local and multicast addresses of pods and nodes (default false)",
     )
+    add(
+        group,
+        "--proxy-client-cert-file",
+        Path,
+        "FILE",
+        "certificate (PEM) by which aggregated servers know this one (default one of the data folder)",
+    )
+    add(group, "--proxy-client-key-file", Path, "FILE", "its key (PEM)")

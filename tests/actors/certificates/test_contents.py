@@ -23,26 +23,29 @@ def loaded(certificates: Certificates, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(certificates.certificate(name).read_bytes())
 
 
-def test_first_start_creates_all_three_certificates(certificates: Certificates) -> None:
-    assert certificates.made == ("ca", "server", "admin")
+def test_first_start_creates_all_certificates(certificates: Certificates) -> None:
+    assert certificates.made == ("ca", "server", "admin", "proxy-ca", "proxy")
 
 
-@pytest.mark.parametrize("name", ["ca", "server", "admin"])
+@pytest.mark.parametrize("name", ["ca", "server", "admin", "proxy-ca", "proxy"])
 def test_keys_are_readable_by_their_owner_only(certificates: Certificates, name: str) -> None:
     assert stat.S_IMODE(certificates.key(name).stat().st_mode) == 0o600
     assert stat.S_IMODE(certificates.folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("name", ["ca", "server", "admin"])
+@pytest.mark.parametrize("name", ["ca", "server", "admin", "proxy-ca", "proxy"])
 def test_keys_are_p256_and_the_ca_signs_every_certificate(certificates: Certificates, name: str) -> None:
     certificate = loaded(certificates, name)
-    certificate.verify_directly_issued_by(loaded(certificates, "ca"))
+    certificate.verify_directly_issued_by(loaded(certificates, "proxy-ca" if "proxy" in name else "ca"))
     key = certificate.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     assert isinstance(key.curve, ec.SECP256R1)
 
 
-@pytest.mark.parametrize(("name", "is_authority"), [("ca", True), ("server", False), ("admin", False)])
+@pytest.mark.parametrize(
+    ("name", "is_authority"),
+    [("ca", True), ("server", False), ("admin", False), ("proxy-ca", True), ("proxy", False)],
+)
 def test_only_the_ca_may_sign(certificates: Certificates, name: str, is_authority: bool) -> None:
     extensions = loaded(certificates, name).extensions
     assert extensions.get_extension_for_class(x509.BasicConstraints).value.ca is is_authority
@@ -51,7 +54,11 @@ def test_only_the_ca_may_sign(certificates: Certificates, name: str, is_authorit
 
 @pytest.mark.parametrize(
     ("name", "purpose"),
-    [("server", ExtendedKeyUsageOID.SERVER_AUTH), ("admin", ExtendedKeyUsageOID.CLIENT_AUTH)],
+    [
+        ("server", ExtendedKeyUsageOID.SERVER_AUTH),
+        ("admin", ExtendedKeyUsageOID.CLIENT_AUTH),
+        ("proxy", ExtendedKeyUsageOID.CLIENT_AUTH),
+    ],
 )
 def test_extended_key_usage(certificates: Certificates, name: str, purpose: x509.ObjectIdentifier) -> None:
     usage = loaded(certificates, name).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -16,6 +16,8 @@ from actors.certificates.issuing_process import begin_early
 NOW = 1_800_000_000.0
 DAY = 86400.0
 NAMES = ("localhost", "127.0.0.1")
+ALL = ("ca", "server", "admin", "proxy-ca", "proxy")
+CLIENTS = ("server", "admin", "proxy")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("days", "made"),
-    [(334, ()), (336, ("server", "admin")), (400, ("server", "admin")), (3640, ("ca", "server", "admin"))],
+    [(334, ()), (336, CLIENTS), (400, CLIENTS), (3640, ALL)],
 )
 def test_certificates_that_expire_within_a_month_are_renewed(
     folder: Path, days: int, made: tuple[str, ...]
@@ -90,6 +92,8 @@ def _swap(one: str, other: str) -> Callable[[Path], None]:
         (_swap("server.key", "admin.key"), ("server",)),
         (_remove("ca.key"), ("ca", "server", "admin")),
         (_swap("ca.crt", "server.crt"), ("ca", "server", "admin")),
+        (_remove("proxy-ca.key"), ("proxy-ca", "proxy")),
+        (_swap("proxy.crt", "admin.crt"), ("proxy",)),
     ],
 )
 def test_damaged_certificates_are_replaced_and_the_others_kept(
@@ -109,7 +113,7 @@ def test_certificate_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> 
 
 def test_process_that_began_early_makes_the_certificates(tmp_path: Path) -> None:
     with begin_early(wanted=True):
-        assert prepare(tmp_path / "pki", NAMES, NOW).made == ("ca", "server", "admin")
+        assert prepare(tmp_path / "pki", NAMES, NOW).made == ALL
 
 
 def test_process_that_began_early_ends_when_nobody_needs_it() -> None:

@@ -1,0 +1,154 @@
+"""The stored APIServices, parsed: which group versions other servers serve, and the priorities of all.
+
+It follows the feed with a synchronous callback, so that a route holds before the client gets the response to the write
+that made it. The request pipeline looks at `remote` only, which is empty on most servers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from actors.admission.webhooks.hook import ServiceAddress
+from actors.aggregation.priorities import (
+    CUSTOM,
+    Priority,
+    api_services_group,
+    api_services_type,
+    built_in_priorities,
+)
+from actors.kinds.catalog import preference
+from actors.messages import Object
+from actors.names import REWIND_GROUP, Names
+from actors.store.document import decode
+from actors.store.feed import Feed
+from journal.log import Journal
+from journal.records import Event
+
+AVAILABLE: Final = "Available"
+_DEFAULT_PORT: Final = 443
+
+GroupVersion = tuple[str, str]
+
+
+class ApiService(NamedTuple):
+    name: str
+    group: str
+    version: str
+    priority: Priority
+    service: ServiceAddress | None  # None: this server serves it
+    ca_bundle: bytes
+    insecure: bool  # the certificate of the server is not verified
+    available: bool
+
+    @property
+    def discovery_path(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+
+def parse_api_service(stored: Object) -> ApiService:
+    spec = stored["spec"]
+    return ApiService(
+        stored["metadata"]["name"],
+        spec.get("group", ""),
+        spec.get("version", ""),
+        Priority(spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0)),
+        _service(spec.get("service")),
+        _decoded(spec.get("caBundle")),
+        bool(spec.get("insecureSkipTLSVerify")),
+        _is_available(stored),
+    )
+
+
+def _service(reference: Object | None) -> ServiceAddress | None:
+    if reference is None:
+        return None
+    port = reference.get("port") or _DEFAULT_PORT
+    return ServiceAddress(reference.get("namespace", ""), reference.get("name", ""), port)
+
+
+def _decoded(bundle: str | None) -> bytes:
+    try:
+        return base64.b64decode(bundle or "")
+    except binascii.Error:
+        return b"-"  # not empty: an unreadable bundle trusts nobody
+
+
+def _is_available(stored: Object) -> bool:
+    conditions = (stored.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == AVAILABLE and one["status"] == "True" for one in conditions)
+
+
+class ApiServices:
+    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+        self._names = names
+        self._type_id = journal.type_id(api_services_type(names))
+        self._own_groups = frozenset({api_services_group(names), REWIND_GROUP})
+        self._stored: dict[GroupVersion, ApiService] = {}
+        # Group versions that other servers serve; replaced whole with every change.
+        self.remote: Mapping[GroupVersion, ApiService] = {}
+        self.changes = 0  # grows with every change of routes or priorities
+        with journal.read() as view:
+            for _, _, row in view.rows(self._type_id, ""):
+                self._put(parse_api_service(decode(row.body)))
+        feed.follow(self._committed, frozenset({self._type_id}))
+
+    def stored(self) -> tuple[ApiService, ...]:
+        return tuple(self._stored.values())
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._type_id:
+                continue
+            parsed = parse_api_service(decode(event.body))
+            if event.removed:
+                self._remove(parsed)
+            else:
+                self._put(parsed)
+
+    def _put(self, one: ApiService) -> None:
+        key = one.group, one.version
+        if self._stored.get(key) == one:
+            return
+        self._stored[key] = one
+        self.changes += 1
+        if one.service is not None and one.group not in self._own_groups:
+            self.remote = {**self.remote, key: one}
+        elif key in self.remote:
+            self._withdraw(key)
+
+    def _remove(self, one: ApiService) -> None:
+        key = one.group, one.version
+        if self._stored.pop(key, None) is not None:
+            self.changes += 1
+            self._withdraw(key)
+
+    def _withdraw(self, key: GroupVersion) -> None:
+        self.remote = {other: one for other, one in self.remote.items() if other != key}
+
+    def sorted_groups(self, served: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """The versions by group: of `served`, and those of other servers, by their priorities."""
+        versions: dict[str, set[str]] = {group: set(found) for group, found in served.items()}
+        for group, version in self.remote:
+            versions.setdefault(group, set()).add(version)
+        own = api_services_group(self._names)
+        first = {one: self._sorted_versions(one, versions.pop(one)) for one in ("", own) if one in versions}
+        entries = [(group, version) for group, found in versions.items() for version in found]
+        entries.sort(key=lambda key: (-self._priority(key).group, f"{key[1]}.{key[0]}"))
+        groups: dict[str, list[str]] = {}
+        for group, version in entries:
+            groups.setdefault(group, []).append(version)
+        return first | {group: self._sorted_versions(group, found) for group, found in groups.items()}
+
+    def _sorted_versions(self, group: str, versions: Iterable[str]) -> tuple[str, ...]:
+        return tuple(
+            sorted(versions, key=lambda one: (-self._priority((group, one)).version, preference(one)))
+        )
+
+    def _priority(self, key: GroupVersion) -> Priority:
+        stored = self._stored.get(key)
+        if stored is not None:
+            return stored.priority
+        return built_in_priorities(self._names).get(key, CUSTOM)

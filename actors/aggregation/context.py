@@ -1,0 +1,18 @@
+"""What controllers of APIServices need of the rest of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from actors.aggregation.api_services import ApiService, ApiServices
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationContext:
+    api_services: ApiServices
+    # Asks the server of an APIService for its discovery document; returns why that failed, "" if it did not.
+    probe: Callable[[ApiService], Awaitable[str]]
+    # The data of the ConfigMap by which aggregated servers know which certificates to trust. CertificateError.
+    trust: Callable[[], Awaitable[dict[str, str]]]
+    publishes_trust_at_start: bool = False  # otherwise with the first APIService of another server

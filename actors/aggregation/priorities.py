@@ -1,0 +1,89 @@
+"""The priorities of group versions in discovery, as the APIServices of Kubernetes v1.25 have them.
+
+A higher priority comes first. An APIService carries both; a group version without one has the default here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from actors.messages import Object
+from actors.names import Names
+
+MANAGED_ON_START: Final = "onstart"  # created at the start, for built-in groups
+MANAGED: Final = "true"  # exists as long as a custom kind of the group version does
+
+
+class Priority(NamedTuple):
+    group: int
+    version: int
+
+
+CUSTOM: Final = Priority(1000, 100)  # groups of custom resources
+
+_Versions = dict[str, int]
+# Groups with the name in both dialects, then those in the domain of the dialect.
+_PLAIN: Final[dict[str, tuple[int, _Versions]]] = {
+    "": (18000, {"v1": 1}),
+    "apps": (17800, {"v1": 15}),
+    "autoscaling": (17500, {"v1": 15, "v2": 30, "v2beta1": 9, "v2beta2": 1}),
+    "batch": (17400, {"v1": 15, "v1beta1": 9}),
+    "policy": (17100, {"v1": 15, "v1beta1": 9}),
+}
+_IN_DOMAIN: Final[dict[str, tuple[int, _Versions]]] = {
+    "events": (17750, {"v1": 15, "v1beta1": 5}),
+    "authentication": (17700, {"v1": 15}),
+    "authorization": (17600, {"v1": 15}),
+    "certificates": (17300, {"v1": 15}),
+    "networking": (17200, {"v1": 15, "v1alpha1": 1}),
+    "rbac.authorization": (17000, {"v1": 15}),
+    "storage": (16800, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
+    "apiextensions": (16700, {"v1": 15}),
+    "admissionregistration": (16700, {"v1": 15}),
+    "scheduling": (16600, {"v1": 15}),
+    "coordination": (16500, {"v1": 15}),
+    "node": (16300, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
+    "discovery": (16200, {"v1": 15, "v1beta1": 12}),
+    "flowcontrol.apiserver": (16100, {"v1beta2": 12, "v1beta1": 9, "v1alpha1": 1}),
+    "internal.apiserver": (16000, {"v1alpha1": 9}),
+}
+
+
+@lru_cache(maxsize=2)
+def built_in_priorities(names: Names) -> dict[tuple[str, str], Priority]:
+    """By group and version. The group of APIServices itself has none: it is always first, and has no APIService."""
+    groups = {**_PLAIN, **{names.group(prefix): found for prefix, found in _IN_DOMAIN.items()}}
+    return {
+        (group, version): Priority(priority, number)
+        for group, (priority, versions) in groups.items()
+        for version, number in versions.items()
+    }
+
+
+def api_services_group(names: Names) -> str:
+    return names.group("apiregistration")
+
+
+def api_services_type(names: Names) -> str:
+    return f"apiservices.{api_services_group(names)}"
+
+
+def automanaged_label(names: Names) -> str:
+    return names.key("automanaged", "kube-aggregator")
+
+
+def local_api_service(names: Names, group: str, version: str) -> Object:
+    """The APIService of a group version that this server serves itself."""
+    priority = built_in_priorities(names).get((group, version))
+    managed = MANAGED if priority is None else MANAGED_ON_START
+    priority = priority or CUSTOM
+    return {
+        "metadata": {"name": f"{version}.{group}", "labels": {automanaged_label(names): managed}},
+        "spec": {
+            "group": group,
+            "version": version,
+            "groupPriorityMinimum": priority.group,
+            "versionPriority": priority.version,
+        },
+    }

@@ -1,0 +1,111 @@
+"""Forwards requests of aggregated group versions, after this server has authenticated and authorized them.
+
+The other server gets the request as it is, with the user in headers of its own instead of the client's credentials.
+Errors before it are in plain text, as clients of Kubernetes know them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+import trio
+
+from actors.access.authentication.request_headers import RequestHeaders
+from actors.admission.webhooks.services import Unresolved
+from actors.aggregation.api_services import ApiService
+from actors.errors import RequestError
+from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
+from gateway.aggregation.servers import AggregatedServers, InvalidBundle
+from gateway.proxy.forward import Adapter, Forward, Transform
+from gateway.proxy.upstream import ResponseHead, Upstream
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import BackendUnavailable
+from gateway.requests.request import Response
+
+UNAVAILABLE: Final = "service unavailable"
+REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"
+# As Go writes a path.
+_UNESCAPED: Final = "/$&+,:;=@-_.~"
+
+
+class ServiceAdapter(Adapter):
+    cors = False
+
+    def __init__(self, identity: list[Field], proxy_headers: RequestHeaders | None, audit_id: bytes) -> None:
+        self._identity = identity
+        self._proxy_headers = proxy_headers
+        self._audit_id = audit_id
+
+    def complete_fields(self, fields: list[Field], *, upgrading: bool) -> list[Field]:
+        kept = [one for one in fields if not is_about_user(one[0], self._proxy_headers)]
+        if upgrading:
+            # Only this word: another one could name a field about the user, which the other server would then drop.
+            kept = [one for one in kept if one[0] != b"connection"]
+            kept.append((b"connection", b"Upgrade"))
+        if self._audit_id:
+            kept = [one for one in kept if one[0] != b"audit-id"]
+            kept.append((b"audit-id", self._audit_id))
+        return [*kept, *self._identity]
+
+    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+        if 300 <= head.status < 400 and head.get(b"location"):
+            raise Redirected
+        return await super().response(head, upstream)
+
+    def unreachable(self, why: str, *, upgrading: bool) -> RequestError:
+        what = "error dialing backend" if upgrading else "error trying to reach service"
+        return BackendUnavailable(f"{what}: {why}")
+
+
+class Redirected(RequestError):
+    """An aggregated server sends the client, with its credentials, somewhere else."""
+
+    message = REDIRECTED
+
+
+class AggregationHandler:
+    def __init__(
+        self, servers: AggregatedServers, proxy_headers: RequestHeaders | None, stopping: trio.Event
+    ) -> None:
+        """`proxy_headers`: those in which an authenticating proxy names users to this server."""
+        self._servers = servers
+        self._proxy_headers = proxy_headers
+        self._stopping = stopping
+
+    async def serve(self, context: RequestContext, one: ApiService) -> Response:
+        if not one.available:
+            return _text(UNAVAILABLE, 503)
+        path = quote(context.route.path, _UNESCAPED, errors="surrogateescape")
+        if any(part in (".", "..") for part in path.split("/")):
+            return _text("404 page not found", 404)  # the other server could take it for another path
+        try:
+            target = await self._servers.target(one, path, context.request.query)
+            identity = user_fields(context.user)
+        except Unresolved:
+            return _text(UNAVAILABLE, 503)
+        except InvalidBundle as error:
+            return _text(str(error), 500)
+        except UnusableIdentity:
+            return _text("error trying to reach service: the user has no name that a header can carry", 503)
+        exchange = context.request.exchange
+        audit_id = exchange.audit_id if exchange is not None else b""
+        forward = Forward(
+            context.request,
+            target,
+            ServiceAdapter(identity, self._proxy_headers, audit_id),
+            self._stopping,
+            _fail,
+            warnings=tuple(render.warnings_of(context)),
+            pool=self._servers.pool,
+        )
+        return Response(200, b"", forwarding=forward)
+
+
+async def _fail(error: RequestError) -> Response:
+    return _text(str(error), 502 if isinstance(error, Redirected) else 503)
+
+
+def _text(message: str, status: int) -> Response:
+    return render.text(f"{message}\n", status)

@@ -1,0 +1,55 @@
+"""The connections to aggregated servers, imported and made when the first APIService leads to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.admission.webhooks.services import Services
+from actors.aggregation.api_services import ApiService, ApiServices
+from actors.background_import import imported
+from actors.certificates.authorities import Authorities
+from gateway.aggregation.trust import proxy_identity
+from gateway.settings.settings import Settings
+from journal.log import Journal
+
+if TYPE_CHECKING:
+    from gateway.aggregation.servers import AggregatedServers
+
+
+class ServersOnDemand:
+    def __init__(
+        self, settings: Settings, api_services: ApiServices, journal: Journal, authorities: Authorities
+    ) -> None:
+        self._settings = settings
+        self._api_services = api_services
+        self._journal = journal
+        self._authorities = authorities
+        self._servers: AggregatedServers | None = None
+
+    async def get(self) -> AggregatedServers:
+        if self._servers is None:
+            await imported("gateway.aggregation.servers")
+            from gateway.aggregation.servers import AggregatedServers
+
+            self._servers = AggregatedServers(
+                self._api_services,
+                Services(self._journal),
+                partial(proxy_identity, self._settings, self._authorities),
+                local_allowed=self._settings.proxy.allow_local_proxy_targets,
+            )
+        return self._servers
+
+    async def probe(self, one: ApiService) -> str:
+        return await (await self.get()).probe(one)
+
+    @property
+    def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
+        """The resources of aggregated group versions, as their servers last responded."""
+        return {} if self._servers is None else self._servers.resources
+
+    async def close(self) -> None:
+        """Close kept connections."""
+        if self._servers is not None:
+            await self._servers.pool.close()

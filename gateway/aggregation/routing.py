@@ -1,0 +1,62 @@
+"""Which requests another server serves, and their seats of flow control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.aggregation.api_services import ApiService
+from actors.flowcontrol.in_flight import InFlightLimits
+from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+from actors.flowcontrol.seats import Flow, NoSeat
+from gateway.requests import render
+from gateway.requests.errors import RETRY_SOON
+from gateway.requests.forwarding import Forwarding, ForwardingClient, Report
+from gateway.requests.route import Route, find_route, group_version_of
+
+Remote = Mapping[tuple[str, str], ApiService]
+
+
+def find_aggregated(remote: Remote, route: Route) -> ApiService | None:
+    """The APIService that leads a request to another server."""
+    key = group_version_of(route)
+    return None if key is None else remote.get(key)
+
+
+def aggregated_at(remote: Remote, raw_path: str) -> ApiService | None:
+    return find_aggregated(remote, find_route("GET", raw_path))
+
+
+class SeatedForwarding:
+    """Takes a seat of flow control for as long as the other server responds."""
+
+    def __init__(
+        self, forwarding: Forwarding, limits: PriorityAndFairness | InFlightLimits, flow: Flow
+    ) -> None:
+        self._forwarding = forwarding
+        self._limits = limits
+        self._flow = flow
+
+    @property
+    def report(self) -> Report | None:
+        return self._forwarding.report
+
+    @report.setter
+    def report(self, report: Report | None) -> None:
+        self._forwarding.report = report
+
+    async def run(self, client: ForwardingClient) -> None:
+        waited = None
+        if not self._limits.try_start(self._flow, 1):
+            try:
+                waited = await self._limits.wait(self._flow, 1)
+            except NoSeat as error:
+                response = render.text(f"{error}\n", 429)
+                response.headers.extend(RETRY_SOON)
+                if self.report is not None:
+                    self.report(429)
+                await client.respond(response)
+                return
+        try:
+            await self._forwarding.run(client)
+        finally:
+            self._limits.end(self._flow.level, 1, waited)

@@ -1,0 +1,189 @@
+"""AggregatedServers: connections to the servers behind APIServices, for clients' requests and for our own.
+
+The Service of an APIService leads to one of its endpoints, or to an external name. The certificate of the server must
+be valid for `<service>.<namespace>.svc`, unless the APIService says not to verify it. This server shows its proxy
+certificate, by which the other knows that it may believe the headers about the user.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+import trio
+
+from actors.admission.webhooks.services import Services, Unresolved
+from actors.aggregation.api_services import ApiService, ApiServices
+from actors.errors import RequestError
+from actors.identity import MASTERS, User
+from gateway.aggregation.identity import user_fields
+from gateway.proxy.dialing import Unreachable
+from gateway.proxy.kubelets import trusting
+from gateway.proxy.pool import ConnectionPool
+from gateway.proxy.target import Target
+from gateway.proxy.upstream import Upstream, UpstreamFailed
+
+# As whom the server asks for discovery and OpenAPI documents.
+AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))
+PROBE_SECONDS: Final = 5.0
+MAX_DISCOVERY: Final = 1 << 20
+_MAX_CONTEXTS: Final = 128
+_OK: Final = range(200, 300)
+
+Identity = Callable[[], Awaitable[tuple[Path, Path]]]  # certificate and key
+
+
+class InvalidBundle(Exception):
+    """The CA bundle cannot be used; the text says why."""
+
+
+class FetchFailed(Exception):
+    """No usable response; the text says why."""
+
+
+class Fetched(NamedTuple):
+    status: int
+    etag: bytes
+    content_type: bytes
+    body: bytes
+
+
+class AggregatedServers:
+    def __init__(
+        self, api_services: ApiServices, services: Services, identity: Identity, *, local_allowed: bool
+    ) -> None:
+        self.api_services = api_services
+        self._services = services
+        self._identity = identity
+        self._local_allowed = local_allowed
+        self._contexts: OrderedDict[tuple[bytes, bool], ssl.SSLContext] = OrderedDict()
+        self.pool = ConnectionPool()
+        # What they responded to the last probe, by group and version: the entries of an APIResourceList.
+        self.resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    async def target(self, one: ApiService, path: str, query: str = "") -> Target:
+        """Unresolved, InvalidBundle."""
+        assert one.service is not None
+        context = await self._context(one)
+        host, _, port = self._services.resolve(one.service).rpartition(":")
+        dialled = f"{host}:{port}"
+        return Target(
+            host=host.strip("[]"),
+            port=int(port),
+            path=path,
+            query=query,
+            tls=context,
+            server_name=one.service.host,
+            host_header=dialled.encode(),
+            local_allowed=self._local_allowed,
+        )
+
+    async def _context(self, one: ApiService) -> ssl.SSLContext:
+        key = one.ca_bundle, one.insecure
+        found = self._contexts.get(key)
+        if found is None:
+            identity = await self._identity()
+            # In a thread: it reads files, and the roots of the system take tens of milliseconds.
+            made = await trio.to_thread.run_sync(partial(_make_context, *key, identity))
+            found = self._contexts.setdefault(key, made)
+        self._contexts.move_to_end(key)
+        if len(self._contexts) > _MAX_CONTEXTS:
+            self._contexts.popitem(last=False)
+        return found
+
+    async def probe(self, one: ApiService) -> str:
+        """Ask for the discovery document of the group version; returns why that failed, "" if it did not."""
+        path = one.discovery_path
+        try:
+            url = f"https://{(await self.target(one, path)).authority}{path}"
+        except (Unresolved, InvalidBundle) as error:
+            return str(error)
+        try:
+            fetched = await self.fetch(one, path, largest=MAX_DISCOVERY, seconds=PROBE_SECONDS)
+        except FetchFailed as error:
+            return f'failing or missing response from {url}: Get "{url}": {error}'
+        if fetched.status not in _OK:
+            return f"failing or missing response from {url}: bad status from {url}: {fetched.status}"
+        self.resources[one.group, one.version] = await trio.to_thread.run_sync(_resources, fetched.body)
+        return ""
+
+    def forget(self, key: tuple[str, str]) -> None:
+        self.resources.pop(key, None)
+
+    async def fetch(
+        self,
+        one: ApiService,
+        path: str,
+        *,
+        largest: int,
+        seconds: float,
+        etag: bytes = b"",
+        accept: bytes = b"",
+    ) -> Fetched:
+        """GET of a document of at most this size. FetchFailed."""
+        fields = [(b"accept", accept or b"application/json"), (b"accept-encoding", b"identity")]
+        if etag:
+            fields.append((b"if-none-match", etag))
+        try:
+            with trio.fail_after(seconds):
+                target = await self.target(one, path)
+                return await self._get(target, [*fields, *user_fields(AGGREGATOR)], largest)
+        except trio.TooSlowError:
+            raise FetchFailed("context deadline exceeded") from None
+        except (Unresolved, InvalidBundle, Unreachable, UpstreamFailed, RequestError) as error:
+            raise FetchFailed(str(error)) from None
+
+    async def _get(self, target: Target, fields: list[tuple[bytes, bytes]], largest: int) -> Fetched:
+        stream, _ = await self.pool.connect(target, new=True)
+        upstream, complete = Upstream(stream, "GET"), False
+        try:
+            head = [(b"host", target.host_header or b""), *fields]
+            await upstream.send_head(
+                f"{target.path}?{target.query}" if target.query else target.path, head, chunked=False
+            )
+            received = await upstream.read_head(upgrading=False)
+            parts, size = [], 0
+            while part := await upstream.read_part():
+                size += len(part)
+                if size > largest:
+                    raise FetchFailed(f"the response is larger than {largest} bytes")
+                parts.append(part)
+            complete = upstream.reusable
+            return Fetched(
+                received.status, received.get(b"etag"), received.get(b"content-type"), b"".join(parts)
+            )
+        finally:
+            upstream.release()
+            if complete:
+                await self.pool.keep(target, stream)
+            else:
+                await trio.aclose_forcefully(stream)
+
+
+def _make_context(ca_bundle: bytes, insecure: bool, identity: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    if insecure:
+        trusting(context)
+    elif ca_bundle:
+        try:
+            context.load_verify_locations(cadata=ca_bundle.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError, ValueError):
+            raise InvalidBundle("unable to load root certificates: caBundle has none in PEM") from None
+    else:
+        context.load_default_certs()
+    context.load_cert_chain(*identity)
+    return context
+
+
+def _resources(body: bytes) -> list[dict[str, Any]]:
+    try:
+        found = orjson.loads(body)["resources"]
+        return [one for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return []

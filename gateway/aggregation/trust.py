@@ -1,0 +1,55 @@
+"""Which certificates aggregated servers should trust: those of clients, and that of this server as their proxy."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import orjson
+import trio
+
+from actors.certificates.authorities import Authorities
+from actors.certificates.names import PROXY_NAME
+from actors.certificates.store import CertificateError
+from gateway.settings.settings import Settings
+
+
+async def proxy_identity(settings: Settings, authorities: Authorities) -> tuple[Path, Path]:
+    """Certificate and key by which aggregated servers know this one. CertificateError."""
+    certificate, key = settings.proxy.proxy_client_cert_file, settings.proxy.proxy_client_key_file
+    if certificate is not None and key is not None:
+        return certificate, key
+    own = await authorities.certificates()
+    return own.certificate("proxy"), own.key("proxy")
+
+
+async def published_trust(settings: Settings, authorities: Authorities) -> dict[str, str]:
+    """The data of the ConfigMap `extension-apiserver-authentication`. CertificateError."""
+    own = await authorities.certificates()
+    clients = [own.authority, *([settings.client_ca_file] if settings.client_ca_file else [])]
+    headers = settings.request_headers
+    names: tuple[str, ...] = headers.requestheader_allowed_names
+    proxies = headers.requestheader_client_ca_file
+    if proxies is None and settings.proxy.proxy_client_cert_file is None:
+        proxies, names = own.certificate("proxy-ca"), (PROXY_NAME,)
+    published = {"client-ca-file": await trio.to_thread.run_sync(partial(_read, clients))}
+    if proxies is None:
+        return published  # nobody knows which CA issued the certificate that an operator gave
+    return published | {
+        "requestheader-allowed-names": _listed(names),
+        "requestheader-client-ca-file": await trio.to_thread.run_sync(partial(_read, [proxies])),
+        "requestheader-extra-headers-prefix": _listed(("X-Remote-Extra-",)),
+        "requestheader-group-headers": _listed(("X-Remote-Group",)),
+        "requestheader-username-headers": _listed(("X-Remote-User",)),
+    }
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    return orjson.dumps([one for value in values for one in value.split(",")]).decode()
+
+
+def _read(paths: list[Path]) -> str:
+    try:
+        return "".join(path.read_text("ascii") for path in paths)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CertificateError(f"cannot read a CA certificate: {error}") from error

@@ -1,0 +1,111 @@
+"""A server behind an APIService, in the test's own event loop, and a server that forwards to it.
+
+    async with serving(respond, certificate="service") as backend, aggregating() as api:
+        await register(api, backend.port)
+        await api.ask("GET", f"{GROUP_VERSION}/things")
+
+The certificate `service` is valid for hook.default.svc; the Service `hook` leads to loopback by its external name.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from gateway.settings.proxy import ProxySettings
+from tests.actors.access.remote.https_peer import pki
+from tests.gateway.account_tokens import eventually
+from tests.gateway.api import Api, ApiResponse, served
+from tests.gateway.proxy.backends import Call, Respond
+
+GROUP, VERSION = "things.example.com", "v1"
+GROUP_VERSION = f"/apis/{GROUP}/{VERSION}"
+NAME = f"{VERSION}.{GROUP}"
+API_SERVICES = "/apis/apiregistration.cluster.io/v1/apiservices"
+RESOURCES = {
+    "kind": "APIResourceList",
+    "apiVersion": "v1",
+    "groupVersion": f"{GROUP}/{VERSION}",
+    "resources": [
+        {
+            "name": "things",
+            "singularName": "thing",
+            "namespaced": True,
+            "kind": "Thing",
+            "verbs": ["get", "list"],
+        },
+        {"name": "things/status", "singularName": "", "namespaced": True, "kind": "Thing", "verbs": ["get"]},
+    ],
+}
+
+
+def discovering(respond: Respond) -> Respond:
+    """Responds to the probe itself, and lets `respond` respond to everything else."""
+
+    async def serve(call: Call) -> None:
+        if call.line == f"GET {GROUP_VERSION} HTTP/1.1":
+            await call.reply(orjson.dumps(RESOURCES), "Content-Type: application/json")
+        elif call.line.startswith("GET /openapi/"):
+            await call.reply(status="404 Not Found")
+        else:
+            await respond(call)
+
+    return serve
+
+
+@asynccontextmanager
+async def aggregating(**changed: Any) -> AsyncIterator[Api]:
+    """A server that forwards to loopback and shows a certificate that backends of tests verify."""
+    proxy = ProxySettings(
+        allow_local_proxy_targets=True,
+        proxy_client_cert_file=pki() / "client.pem",
+        proxy_client_key_file=pki() / "client.key",
+    )
+    async with served(**{"proxy": proxy, **changed}) as api:
+        yield api
+
+
+def api_service(port: int, *, group: str = GROUP, version: str = VERSION, **spec: Any) -> dict[str, Any]:
+    bundle = base64.b64encode((pki() / "ca.pem").read_bytes()).decode()
+    return {
+        "metadata": {"name": f"{version}.{group}"},
+        "spec": {
+            "group": group,
+            "version": version,
+            "service": {"namespace": "default", "name": "hook", "port": port},
+            "caBundle": bundle,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 10,
+            **spec,
+        },
+    }
+
+
+async def make_service(api: Api) -> None:
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    await api.create("services", {"metadata": {"name": "hook"}, "spec": spec})
+
+
+async def register(api: Api, port: int, **spec: Any) -> None:
+    """Create Service and APIService, and wait until it is available."""
+    await make_service(api)
+    made = await api.create("apiservices", api_service(port, **spec))
+    await condition(api, lambda one: one["status"] == "True", made["metadata"]["name"])
+
+
+async def condition(api: Api, holds: Callable[[dict[str, Any]], bool], name: str = NAME) -> dict[str, Any]:
+    """The condition Available once it is as it should be."""
+    found: dict[str, Any] = {}
+
+    def reached(response: ApiResponse) -> bool:
+        nonlocal found
+        conditions = response.document.get("status", {}).get("conditions") or []
+        found = next((one for one in conditions if one["type"] == "Available"), {})
+        return bool(found) and holds(found)
+
+    await eventually(api, f"{API_SERVICES}/{name}", reached)
+    return found
