@@ -186,6 +186,7 @@ class ApiServer:
             store.names,
             dispatch.verbs,
             SERVED_VERSION,
+            store.aggregated.descriptions,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
         )
         paths = Paths(

@@ -161,6 +161,7 @@ def _build_store(
     aggregation = AggregationContext(
         api_services,
         aggregated.probe,
+        aggregated.describe,
         partial(published_trust, settings, authorities),
         bool(settings.secure_port),
     )

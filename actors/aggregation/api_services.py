@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from actors.admission.webhooks.hook import ServiceAddress
+from actors.access.remote.address import ServiceAddress
 from actors.aggregation.priorities import (
     CUSTOM,
     Priority,

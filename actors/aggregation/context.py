@@ -13,6 +13,8 @@ class AggregationContext:
     api_services: ApiServices
     # Asks the server of an APIService for its discovery document; returns why that failed, "" if it did not.
     probe: Callable[[ApiService], Awaitable[str]]
+    # Downloads the OpenAPI documents of an available server, and forgets those of servers that are gone.
+    describe: Callable[[ApiService | None], Awaitable[None]]
     # The data of the ConfigMap by which aggregated servers know which certificates to trust. CertificateError.
     trust: Callable[[], Awaitable[dict[str, str]]]
     publishes_trust_at_start: bool = False  # otherwise with the first APIService of another server

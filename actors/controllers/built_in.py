@@ -13,6 +13,7 @@ from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.controllers.accounts.root_certificate import RootCertificatePublisher
 from actors.controllers.accounts.token_secrets import TokenSecretController
 from actors.controllers.aggregation.availability import AvailabilityController
+from actors.controllers.aggregation.descriptions import DescriptionController
 from actors.controllers.aggregation.registration import RegistrationController
 from actors.controllers.aggregation.trust import TrustPublisher
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
@@ -69,6 +70,7 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     own: list[Controller[Any]] = [FlowControlController(*parts), RegistrationController(context)]
     if context.aggregation is not None:
         own.append(AvailabilityController(context, context.aggregation))
+        own.append(DescriptionController(context, context.aggregation))
         own.append(TrustPublisher(context, context.aggregation))
     if context.event_ttl:
         own.append(EventExpiry(context))

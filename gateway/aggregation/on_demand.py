@@ -11,10 +11,12 @@ from actors.aggregation.api_services import ApiService, ApiServices
 from actors.background_import import imported
 from actors.certificates.authorities import Authorities
 from gateway.aggregation.trust import proxy_identity
+from gateway.describe.remote import RemoteDescriptions
 from gateway.settings.settings import Settings
 from journal.log import Journal
 
 if TYPE_CHECKING:
+    from gateway.aggregation.descriptions import Descriptions
     from gateway.aggregation.servers import AggregatedServers
 
 
@@ -27,6 +29,8 @@ class ServersOnDemand:
         self._journal = journal
         self._authorities = authorities
         self._servers: AggregatedServers | None = None
+        self._downloads: Descriptions | None = None
+        self.descriptions = RemoteDescriptions()
 
     async def get(self) -> AggregatedServers:
         if self._servers is None:
@@ -43,6 +47,20 @@ class ServersOnDemand:
 
     async def probe(self, one: ApiService) -> str:
         return await (await self.get()).probe(one)
+
+    async def describe(self, one: ApiService | None) -> None:
+        """Download the OpenAPI documents of a server that is available."""
+        remote = self._api_services.remote.values()
+        self.descriptions.keep_only(other.discovery_path.strip("/") for other in remote)
+        if one is None or not one.available:
+            return
+        if self._downloads is None:
+            servers = await self.get()
+            await imported("gateway.aggregation.descriptions")
+            from gateway.aggregation.descriptions import Descriptions
+
+            self._downloads = Descriptions(servers, self.descriptions)
+        await self._downloads.download(one)
 
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:

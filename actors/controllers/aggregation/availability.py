@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from actors.admission.webhooks.hook import ServiceAddress
+from actors.access.remote.address import ServiceAddress
 from actors.aggregation.api_services import AVAILABLE, ApiService, parse_api_service
 from actors.aggregation.context import AggregationContext
 from actors.aggregation.priorities import api_services_type
@@ -135,7 +135,13 @@ class AvailabilityController:
         since = current.get("lastTransitionTime")
         if current.get("status") != outcome.status or since is None:
             since = seconds_text(self._client.now())
-        wanted = {"type": AVAILABLE, "lastTransitionTime": since, **outcome._asdict()}
+        wanted = {
+            "type": AVAILABLE,
+            "status": outcome.status,
+            "lastTransitionTime": since,
+            "reason": outcome.reason,
+            "message": outcome.message,
+        }
         others = [one for one in conditions if one.get("type") != AVAILABLE]
         stored["status"] = {**status, "conditions": [*others, wanted]}
         try:

@@ -12,7 +12,7 @@ import orjson
 
 from actors.kinds.catalog import Catalog
 from actors.names import Names
-from gateway.describe.openapi.compressed import Member, Part
+from gateway.describe.compressed import Member, Part
 from gateway.describe.openapi.json import as_json, json_member
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import Naming
@@ -22,6 +22,7 @@ from gateway.describe.openapi.sections import Section
 from gateway.describe.openapi.texts import Texts
 from gateway.describe.openapi.version_2 import Version2Writer, join_parts
 from gateway.describe.openapi.version_3 import Version3Writer
+from gateway.describe.remote import RemoteSpec, remote_members
 
 TITLE = "Rewound"
 
@@ -55,6 +56,19 @@ class Documents:
             self._encoded_2[json],
         )
         return Version2Writer(self._names, schemas).members(section, encode)
+
+    def add_remote(self, json: bool, parts: list[Part], specs: Iterable[RemoteSpec]) -> list[Part]:
+        """The parts of own sections, and those of other servers. Takes long: run it in a thread."""
+        known: dict[str, bytes] = {}
+        for part in parts:
+            known = {**part.decompress()[1], **known}
+        made = list(parts)
+        for spec in specs:
+            encode = json_member if json else protobuf_member
+            part = Part.of(remote_members(spec, encode, known), b"," if json else b"")
+            known = {**part.decompress()[1], **known}
+            made.append(part)
+        return made
 
     def version_2(self, json: bool, parts: Iterable[Part]) -> Iterator[bytes]:
         return (as_json if json else as_protobuf)(join_parts(self._info, parts))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from email.utils import formatdate
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import orjson
@@ -21,7 +22,8 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
-from gateway.describe.openapi.compressed import CompressedDocument, Part, collect_in_slices, compress_document
+from gateway.describe.compressed import CompressedDocument, Part, collect_in_slices, compress_document
+from gateway.describe.remote import RemoteDescriptions
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
@@ -39,6 +41,8 @@ PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # What clients ask for. No response has this type: an @ is not valid in a media type, and Go's clients refuse it.
 OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 YEAR: Final = 365 * 24 * 3600
+
+_State = tuple[Catalog, int]  # what documents are made of: own kinds, and the number of changes of others
 
 
 class SectionCache(Generic[T]):
@@ -67,21 +71,26 @@ class OpenApi:
         names: Names,
         verbs: frozenset[str],
         version: str,
+        remote: RemoteDescriptions | None = None,
         *,
         describes_issuer: bool = True,
     ) -> None:
-        """`describes_issuer`: whether the server serves the documents about the issuer of account tokens."""
+        """`remote`: documents of other servers.
+
+        `describes_issuer`: whether the server serves the documents about the issuer of account tokens.
+        """
         self._registry = registry
         self._names = names
         self._verbs = verbs
         self._version = version
         self._describes_issuer = describes_issuer
+        self._remote = remote or RemoteDescriptions()
         self._lock = trio.Lock()
-        self._cached_sections: tuple[Catalog, dict[str, Section]] | None = None
+        self._cached_sections: tuple[_State, dict[str, Section]] | None = None
         self._parts: dict[str, SectionCache[Part]] = {JSON: SectionCache(), PROTOBUF: SectionCache()}
-        self._whole: dict[str, tuple[Catalog, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
+        self._whole: dict[str, tuple[_State, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
         self._documents: SectionCache[CompressedDocument] = SectionCache()  # OpenAPI 3.0
-        self._index: tuple[Catalog, CompressedDocument] | None = None
+        self._index: tuple[_State, CompressedDocument] | None = None
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
@@ -101,13 +110,16 @@ class OpenApi:
 
     async def _version_2(self, media: str) -> CompressedDocument:
         async with self._lock:
-            catalog, sections = self._sections()
-            if media not in self._whole or self._whole[media][0] is not catalog:
-                documents = self._make_documents(catalog)
+            state, sections = self._sections()
+            if media not in self._whole or self._whole[media][0] != state:
+                documents = self._make_documents(state[0])
                 parts = [await self._part(documents, one, media) for one in sections.values()]
                 self._parts[media].drop_others(sections.values())
+                if specs := list(self._remote.specs.values()):
+                    add = partial(documents.add_remote, media == JSON, parts, specs)
+                    parts = await trio.to_thread.run_sync(add)
                 whole = documents.version_2(media == JSON, parts)
-                self._whole[media] = catalog, await compress_document(whole, media.encode())
+                self._whole[media] = state, await compress_document(whole, media.encode())
             return self._whole[media][1]
 
     async def _part(self, documents: Documents, section: Section, media: str) -> Part:
@@ -121,22 +133,25 @@ class OpenApi:
     async def _version_3(self) -> CompressedDocument:
         """The index of all documents, which holds the ETag of each."""
         async with self._lock:
-            catalog, sections = self._sections()
-            if self._index is None or self._index[0] is not catalog:
-                documents = self._make_documents(catalog)
+            state, sections = self._sections()
+            if self._index is None or self._index[0] != state:
+                documents = self._make_documents(state[0])
                 made = {one.name: await self._document(documents, one) for one in sections.values()}
                 self._documents.drop_others(sections.values())
+                made |= self._remote.documents
                 paths = {name: {"serverRelativeURL": _url(name, made[name])} for name in sorted(made)}
                 body = orjson.dumps({"paths": paths})
-                self._index = catalog, await compress_document(iter([body]), JSON.encode())
+                self._index = state, await compress_document(iter([body]), JSON.encode())
             return self._index[1]
 
     async def _version_3_section(self, context: RequestContext, name: str) -> Response:
         async with self._lock:
-            catalog, sections = self._sections()
-            if name not in sections:
-                raise NoSuchPath
-            found = self._documents.find(sections[name])
+            (catalog, _), sections = self._sections()
+            found = self._remote.documents.get(name)
+            if found is None:
+                if name not in sections:
+                    raise NoSuchPath
+                found = self._documents.find(sections[name])
             if found is None:
                 found = await self._document(self._make_documents(catalog), sections[name])
         requested = context.parameters.first("hash")
@@ -156,16 +171,18 @@ class OpenApi:
             section, await compress_document(documents.version_3(section), JSON.encode())
         )
 
-    def _sections(self) -> tuple[Catalog, dict[str, Section]]:
-        """The current catalog and its sections by name."""
+    def _sections(self) -> tuple[_State, dict[str, Section]]:
+        """The current state and the sections of the catalog by name, without those that other servers serve."""
         from gateway.describe.openapi.naming import Naming
         from gateway.describe.openapi.sections import sections
 
         catalog = self._registry.current
-        if self._cached_sections is None or self._cached_sections[0] is not catalog:
+        state = catalog, self._remote.changes
+        if self._cached_sections is None or self._cached_sections[0] != state:
             naming = Naming(self._names)
             found = sections(catalog, self._verbs, naming, describes_issuer=self._describes_issuer)
-            self._cached_sections = catalog, {one.name: one for one in found}
+            remote = self._remote.remote
+            self._cached_sections = state, {one.name: one for one in found if one.name not in remote}
         return self._cached_sections
 
     def _make_documents(self, catalog: Catalog) -> Documents:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.names import Names
-from gateway.describe.openapi.compressed import Member, Part
+from gateway.describe.compressed import Member, Part
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.schemas import Document, Schemas

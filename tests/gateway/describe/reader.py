@@ -15,7 +15,7 @@ import orjson
 from actors.kinds.built_in import built_in
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES
-from gateway.describe.openapi.compressed import Part
+from gateway.describe.compressed import Part
 from gateway.describe.openapi.documents import Documents
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.sections import Section, sections
