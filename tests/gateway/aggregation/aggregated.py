@@ -20,7 +20,7 @@ from gateway.settings.proxy import ProxySettings
 from tests.actors.access.remote.https_peer import pki
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served
-from tests.gateway.proxy.backends import Call, Respond
+from tests.gateway.proxy.backends import Backend, Call, Respond
 
 GROUP, VERSION = "things.example.com", "v1"
 GROUP_VERSION = f"/apis/{GROUP}/{VERSION}"
@@ -55,6 +55,11 @@ def discovering(respond: Respond) -> Respond:
             await respond(call)
 
     return serve
+
+
+def forwarded(backend: Backend) -> list[Call]:
+    """Without the server's own requests, for discovery and OpenAPI documents."""
+    return [one for one in backend.calls if one.line.split()[1].startswith(f"{GROUP_VERSION}/")]
 
 
 @asynccontextmanager
