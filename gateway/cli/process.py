@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import signal
@@ -11,6 +12,8 @@ import trio
 from actors.background_import import imported
 from gateway.compose import Announce, run
 from gateway.settings.settings import Addresses, Settings
+
+logger = logging.getLogger(__name__)
 
 # What first requests of some clients need, and a start does not.
 _USED_LATER = (
@@ -44,7 +47,10 @@ def _raise_file_limit() -> None:
 async def _import_used_later() -> None:
     """In a thread, so that nobody waits for these imports: neither the start nor the first client that needs one."""
     for name in _USED_LATER:
-        await imported(name)
+        try:
+            await imported(name)
+        except (ImportError, OSError) as error:  # such as a lack of file descriptors: the first user imports it then
+            logger.warning("%s was not imported in advance: %s", name, error)
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:

@@ -7,6 +7,7 @@ compares elements with each other shows, whatever the others cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from actors.kinds.validation import field_errors
 from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import CLUSTER
+from actors.time_limit import run_limited
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.growing import STYLES, Growing, Path, paths_of
 from tests.actors.kinds.operations import counted, excess, operations
@@ -70,7 +72,9 @@ def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
 
 def _cost(work: Any) -> int:
     meta._known_labels.clear()
-    return operations(work)
+    return operations(
+        lambda: run_limited(work, seconds=math.inf)
+    )  # as in the thread that decides large objects
 
 
 def superlinear_steps(
