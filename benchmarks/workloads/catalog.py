@@ -14,9 +14,7 @@ from benchmarks.workloads.access import ACCESS
 from benchmarks.workloads.admission import ADMISSION
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.conversion import CONVERSION
-from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.http2 import REQUESTS
-from benchmarks.workloads.http2_watches import HTTP2_WATCHES
 from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
 from benchmarks.workloads.in_process.cel_rule import CEL_RULE
@@ -26,8 +24,10 @@ from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
-from benchmarks.workloads.slow_watchers import SLOW_WATCHERS
 from benchmarks.workloads.start_and_memory import AFTER_PAGES, AFTER_READS, ON_IDLE_SERVER
+from benchmarks.workloads.watches.fanouts import FANOUTS
+from benchmarks.workloads.watches.http2_watches import HTTP2_WATCHES
+from benchmarks.workloads.watches.slow_watchers import SLOW_WATCHERS
 from benchmarks.workloads.workload import Comparison, Workload
 from benchmarks.workloads.writes import WRITES
 

@@ -19,7 +19,7 @@ from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.watchers.fanout import Shape, compare
 from benchmarks.workloads.connecting import idle
 from benchmarks.workloads.http2 import SPLIT, TEN
-from benchmarks.workloads.slow_watchers import catch_up, stalled
+from benchmarks.workloads.watches.slow_watchers import catch_up, stalled
 from benchmarks.workloads.workload import Comparison, Workload
 
 # Suffix of the workload's name, its title, transport, watches per connection.
