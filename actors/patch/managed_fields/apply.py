@@ -105,7 +105,7 @@ def _translated(views: FieldViews, view: FieldView, entry: Entry, live: Object |
         return entry.fields
     held = extract(theirs.shape, theirs.show(live), entry.fields)
     named: Object = {}
-    if theirs.prune is not None:
+    if theirs.is_custom:
         named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
     without_any = _applied_fields_of_part(theirs, view, {}, named)
     return difference(_applied_fields_of_part(theirs, view, held, named), without_any)

@@ -49,6 +49,7 @@ class FieldView:
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
     # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
     prune: Callable[[Object], Object] | None = None
+    is_custom: bool = False
 
     def declares_all(self, shown: Object) -> bool:
         """Whether this version has all fields of an object that another version shows."""
@@ -91,10 +92,16 @@ class FieldViews:
             show,
             store,
             definition.reset_fields(subresource),
-            definition.prune
-            if isinstance(definition, CustomDefinition) and len(self._definitions) > 1
-            else None,
+            self._prune(definition),
+            definition.is_custom,
         )
+
+    def _prune(self, definition: Definition) -> Convert | None:
+        """With conversion by a webhook, no version has fields of another one."""
+        versions = definition.storage.versions
+        if versions is None or versions.webhook is not None or len(self._definitions) == 1:
+            return None
+        return definition.prune if isinstance(definition, CustomDefinition) else None
 
     def _conversion(self, definition: Definition) -> tuple[Convert, Convert]:
         conversion, versions = definition.storage.conversion, definition.storage.versions

@@ -155,6 +155,20 @@ async def test_field_owners_are_kept_by_version() -> None:
         assert "text" not in shared["spec"]
 
 
+async def test_updates_in_another_version_keep_the_other_owners() -> None:
+    async with converting() as server:
+        sent = server.widget("v1", "a", 1)
+        sent["spec"]["text"] = "x"
+        (await server.api.ask("POST", server.path("v1"), sent, fieldManager="one")).expect(201)
+        await server.patch("v2", "a", {"spec": {"length": 2}}, fieldManager="two")
+        entries = (await server.get("v1", "a"))["metadata"]["managedFields"]
+        owned = {one["manager"]: (one["apiVersion"], one["fieldsV1"]["f:spec"]) for one in entries}
+        assert owned == {
+            "one": (f"{GROUP}/v1", {".": {}, "f:text": {}}),
+            "two": (f"{GROUP}/v2", {"f:length": {}}),
+        }
+
+
 async def test_applier_that_changes_its_version_removes_what_it_owned() -> None:
     async with converting() as server:
         (await _apply(server, "v1", "one", size=1, text="x")).expect(201)
