@@ -83,7 +83,8 @@ def _is_available(stored: Object) -> bool:
 
 class ApiServices:
     def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
-        self._names = names
+        self._first = ("", api_services_group(names))  # in discovery
+        self._built_in = built_in_priorities(names)
         self._type_id = journal.type_id(api_services_type(names))
         self._own_groups = frozenset({api_services_group(names), REWIND_GROUP})
         self._stored: dict[GroupVersion, ApiService] = {}
@@ -133,8 +134,7 @@ class ApiServices:
         versions: dict[str, set[str]] = {group: set(found) for group, found in served.items()}
         for group, version in self.remote:
             versions.setdefault(group, set()).add(version)
-        own = api_services_group(self._names)
-        first = {one: self._sorted_versions(one, versions.pop(one)) for one in ("", own) if one in versions}
+        first = {one: self._sorted_versions(one, versions.pop(one)) for one in self._first if one in versions}
         entries = [(group, version) for group, found in versions.items() for version in found]
         entries.sort(key=lambda key: (-self._priority(key).group, f"{key[1]}.{key[0]}"))
         groups: dict[str, list[str]] = {}
@@ -151,4 +151,4 @@ class ApiServices:
         stored = self._stored.get(key)
         if stored is not None:
             return stored.priority
-        return built_in_priorities(self._names).get(key, CUSTOM)
+        return self._built_in.get(key, CUSTOM)

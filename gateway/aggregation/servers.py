@@ -112,9 +112,6 @@ class AggregatedServers:
         self.resources[one.group, one.version] = await trio.to_thread.run_sync(_resources, fetched.body)
         return ""
 
-    def forget(self, key: tuple[str, str]) -> None:
-        self.resources.pop(key, None)
-
     async def fetch(
         self,
         one: ApiService,

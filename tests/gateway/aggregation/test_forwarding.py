@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 
 import orjson
 import pytest
 import trio
 
+from gateway.extensions import Extensions
 from gateway.settings.proxy import ProxySettings
 from tests.actors.access.remote.https_peer import Received, https_peer, pki
 from tests.gateway.account_tokens import eventually
@@ -24,6 +26,8 @@ from tests.gateway.aggregation.aggregated import (
     make_service,
     register,
 )
+from tests.gateway.api import ALICE
+from tests.gateway.granting import Grants
 from tests.gateway.proxy.backends import (
     LOOPBACK,
     Call,
@@ -119,6 +123,41 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used() -> Non
         await register(api, backend.port)  # this server closes every connection after one response
         for _ in range(3):
             (await api.ask("GET", THINGS)).expect(200)
+
+
+async def test_a_request_without_a_body_is_sent_again_when_a_kept_connection_ends() -> None:
+    async def close_at_the_next_request(call: Call) -> None:
+        await call.body()
+        await call.reply(b"{}")
+        await call.read()
+
+    served = serving(discovering(close_at_the_next_request), certificate="service")
+    async with served as backend, aggregating() as api:
+        await register(api, backend.port)
+        for _ in range(2):
+            (await api.ask("GET", THINGS)).expect(200)
+        assert len(forwarded(backend)) == 2
+        failed = await api.ask("POST", THINGS, b"{}")  # the server may have acted on it
+        assert (failed.status, failed.text) == (503, "error trying to reach service: EOF\n")
+
+
+async def test_requests_take_seats_until_the_server_has_responded() -> None:
+    release = trio.Event()
+
+    async def wait(call: Call) -> None:
+        await release.wait()
+        await call.reply(b"{}")
+
+    extensions = Extensions(authorizers=(Grants(("alice", "list", "things", "any")),))
+    limited = aggregating(enable_priority_and_fairness=False, max_requests_inflight=1, extensions=extensions)
+    served = serving(discovering(wait), certificate="service")
+    async with served as backend, limited as api, trio.open_nursery() as nursery:
+        await register(api, backend.port)
+        nursery.start_soon(partial(api.ask, "GET", THINGS, token=ALICE))
+        await eventually(api, "/version", lambda _: bool(forwarded(backend)))
+        refused = await api.ask("GET", THINGS, token=ALICE)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        release.set()
 
 
 async def test_a_watch_streams() -> None:
