@@ -1,37 +1,14 @@
-"""Regular expressions of clients, on RE2: linear time, Go's syntax, and Go's messages for what does not compile."""
+"""Regular expressions of rules: matches, and all matches in a text as Go finds them."""
 
 from __future__ import annotations
 
 import functools
-import re
 from typing import Any, Final
 
-# RE2's words for an error, and Go's.
-_MESSAGES: Final = {
-    "invalid escape sequence": "invalid escape sequence",
-    "invalid character class": "invalid character class",
-    "invalid character class range": "invalid character class range",
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "unexpected )": "unexpected )",
-    "trailing \\": "trailing backslash at end of expression",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid UTF-8": "invalid UTF-8",
-    "invalid named capture group": "invalid named capture",
-}
-# Newer versions of RE2 know these two, Go 1.19 does not.
-_NAMED_GROUP: Final = re.compile(r"(?:[^\\\[]|\\.|\[\^?\]?(?:[^\\\]]|\\.)*\])*?(\(\?<[^>]*>?|\\C)", re.DOTALL)
-
+from actors.cel.library.go_regexp import compile_re2
 
 _LONGEST_REMEMBERED: Final = 256  # characters
 _MOST_REMEMBERED: Final = 64
-
-
-class InvalidExpression(ValueError):
-    """The text is the one of Go's regexp package."""
 
 
 class Expression:
@@ -111,34 +88,4 @@ def _recent(source: str) -> Expression:
 
 def compile_expression(source: str) -> Expression:
     """Raises InvalidExpression."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    named = _NAMED_GROUP.match(source)
-    if named:
-        raise _invalid(*_refused(named[1]))
-    try:
-        return Expression(re2.compile(_encode(source), options))
-    except re2.error as error:
-        text = error.args[0]
-        raise _translated(text.decode(errors="replace") if isinstance(text, bytes) else str(text)) from None
-
-
-def _refused(found: str) -> tuple[str, str]:
-    if found == "\\C":
-        return "invalid escape sequence", found
-    return "invalid or unsupported Perl syntax", found[:3]
-
-
-def _translated(text: str) -> InvalidExpression:
-    message, separator, rest = text.partition(": ")
-    if message in _MESSAGES:
-        return _invalid(_MESSAGES[message], rest if separator else "")
-    if text.startswith("pattern too large"):
-        return InvalidExpression("error parsing regexp: expression too large")
-    return InvalidExpression(f"error parsing regexp: {text}")
-
-
-def _invalid(message: str, fragment: str) -> InvalidExpression:
-    return InvalidExpression(f"error parsing regexp: {message}: `{fragment}`")
+    return Expression(compile_re2(_encode(source)))

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from actors.cel.library import lists, strings, urls
-from actors.cel.library.expressions import Expression, InvalidExpression, expression_of_object
+from actors.cel.library.expressions import Expression, expression_of_object
+from actors.cel.library.go_regexp import InvalidExpression
 from actors.cel.runtime import times
 from actors.cel.runtime.containers import is_list, list_items
 from actors.cel.values import Duration, EvaluationError, Timestamp, Uint, no_such_overload

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel.library.expressions import InvalidExpression, compile_expression, expression_of_object
+from actors.cel.library.expressions import compile_expression, expression_of_object
 from actors.cel.library.functions import FUNCTIONS, bind, bind_url
+from actors.cel.library.go_regexp import InvalidExpression
 from actors.cel.planning import calls
 from actors.cel.planning.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Step, branch
 from actors.cel.planning.costs import charge_compiled, charge_of

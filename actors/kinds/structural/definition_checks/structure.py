@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from actors.cel.library.go_regexp import InvalidExpression
 from actors.kinds.structural.node import NO_NODES, Node
-from actors.kinds.structural.patterns import InvalidPattern, compile_pattern
+from actors.kinds.structural.patterns import MOST_PATTERNS, compile_pattern, weight_of
 from actors.kinds.validation.field_errors import (
     FieldError,
     FieldErrors,
@@ -102,6 +103,8 @@ def _text(error: FieldError) -> str:
 class _Checks:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self._patterns: dict[str, int] = {}  # with their weights
+        self._weight = 0
 
     def all(self, errors: FieldErrors, path: str, root: Node) -> None:
         self._invariants(errors, root, ROOT, path)
@@ -185,11 +188,22 @@ class _Checks:
         if node.not_ is not None:
             self._branch(errors, node.not_, False, f"{path}.not")
         if node.pattern:
-            try:
-                compile_pattern(node.pattern)
-            except InvalidPattern as error:
-                text = f"must be a valid regular expression, but isn't: {error}"
-                errors.add(invalid(f"{path}.pattern", node.pattern, text))
+            self._pattern(errors, node.pattern, f"{path}.pattern")
+
+    def _pattern(self, errors: FieldErrors, pattern: str, path: str) -> None:
+        if pattern in self._patterns:
+            return
+        check_time()
+        try:
+            self._patterns[pattern] = weight_of(compile_pattern(pattern))
+        except InvalidExpression as error:
+            text = f"must be a valid regular expression, but isn't: {error}"
+            errors.add(invalid(path, pattern, text))
+            return
+        self._weight += self._patterns[pattern]
+        if self._weight > MOST_PATTERNS:
+            text = f"the schema may have at most {MOST_PATTERNS} different patterns, and fewer that are large"
+            errors.add(forbidden(path, text))
 
     def _branch(self, errors: FieldErrors, node: Node, skip_any: bool, path: str) -> None:
         """What stands inside allOf, anyOf, oneOf or not."""

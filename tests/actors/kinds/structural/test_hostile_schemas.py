@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from actors.kinds.structural.checks import check_schema
+from actors.kinds.structural.compile import compile_schema
+from actors.kinds.validation.field_errors import collect
+from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, TookTooLong, run_limited
 
-from .schemas import TEXT, WHOLE, compiled, decode, errors_of, problems, record
+from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, errors_of, problems, record
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -74,3 +79,44 @@ def test_many_branches_for_one_value_need_a_thread() -> None:
 def test_a_schema_with_many_errors_reports_the_first_thousand() -> None:
     schema = record(**{f"p{number}": {"description": "no type"} for number in range(3000)})
     assert 1000 <= len(errors_of(schema)) <= 1100
+
+
+def test_reading_a_pattern_tries_nothing_twice() -> None:
+    """Each of these classes can be read in two ways, as long as one looks for what is not there."""
+    assert errors_of(record(v={**TEXT, "pattern": "[]a]" * 2000})) == []
+
+
+def test_patterns_take_bounded_memory_together() -> None:
+    properties = {f"p{number}": {**TEXT, "pattern": f"^a{number}$"} for number in range(2001)}
+    (found,) = errors_of(record(**properties))
+    assert found == (
+        "s.properties[p2000].pattern: Forbidden: the schema may have at most 2000 different patterns, and fewer that "
+        "are large"
+    )
+    same = {name: {**TEXT, "pattern": "^a$"} for name in properties}
+    assert errors_of(record(**same)) == []
+
+
+def test_long_rules_are_checked_within_their_time() -> None:
+    long = "(" * 20 + " && ".join(["self.a == 1"] * 5000) + ")" * 20
+    schema = record(spec={**record(a=WHOLE), "x-cluster-validations": [{"rule": long}]})
+    with pytest.raises(NeedsThread):
+        collect(check_schema, "s", schema, names=CLUSTER)
+
+
+def test_rules_in_the_thousands_are_checked_within_their_time() -> None:
+    rules = [{"rule": f"self.a > {number}"} for number in range(5000)]
+    schema = record(spec={**record(a=WHOLE), "x-cluster-validations": rules})
+    with pytest.raises(TookTooLong):
+        run_limited(collect, partial(check_schema, names=CLUSTER), "s", schema, seconds=0.05)
+
+
+def test_the_first_object_of_a_kind_with_rules_or_a_large_schema_needs_a_thread() -> None:
+    ruled = record(spec={**record(a=WHOLE), "x-cluster-validations": [{"rule": "self.a > 0"}]})
+    large = record(**{f"p{number}": TEXT for number in range(200)})
+    for schema in (ruled, large):
+        made = compile_schema(schema, api_version=API_VERSION, kind=KIND, names=CLUSTER)
+        with pytest.raises(NeedsThread):
+            collect(made.validate, {"spec": {"a": 1}})
+        assert run_limited(collect, made.validate, {"spec": {"a": 1}}) == []
+        assert collect(made.validate, {"spec": {"a": 1}}) == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.structural.patterns import InvalidPattern, compile_pattern
+from actors.cel.library.go_regexp import InvalidExpression
+from actors.kinds.structural.patterns import compile_pattern
 from actors.kinds.structural.validation.formats import format_check
 
 
@@ -68,9 +69,12 @@ def test_other_formats_are_not_checked(name: str) -> None:
         ("[b-a]", "invalid character class range: `b-a`"),
         ("a)", "unexpected ): `a)`"),
         (r"\8", r"invalid escape sequence: `\8`"),
+        (r"a\C", r"invalid escape sequence: `\C`"),
+        ("(?<name>a)", "invalid or unsupported Perl syntax: `(?<`"),
+        (r"\p{No}\p{Such}", r"invalid character class range: `\p{Such}`"),
     ],
 )
 def test_invalid_patterns_have_the_texts_of_go(pattern: str, wrong: str) -> None:
-    with pytest.raises(InvalidPattern) as refused:
+    with pytest.raises(InvalidExpression) as refused:
         compile_pattern(pattern)
     assert str(refused.value) == f"error parsing regexp: {wrong}"
