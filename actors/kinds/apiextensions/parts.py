@@ -16,6 +16,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     not_supported,
     required,
+    too_many,
 )
 from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
@@ -34,6 +35,7 @@ COLUMN_FORMATS: Final = (
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 NONE, WEBHOOK = "None", "Webhook"
 LONGEST_WARNING: Final = 256
+MOST_COLUMNS: Final = 1000  # every row of a table has a cell for each
 MIXED_CASE: Final = "may have mixed case, but should otherwise match: "
 NOT_WEBHOOK: Final = "should not be set when strategy is not set to Webhook"
 
@@ -89,6 +91,9 @@ def deprecation_rules(errors: FieldErrors, version: Object, field: str) -> None:
 
 
 def columns_rules(errors: FieldErrors, columns: list[Object], field: str) -> None:
+    if len(columns) > MOST_COLUMNS:
+        errors.add(too_many(field, len(columns), MOST_COLUMNS))
+        return
     for index, column in enumerate(columns):
         _column(errors, column, f"{field}[{index}]")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from actors.background_import import is_imported
 from actors.kinds.apiextensions.approval import approval_rules
@@ -26,11 +26,15 @@ from actors.kinds.apiextensions.parts import (
 )
 from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required, unchanged
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required, too_many, unchanged
 from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import need_thread
+
+# v1.25 has no such limits. Each version is a kind of its own for discovery and OpenAPI.
+MOST_VERSIONS: Final = 100
+MOST_NAMES: Final = 100  # short names, and categories
 
 SCOPES = ("Cluster", "Namespaced")
 
@@ -129,6 +133,9 @@ def _versions(errors: FieldErrors, names: Names, versions: list[Object], common:
     schema_differs, subresources_differ, columns_differ = (
         not common.shares(part) for part in ("schema", "subresources", "additionalPrinterColumns")
     )
+    if len(versions) > MOST_VERSIONS:
+        errors.add(too_many("spec.versions", len(versions), MOST_VERSIONS))
+        return
     for index, version in enumerate(versions):
         field = f"spec.versions[{index}]"
         if wrong := dns_1035_label(version["name"]):
@@ -163,6 +170,9 @@ def _schema_rules(
 
 
 def _names(errors: FieldErrors, names: Object) -> None:
+    for part in ("shortNames", "categories"):
+        if len(names.get(part) or ()) > MOST_NAMES:
+            errors.add(too_many(f"spec.names.{part}", len(names[part]), MOST_NAMES))
     for part in ("plural", "singular", "kind", "listKind"):
         if not names.get(part):
             errors.add(required(f"spec.names.{part}"))

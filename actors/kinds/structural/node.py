@@ -128,11 +128,11 @@ def parse_schema(schema: Object, names: Names) -> Node:
 
 
 def count_nodes(node: Node, most: int) -> int:
-    """How many nodes a schema has; counting ends soon after `most`."""
+    """How many nodes, values of enums and required names a schema has; counting ends soon after `most`."""
     count, waiting = 0, [node]
     while waiting and count <= most:
         one = waiting.pop()
-        count += 1
+        count += 1 + len(one.enum) + len(one.required)
         waiting += one.properties.values()
         waiting += (*one.all_of, *one.any_of, *one.one_of)
         waiting += (inner for inner in (one.items, one.values, one.not_) if inner is not None)

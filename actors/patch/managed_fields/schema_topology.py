@@ -13,7 +13,7 @@ the markers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from actors.patch.managed_fields.field_path import FIELD
@@ -36,6 +36,17 @@ _OPEN: Final = Open()
 _TYPE: Final = ("apiVersion", "kind")
 
 
+class _Parts(dict[str, Shape]):
+    """The shapes of properties by element, made when they are first looked at: objects use few of a large schema."""
+
+    def __init__(self, properties: Mapping[str, Schema], make: Callable[[Schema], Shape]) -> None:
+        self._properties, self._make = properties, make
+
+    def __missing__(self, element: str) -> Shape:
+        made = self[element] = self._make(self._properties[element[len(FIELD) :]])
+        return made
+
+
 class SchemaShapes:
     """Makes the shapes of one dialect. `metadata` is the shape that the metadata of every object has."""
 
@@ -44,12 +55,12 @@ class SchemaShapes:
 
     def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
         """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
-        parts = self._properties(schema)
+        properties = schema.get("properties", {})
+        parts = _Parts(properties, self._of)
         parts[FIELD + "metadata"] = self._metadata
         hidden = {*_TYPE, *(name for name, inside in excluded.items() if inside is None)}
-        for name in hidden:
-            parts.pop(FIELD + name, None)
-        return Record(parts, parts, _OPEN if self._is_open(schema) else None, frozenset(hidden))
+        elements = [FIELD + name for name in {**properties, "metadata": {}} if name not in hidden]
+        return Record(parts, elements, _OPEN if self._is_open(schema) else None, frozenset(hidden))
 
     def _of(self, schema: Schema) -> Shape:
         if schema.get("type") == "array":
@@ -65,11 +76,10 @@ class SchemaShapes:
         if isinstance(values, Mapping):
             return Dictionary(self._of(values))
         rest = _OPEN if values or self._is_open(schema) else None
-        parts = self._properties(schema)
-        return Record(parts, parts, rest) if parts else rest or _VALUE
-
-    def _properties(self, schema: Schema) -> dict[str, Shape]:
-        return {FIELD + name: self._of(inner) for name, inner in schema.get("properties", {}).items()}
+        properties = schema.get("properties", {})
+        if not properties:
+            return rest or _VALUE
+        return Record(_Parts(properties, self._of), [FIELD + name for name in properties], rest)
 
     def _list(self, schema: Schema) -> Shape:
         items = schema.get("items", {})
