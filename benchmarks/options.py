@@ -24,6 +24,7 @@ class Sizes:
     events: int = 1_000_000
     starts: int = 5
     roles: int = 500  # and as many bindings, of other users
+    definitions: int = 1_000  # of custom kinds
     few: int = 100  # watchers of the small fan-outs
     watchers: int = 1_000  # of the usual fan-outs
     many: int = 5_000  # watchers that connect at once
@@ -44,6 +45,7 @@ QUICK = Sizes(
     events=2_000,
     starts=1,
     roles=10,
+    definitions=20,
     few=5,
     watchers=20,
     many=30,
@@ -141,6 +143,7 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         ("events", int, "events in the large journal"),
         ("starts", int, "starts of the server"),
         ("roles", int, "roles and bindings of other users"),
+        ("definitions", int, "definitions of custom kinds"),
         ("few", int, "watchers in a small group"),
         ("watchers", int, "watchers in a usual group"),
         ("many", int, "watchers that connect at once or stay idle"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Set
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
 from actors.admission.completions.role_escalation import RoleEscalation
+from actors.admission.completions.schema_library import SchemaLibrary
 from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
 from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration, PluginConfiguration
@@ -135,6 +136,7 @@ def plugins(
         SigningRequests(names),
         RoleEscalation(names, rbac, authorizer),
         CertificateLibrary(names),
+        SchemaLibrary(names),
         # The last one that validates: it reserves what the write uses.
         ResourceQuota(
             quotas or QuotaAccounts(names, journal, feed, features), parse_limited(names, of("ResourceQuota"))

@@ -11,6 +11,7 @@ objects asks for the former: an object stays, and is deleted with its namespace,
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,10 @@ def _everything(_: Definition) -> bool:
 
 def _nothing(_: Definition) -> bool:
     return False
+
+
+def _no_catalog() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,9 @@ class Catalog:
         self._groups: dict[str, tuple[str, ...]] = {}
         self._kinds: dict[tuple[str, str], Definition] = {}
         self._short_names: dict[str, tuple[Definition, ...]] = {}
+        # What this one was derived from, and the types that differ. Weak: nobody else keeps old snapshots.
+        self._previous: Callable[[], Catalog | None] = _no_catalog
+        self._changed: tuple[str, ...] = ()
 
     # The next snapshot.
 
@@ -67,7 +75,7 @@ class Catalog:
         every, by_type = tuple(definitions), dict[str, list[Definition]]()
         for one in every:
             by_type.setdefault(one.type_name, []).append(one)
-        made = self._copy()
+        made = self._copy(by_type)
         for type_name, views in by_type.items():
             made._take_out(type_name)
             made._types[type_name] = StoredType(tuple(views), tuple(filter(serves, views)))
@@ -83,13 +91,15 @@ class Catalog:
 
     def without(self, type_name: str) -> Catalog:
         """As if the type had never been declared; KeyError if it is not."""
-        made = self._copy()
+        made = self._copy((type_name,))
         made._take_out(type_name)
         del made._types[type_name]
         return made
 
-    def _copy(self) -> Catalog:
+    def _copy(self, changed: Iterable[str]) -> Catalog:
+        """For the next snapshot, in which the types in `changed` will differ."""
         made = Catalog()
+        made._previous, made._changed = weakref.ref(self), tuple(changed)
         made._types = dict(self._types)
         made._served = dict(self._served)
         made._group_versions = dict(self._group_versions)
@@ -199,6 +209,8 @@ class Catalog:
 
     def changed_since(self, previous: Catalog) -> list[str]:
         """Names of the types that came, went or have other definitions."""
+        if self._previous() is previous:
+            return list(self._changed)
         names = self._types | previous._types
         return [name for name in names if self._types.get(name) is not previous._types.get(name)]
 

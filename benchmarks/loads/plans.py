@@ -65,19 +65,25 @@ class Repeat:
 
 
 class Create:
-    """Creates objects of 1 kB with new names; `total` (0: unlimited) is the number of objects over all rounds."""
+    """Creates objects of 1 kB with new names; `total` (0: unlimited) is the number of objects over all rounds.
+
+    They are ConfigMaps, or copies of `body`, in which `NAME` is replaced.
+    """
 
     keep_body = False
 
-    def __init__(self, path: str, prefix: str, total: int = 0) -> None:
+    def __init__(self, path: str, prefix: str, total: int = 0, body: str = "") -> None:
         self._path, self._prefix, self._total = path, prefix, total
+        self._body = body.encode()
         self._numbers = itertools.count()
 
     def next(self, slot: int) -> Request | None:
         number = next(self._numbers)
         if self._total and number >= self._total:
             return None
-        return Request("POST", self._path, config_map(f"{self._prefix}{number:06}", number))
+        name = f"{self._prefix}{number:06}"
+        body = self._body.replace(b"NAME", name.encode()) if self._body else config_map(name, number)
+        return Request("POST", self._path, body)
 
     def check(self, slot: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status == 201 else Outcome.FAILED

@@ -6,6 +6,7 @@ p50_ms ...   latency at the client over all rounds: p50, p95, p99, max
 floor_ratio  cpu_us divided by that of the baseline measured in the same run
 h1_ratio     cpu_us of a transport divided by that of HTTP/1.1 in the same round, the median round
 extra_us     cpu_us minus that of the measurement it is compared with in the same round, the median round
+config_map_ratio  cpu_us of a custom resource divided by that of a ConfigMap in the same round, the median round
 growth       cpu_us divided by that of the first page of the small collection; delivery_us by that of few watchers
 seconds, mb  of workloads that are not a stream of operations: a start, opening a journal, memory
 cpu_seconds  of a start: varies less than its seconds where cores are shared

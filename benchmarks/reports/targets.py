@@ -42,6 +42,14 @@ OF_HTTP1 = (
     Target("admission-config-map", "cpu_us", 10, "admission of a ConfigMap, default plugins"),
     Target("admission-pod", "cpu_us", 150, "admission of a Pod, default plugins"),
     Target("cel-rule", "cpu_us", 30, "a CEL rule over an object of 20 fields"),
+    Target("create-custom", "config_map_ratio", 1.3, "create a custom resource, over a ConfigMap"),
+    Target("get-custom", "config_map_ratio", 1.3, "get a custom resource, over a ConfigMap"),
+    Target("define-few", "cpu_us", 20_000, "register a custom kind"),
+    Target("define-many", "cpu_us", 20_000, "register a custom kind beside 1,000"),
+    Target("start-custom", "seconds", 5, "start with 1,000 custom kinds"),
+    Target("start-custom", "mb", 300, "memory with 1,000 custom kinds"),
+    Target("discovery-custom", "cpu_us", 5_000, "discovery of one group, 1,000 custom kinds"),
+    Target("openapi-custom", "cpu_us", 5_000, "OpenAPI 3.0 of one group, 1,000 custom kinds"),
     Target("create-webhook", "extra_us", 400, "create with one webhook that is asked, over without"),
     Target(
         "create-webhooks-200", "extra_us", 20, "create with 200 configurations that do not match, over none"

@@ -14,6 +14,8 @@ from benchmarks.workloads.access import ACCESS
 from benchmarks.workloads.admission import ADMISSION
 from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.conversion import CONVERSION
+from benchmarks.workloads.custom.definitions import CUSTOM_DEFINITIONS
+from benchmarks.workloads.custom.objects import CUSTOM_OBJECTS
 from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
@@ -43,6 +45,8 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *ACCESS,
     *ADMISSION,
     *CONVERSION,
+    *CUSTOM_OBJECTS,
+    *CUSTOM_DEFINITIONS,
     *REQUESTS,
     *PAGES,
     *AFTER_PAGES,

@@ -11,6 +11,7 @@ from functools import partial
 
 import trio
 
+from actors.background_import import imported
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.context import ControllerContext
@@ -23,7 +24,7 @@ from actors.errors import Conflict, NotFound, RequestError
 from actors.kinds.apiextensions.approval import CONDITION as APPROVED
 from actors.kinds.apiextensions.approval import approval_of, is_protected
 from actors.kinds.apiextensions.conditions import ESTABLISHED, TERMINATING, is_true, with_condition
-from actors.kinds.apiextensions.definition import cleanup_finalizer, definition_type
+from actors.kinds.apiextensions.definition import SCHEMA_MODULES, cleanup_finalizer, definition_type
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
@@ -77,6 +78,10 @@ class CustomResourceController:
             if not rows:
                 return
             after = "", rows[-1]
+            for (
+                module
+            ) in SCHEMA_MODULES:  # for the first request of a custom kind, which would hold the event loop
+                await imported(module)
             for name in rows:
                 known = self._publication.find(name)
                 if known is None or known.lacks_names or known.terminating or not known.established:

@@ -19,6 +19,8 @@ from actors.messages import Object
 from actors.names import Names
 
 PLURAL = "customresourcedefinitions"
+# What validates schemas and compiles them. Imported with the first definition, because most servers have none.
+SCHEMA_MODULES = ("actors.kinds.structural.checks", "actors.kinds.structural.compile")
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 

@@ -91,6 +91,7 @@ class OpenApi:
         self._whole: dict[str, tuple[_State, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
         self._documents: SectionCache[CompressedDocument] = SectionCache()  # OpenAPI 3.0
         self._index: tuple[_State, CompressedDocument] | None = None
+        self._custom: tuple[Catalog, Documents] | None = None
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
@@ -153,7 +154,7 @@ class OpenApi:
                     raise NoSuchPath
                 found = self._documents.find(sections[name])
             if found is None:
-                found = await self._document(self._make_documents(catalog), sections[name])
+                found = await self._document(self._documents_for(catalog, sections[name]), sections[name])
         requested = context.parameters.first("hash")
         if requested and requested != found.etag:
             return Response(301, b"", b"", [(b"location", _url(name, found).encode())])
@@ -179,11 +180,24 @@ class OpenApi:
         catalog = self._registry.current
         state = catalog, self._remote.changes
         if self._cached_sections is None or self._cached_sections[0] != state:
-            naming = Naming(self._names)
-            found = sections(catalog, self._verbs, naming, describes_issuer=self._describes_issuer)
+            found = sections(
+                catalog,
+                self._verbs,
+                Naming(self._names),
+                describes_issuer=self._describes_issuer,
+                known=self._cached_sections[1] if self._cached_sections is not None else {},
+            )
             remote = self._remote.remote
             self._cached_sections = state, {one.name: one for one in found if one.name not in remote}
         return self._cached_sections
+
+    def _documents_for(self, catalog: Catalog, section: Section) -> Documents:
+        """Kept for custom kinds, which share a few types. Those of built-in kinds would take megabytes."""
+        if not section.definitions or not section.definitions[0].is_custom:
+            return self._make_documents(catalog)
+        if self._custom is None or self._custom[0] is not catalog:
+            self._custom = catalog, self._make_documents(catalog)
+        return self._custom[1]
 
     def _make_documents(self, catalog: Catalog) -> Documents:
         from gateway.describe.openapi.documents import Documents

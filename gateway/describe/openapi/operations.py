@@ -83,6 +83,10 @@ class Operations:
         return f"/apis/{definition.api_version}" if definition.group else f"/api/{definition.version}"
 
     @cached_property
+    def _list_struct(self) -> Struct:
+        return list_of(self._definition.fields)
+
+    @cached_property
     def _collection(self) -> str:
         return f"{self._root}{self._namespace_segment}/{self._definition.plural}"
 
@@ -149,7 +153,7 @@ class Operations:
             action="list",
             parameters=parameters.LIST,
             produces=self._naming.streamed_media,
-            responses=((200, "the objects", list_of(definition.fields)),),
+            responses=((200, "the objects", self._list_struct),),
         )
 
     def _watch(self, id_: str, action: str) -> Operation:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
+    """Equal to itself only, so that what writers remember of it is found quickly."""
+
     name: str
     text: str
     type: Literal["string", "integer", "boolean"] = "string"

@@ -115,9 +115,13 @@ class Schemas(Generic[T]):
         self._encode = encode
         self._cache = cache
         self._found: References = {}
+        self._named: dict[Struct, tuple[str, Struct]] = {}
 
     def refer(self, struct: Struct) -> Document:
-        return self._refer(self._naming.struct(struct), self._kinds.struct(struct))
+        known = self._named.get(struct)
+        if known is None:
+            known = self._named[struct] = self._naming.struct(struct), self._kinds.struct(struct)
+        return self._refer(*known)
 
     def definitions(self) -> Iterator[tuple[str, T]]:
         """Every definition that the document needs, by name. Call it after all `refer` calls."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -15,42 +17,58 @@ from gateway.describe.openapi.operations import Operations, Path
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`name` is its path below /openapi/v3: api/v1, apis/apps/v1."""
+    """`name` is its path below /openapi/v3: api/v1, apis/apps/v1.
+
+    Its paths are made when its document is: there may be a thousand groups, and clients want one.
+    """
 
     name: str
-    discovery_path: Path
+    discovery_path: Callable[[], Path]
     definitions: tuple[Definition, ...]
     verbs: frozenset[str]  # that the server serves
     naming: Naming
     more_paths: tuple[Path, ...] = ()  # that do not belong to one definition
 
     def paths(self) -> Iterator[Path]:
-        yield self.discovery_path
+        yield self.discovery_path()
         yield from self.more_paths
         for definition in self.definitions:
             yield from Operations(definition, self.verbs, self.naming).paths()
 
 
+NOTHING: Final[Mapping[str, Section]] = {}
+
+
 def sections(
-    catalog: Catalog, verbs: frozenset[str], naming: Naming, *, describes_issuer: bool = True
+    catalog: Catalog,
+    verbs: frozenset[str],
+    naming: Naming,
+    *,
+    describes_issuer: bool = True,
+    known: Mapping[str, Section] = NOTHING,
 ) -> Iterator[Section]:
+    """`known` are the sections of an earlier catalog; those with the same definitions are taken over."""
     paths = DiscoveryPaths(naming)
 
-    def section(name: str, path: Path, definitions: tuple[Definition, ...] = ()) -> Section:
+    def section(name: str, path: Callable[[], Path], definitions: tuple[Definition, ...] = ()) -> Section:
         return Section(name, path, definitions, verbs, naming)
 
-    yield section("api", paths.versions())
-    yield section("apis", paths.groups())
-    yield section("version", paths.version())
+    yield section("api", paths.versions)
+    yield section("apis", paths.groups)
+    yield section("version", paths.version)
     if describes_issuer:
-        yield section(".well-known/openid-configuration", paths.issuer_configuration())
-        yield section("openid/v1/jwks", paths.issuer_keys())
-    yield section(f"apis/{REWIND_GROUP}", paths.group(REWIND_GROUP))
-    resources = paths.resources(REWIND_GROUP, "v1")
+        yield section(".well-known/openid-configuration", paths.issuer_configuration)
+        yield section("openid/v1/jwks", paths.issuer_keys)
+    yield section(f"apis/{REWIND_GROUP}", partial(paths.group, REWIND_GROUP))
+    resources = partial(paths.resources, REWIND_GROUP, "v1")
     yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, tuple(paths_of_the_past(naming)))
     for group, versions in catalog.groups().items():
         if group:
-            yield section(f"apis/{group}", paths.group(group))
+            name = f"apis/{group}"
+            yield known.get(name) or section(name, partial(paths.group, group))
         for version in versions:
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            yield section(name, paths.resources(group, version), catalog.of_version(group, version))
+            definitions, old = catalog.of_version(group, version), known.get(name)
+            if old is None or old.definitions is not definitions:
+                old = section(name, partial(paths.resources, group, version), definitions)
+            yield old

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import orjson
+
 from actors.names import Names
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import Parameter
@@ -20,6 +22,7 @@ class Version3Writer:
         self._prefix = names.extension_prefix
         self._schemas = schemas
         self._info = info
+        self._encoded_parameters: dict[tuple[Parameter, ...], orjson.Fragment] = {}
 
     def entries(self, section: Section) -> Iterator[Entry]:
         yield "", "openapi", "3.0.0"
@@ -34,13 +37,13 @@ class Version3Writer:
     def _path(self, path: Path) -> Document:
         written: Document = {one.method: self._operation(one) for one in path.operations}
         if path.parameters:
-            written["parameters"] = [_parameter(one) for one in path.parameters]
+            written["parameters"] = self._parameters(path.parameters)
         return written
 
     def _operation(self, one: Operation) -> Document:
         written: Document = {"description": one.text, "operationId": one.id, "tags": [one.tag]}
         if one.parameters:
-            written["parameters"] = [_parameter(parameter) for parameter in one.parameters]
+            written["parameters"] = self._parameters(one.parameters)
         if one.body is not None:
             written["requestBody"] = {
                 "content": {media: {"schema": self._schemas.refer(one.body)} for media in one.consumes},
@@ -50,6 +53,14 @@ class Version3Writer:
         if one.deprecated:
             written["deprecated"] = True
         return written | extensions(self._prefix, one)
+
+    def _parameters(self, parameters: tuple[Parameter, ...]) -> orjson.Fragment:
+        """Encoded once a document, because most operations have one of a few lists of parameters."""
+        known = self._encoded_parameters.get(parameters)
+        if known is None:
+            known = orjson.Fragment(orjson.dumps([_parameter(one) for one in parameters]))
+            self._encoded_parameters[parameters] = known
+        return known
 
     def _responses(self, one: Operation) -> Document:
         return {

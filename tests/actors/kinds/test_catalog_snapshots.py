@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -32,6 +34,21 @@ def test_unchanged_group_versions_are_shared_with_the_snapshot_before(catalog: C
     for group, versions in catalog.groups().items():
         for version in versions:
             assert following.of_version(group, version) is catalog.of_version(group, version)
+
+
+def test_changes_are_known_over_several_snapshots_and_no_snapshot_keeps_earlier_ones(
+    catalog: Catalog,
+) -> None:
+    between = catalog.adding([crontabs()])
+    last = between.adding([replace(crontabs(), plural="hours", kind="Hour")])
+    assert last.changed_since(between) == [f"hours.{GROUP}"]
+    assert set(last.changed_since(catalog)) == {TYPE, f"hours.{GROUP}"}
+    assert last.without(TYPE).changed_since(last) == [TYPE]
+    earlier = weakref.ref(between)
+    del between
+    gc.collect()
+    assert earlier() is None
+    assert set(last.changed_since(catalog)) == {TYPE, f"hours.{GROUP}"}
 
 
 def test_adding_a_type_again_replaces_all_its_versions(catalog: Catalog) -> None:

@@ -1,0 +1,25 @@
+"""What validates schemas is imported before a definition is validated, outside the event loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.admission.chain import Admission
+from actors.admission.completions.schema_library import SchemaLibrary
+from actors.admission.request import AdmissionRequest
+from actors.background_import import _imported
+from actors.kinds.apiextensions.definition import PLURAL, SCHEMA_MODULES
+from actors.kinds.built_in import built_in
+from actors.names import CLUSTER
+
+DEFINITIONS = built_in(CLUSTER).find(CLUSTER.group("apiextensions"), "v1", PLURAL)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_library_is_imported_before_a_definition_is_validated(operation: str) -> None:
+    assert DEFINITIONS is not None
+    plugin = SchemaLibrary(CLUSTER)
+    chain = Admission([plugin]).chain(DEFINITIONS, operation, "")
+    assert chain.changes == (plugin,) and not chain.checks
+    await plugin.admit(AdmissionRequest(operation, DEFINITIONS, "", "a", "", {}, None, "user", False))
+    assert set(SCHEMA_MODULES) <= set(_imported)
