@@ -97,6 +97,8 @@ async def show(run: Kubectl, name: str) -> None:
     assert ["colour", "<string>", "-required-"] in words(explained)
     resources = words(await run("api-resources", "--api-group", "example.com"))
     assert resources[1][:2] == ["shops", "sh"] and resources[1][-2:] == ["true", "Shop"]
+    listed = words(await run("get", "apiservices"))
+    assert ["v1.example.com", "Local", "True"] in [row[:3] for row in listed]
     await run("create", "-f", run.write("shown.json", shop(name, "red")))
     assert words(await run("get", "sh", name)) == [["NAME", "COLOUR", "TILLS"], [name, "red", "1"]]
     wide = words(await run("get", "shops", name, "-o", "wide"))
