@@ -33,7 +33,7 @@ _PLAIN: Final[dict[str, tuple[int, _Versions]]] = {
 }
 _IN_DOMAIN: Final[dict[str, tuple[int, _Versions]]] = {
     "events": (17750, {"v1": 15, "v1beta1": 5}),
-    "authentication": (17700, {"v1": 15}),
+    "authentication": (17700, {"v1": 15, "v1beta1": 9}),
     "authorization": (17600, {"v1": 15}),
     "certificates": (17300, {"v1": 15}),
     "networking": (17200, {"v1": 15, "v1alpha1": 1}),

@@ -40,10 +40,10 @@ async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
     async with open_control_plane(tmp_path, controllers=False) as cluster:
         more = {"issuer": object(), "publishes_certificate": True}
         every = controller_context(cluster, **more)
-        assert len(controllers(every)) == len(CONTROLLERS) + 2  # two belong to the server itself
+        assert len(controllers(every)) == len(CONTROLLERS) + 3  # three belong to the server itself
         for name in CONTROLLERS:
             one = controller_context(cluster, enabled=frozenset({name}), **more)
-            assert len(controllers(one)) == 3, name
+            assert len(controllers(one)) == 4, name
 
 
 async def test_events_may_be_kept(tmp_path: Path) -> None:

@@ -147,6 +147,9 @@ async def test_reads_and_watches_never_write(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Journal, "open", opened)
     async with registering() as (api, registry):
         await registry.register(crontabs())
+        service = f"/apis/apiregistration.cluster.io/v1/apiservices/v1.{GROUP}"
+        while (await api.ask("GET", service)).status != 200:  # a controller creates it
+            pass
         before = journals[-1].statistics()["transactions"]
         for definition in registry.current.definitions:
             if "list" in definition.verbs:

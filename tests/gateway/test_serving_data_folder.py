@@ -15,11 +15,12 @@ def mode(path: Path) -> int:
 async def test_contents_of_the_data_folder() -> None:
     async with served_securely() as api:
         data = api.settings.data_dir
+        certificates = ("ca", "server", "admin", "proxy-ca", "proxy")
         assert {path.name for path in data.iterdir()} == {"journal", "pki", "admin.kubeconfig"}
         assert (data / "journal" / "data.mdb").is_file()
         assert {path.name for path in (data / "pki").iterdir()} == {
             "index.json",
-            *(f"{name}.{kind}" for name in ("ca", "server", "admin") for kind in ("crt", "key")),
+            *(f"{name}.{kind}" for name in certificates for kind in ("crt", "key")),
         }
 
 
