@@ -49,8 +49,8 @@ async def _import_used_later() -> None:
     for name in _USED_LATER:
         try:
             await imported(name)
-        except (ImportError, OSError) as error:
-            # Such as a lack of file descriptors: the first user imports it then.
+        except Exception as error:
+            # Such as a lack of file descriptors, in any library: the first user imports it then.
             logger.warning("%s was not imported in advance: %s", name, error)
 
 
