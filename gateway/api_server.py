@@ -68,6 +68,7 @@ from gateway.wire.protobuf.objects import ProtobufEncoder
 if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
     from gateway.proxy.connects import Connects
+    from gateway.testing.controls import Controls
 
 # How long running requests may take to end after the listeners are closed.
 GRACE = 60.0
@@ -197,6 +198,7 @@ class ApiServer:
             self._request_limits,
             self._advertised,
             store.access.accounts,
+            self._test_controls(clock),
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         return Pipeline(
@@ -230,6 +232,13 @@ class ApiServer:
         nursery.start_soon(audit.run)
         meters.meter_audit(self._metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
+
+    def _test_controls(self, clock: Clock) -> Controls | None:
+        if not self._settings.enable_test_controls:
+            return None
+        from gateway.testing.build import build_controls
+
+        return build_controls(self._store, clock)
 
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource

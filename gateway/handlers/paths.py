@@ -33,6 +33,8 @@ _MACHINE = platform.machine().lower()
 PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
 Scrape = Callable[[], Awaitable[bytes]]
+Serve = Callable[[RequestContext], Awaitable[Response]]
+TEST_CONTROLS = "/debug/rewound/"
 
 
 class Paths:
@@ -45,6 +47,7 @@ class Paths:
         seats: Seats,
         address: Callable[[], str],
         accounts: Accounts,
+        controls: Serve | None,
     ) -> None:
         self._health = health
         self._discovery = discovery
@@ -53,6 +56,7 @@ class Paths:
         self._seats = seats
         self._address = address
         self._accounts = accounts
+        self._controls = controls  # of --enable-test-controls
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -63,6 +67,10 @@ class Paths:
     @staticmethod
     def response_kind(path: str) -> ResponseKind:
         return "groups" if path.strip("/") in ("api", "apis") else "document"
+
+    def reads_body(self, path: str) -> bool:
+        """Whether requests to this path may have a body: those to the test controls alone."""
+        return self._controls is not None and path.startswith(TEST_CONTROLS)
 
     async def __call__(self, context: RequestContext) -> Response:
         path = context.route.path
@@ -85,6 +93,9 @@ class Paths:
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
             _allow(context, "GET", "HEAD")
             return render.text(dump_priority_levels(self._seats))
+        if self.reads_body(path):
+            assert self._controls is not None
+            return await self._controls(context)
         if not first:
             _allow(context, "GET", "HEAD")
             return await render.document(context, {"paths": self._index()})

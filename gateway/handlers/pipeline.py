@@ -226,11 +226,12 @@ class Pipeline:
             raise TooManyRequests(NO_MEMORY)
 
     async def _read_body(self, context: RequestContext) -> None:
-        """Read the rest of a request that is allowed and has somewhere to go; no other path reads bodies."""
+        """Read the rest of a request that is allowed and has somewhere to go; few other paths read bodies."""
         request = context.request
-        if not context.route.is_resource:
+        if context.route.is_resource:
+            self._dispatch.check(context)
+        elif not self._paths.reads_body(context.route.path):
             return
-        self._dispatch.check(context)
         assert request.arriving is not None
         request.body = await request.arriving()
 

@@ -93,6 +93,7 @@ class Settings:
     journal_retention: float | None = 86400.0  # None: for ever
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
+    enable_test_controls: bool = False
     # Groups of settings, each in a module of its own; their fields have the names of their flags.
     oidc: OidcSettings = field(default_factory=OidcSettings)
     token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)

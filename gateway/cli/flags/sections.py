@@ -135,3 +135,8 @@ def add_operation(group: Any) -> None:
         "TIME",
         "serve for this long after /readyz begins to fail (default 0)",
     )
+    add_switch(
+        group,
+        "--enable-test-controls",
+        "serve /debug/rewound/, by which tests move the clock, inject faults and restore snapshots; not for production",
+    )
