@@ -68,6 +68,7 @@ class _Job:
 
     work: Callable[[], Any]
     reply: Reply[Any]
+    in_thread: bool = True
 
 
 class Committer:
@@ -103,6 +104,18 @@ class Committer:
         result: T = await job.reply.wait()
         return result
 
+    async def commit_at_once(self, propose: Callable[[], Sequence[Proposal]]) -> int:
+        """Write what `propose` returns, without a checkpoint between both, while no other proposal is pending.
+
+        So no actor decides a command on a state that this is about to change: for proposals that no actor decided.
+        Returns how many there were.
+        """
+        job = _Job(lambda: self._commit(propose()), Reply(), in_thread=False)
+        self._jobs.append(job)
+        self._wake()
+        count: int = await job.reply.wait()
+        return count
+
     def next_offset(self) -> int:
         """The first offset that no proposal submitted so far can get."""
         return self._next + len(self._pending.proposals)
@@ -124,7 +137,13 @@ class Committer:
                         break  # under constant load, there is always a next batch
                 if self._jobs:
                     job = self._jobs.popleft()
-                    _complete(job.reply, await trio.to_thread.run_sync(outcome.capture, job.work))
+                    if job.in_thread:
+                        result = await trio.to_thread.run_sync(outcome.capture, job.work)
+                    else:
+                        while self._pending.done:
+                            await self._write_next()
+                        result = outcome.capture(job.work)
+                    _complete(job.reply, result)
         except trio.Cancelled:
             self._cancelled = True
             self._completed.unpark_all()
@@ -189,6 +208,14 @@ class Committer:
         self._completed.unpark_all()
         if not self._in_thread:
             await trio.lowlevel.checkpoint()
+
+    def _commit(self, proposals: Sequence[Proposal]) -> int:
+        events = self._order(list(proposals))
+        error = self._append(events)
+        self._complete(events, [], error)
+        if error is not None:
+            raise error
+        return len(events)
 
     def _order(self, proposals: list[Proposal]) -> list[Event]:
         """Give each proposal the next offset, and a time that is not before that of the previous event."""

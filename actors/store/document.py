@@ -73,6 +73,11 @@ def at_version(unversioned: bytes, offset: int) -> bytes:
     return b"%b%d%b" % (unversioned[:position], offset, unversioned[position:])
 
 
+def without_version(body: bytes, offset: int) -> bytes:
+    """The object's bytes at a version as `encode_unversioned` makes them."""
+    return body.replace(b'"resourceVersion":"%d"' % offset, _EMPTY_VERSION, 1)
+
+
 _EMPTY_VERSION = b'"resourceVersion":""'
 _VALUE_POSITION = len(_EMPTY_VERSION) - 1
 

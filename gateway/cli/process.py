@@ -10,6 +10,7 @@ import signal
 import trio
 
 from actors.background_import import imported
+from actors.clock import Clock
 from gateway.compose import Announce, run
 from gateway.settings.settings import Addresses, Settings
 
@@ -23,7 +24,7 @@ _USED_LATER = (
 )
 
 
-async def serve_until_signal(settings: Settings, announce: Announce) -> None:
+async def serve_until_signal(settings: Settings, announce: Announce, clock: Clock | None = None) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
     _raise_file_limit()
     stop = trio.Event()
@@ -34,7 +35,7 @@ async def serve_until_signal(settings: Settings, announce: Announce) -> None:
             announce(addresses)
             nursery.start_soon(_import_used_later)
 
-        await run(settings, ready, stop)
+        await run(settings, ready, stop, clock)
         nursery.cancel_scope.cancel()
 
 

@@ -63,7 +63,13 @@ def _serve(settings: Settings) -> int:
         print(banner(settings, addresses), flush=True)
 
     try:
-        trio.run(serve_until_signal, settings, announce)
+        if settings.enable_test_controls:
+            from gateway.testing.clock import AdvancingClock
+
+            clock = AdvancingClock()
+            trio.run(serve_until_signal, settings, announce, clock, clock=clock.deadlines)
+        else:
+            trio.run(serve_until_signal, settings, announce)
     except KeyboardInterrupt:
         return 130
     except BaseException as error:

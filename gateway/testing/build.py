@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from actors.clock import Clock
+from actors.errors import BadRequest
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
 from gateway.store import Store
-from gateway.testing.controls import Controls
+from gateway.testing.clock import AdvancingClock
+from gateway.testing.controls import Controls, json_body
+from gateway.testing.snapshots import Snapshots
+
+_LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds
 
 
 def build_controls(store: Store, clock: Clock) -> Controls:
@@ -18,4 +23,22 @@ def build_controls(store: Store, clock: Clock) -> Controls:
         return await render.document(context, {"time": clock.now(), "version": str(store.feed.head)})
 
     controls.add("GET", "", status)
+    Snapshots(store).add_to(controls)
+    if isinstance(clock, AdvancingClock):
+        _add_clock(controls, clock)
     return controls
+
+
+def _add_clock(controls: Controls, clock: AdvancingClock) -> None:
+    async def advance(context: RequestContext) -> Response:
+        await clock.advance(_seconds_in(json_body(context)))
+        return await render.document(context, {"time": clock.now(), "advanced": clock.offset})
+
+    controls.add("POST", "clock", advance)
+
+
+def _seconds_in(body: object) -> float:
+    seconds = body.get("advance") if isinstance(body, dict) else None
+    if isinstance(seconds, (int, float)) and 0 <= seconds <= _LONGEST_ADVANCE:
+        return float(seconds)
+    raise BadRequest('clock: the body must be like {"advance": 60}: seconds, at most a hundred years')

@@ -1,0 +1,63 @@
+"""A clock that a test moves: the wall clock and the deadlines of the event loop by the same seconds.
+
+    clock = AdvancingClock()
+    trio.run(serve, clock=clock.deadlines)      serve passes `clock` to `compose.run`
+    await clock.advance(3600)
+
+Between two moves time passes as usual. `advance` stops at every deadline on its way and lets the tasks run that it
+wakes: of two timers the earlier one fires first, and a timer that is set again fires again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import trio
+from trio.lowlevel import current_statistics
+
+from gateway.testing.settling import settle
+
+# Deadlines that are closer together than this share of the whole way fire together, so that a task that wakes up
+# every millisecond does not stop an advance by a day a hundred million times.
+_STEPS: Final = 500
+
+
+class AdvancingClock:
+    def __init__(self) -> None:
+        self._offset = 0.0  # seconds by which tests have moved the clock
+        self.deadlines = _Deadlines(self)
+        self._moving = trio.Lock()
+
+    @property
+    def offset(self) -> float:
+        return self._offset
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return time.time_ns() // 1000 + round(self._offset * 1_000_000)
+
+    async def advance(self, seconds: float) -> None:
+        """Returns when the tasks that are due have run."""
+        async with self._moving:
+            end, shortest = self._offset + seconds, seconds / _STEPS
+            while self._offset < end:
+                step = max(current_statistics().seconds_to_next_deadline, shortest)
+                self._offset = min(end, self._offset + step)
+                await settle()
+
+
+class _Deadlines(trio.abc.Clock):
+    """The time of the event loop."""
+
+    def __init__(self, clock: AdvancingClock) -> None:
+        self._clock = clock
+
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        return time.perf_counter() + self._clock.offset
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return deadline - self.current_time()

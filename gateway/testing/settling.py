@@ -1,0 +1,16 @@
+"""Waits until the server has nothing left to do, as far as it does not wait for clients or for time to pass."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+_LONGEST: Final = 0.1  # seconds: a server with constant traffic is never idle
+
+
+async def settle() -> None:
+    """Let tasks run until all of them wait: controllers have followed what was written."""
+    with trio.move_on_after(_LONGEST):
+        await wait_all_tasks_blocked()

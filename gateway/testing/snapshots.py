@@ -1,0 +1,81 @@
+"""Snapshots of the whole state, and their restoring: POST snapshots, POST snapshots/NAME/restore.
+
+A snapshot is the offset of a moment under a name; the journal has the state of every offset. See
+`actors/rewind/state_restore.py` for what a restore writes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.errors import BadRequest
+from actors.rewind.state_restore import StateRestore
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import NoSuchPath
+from gateway.requests.request import Response
+from gateway.requests.write_context import new_write_context
+from gateway.rewind.turns import run_in_turns
+from gateway.store import Store
+from gateway.testing.controls import Controls, json_body
+from gateway.testing.settling import settle
+from journal.errors import Compacted
+
+_MOST: Final = 10_000  # snapshots of one server
+_LONGEST_NAME: Final = 253
+
+
+class Snapshots:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._offsets: dict[str, int] = {}
+        self._made = 0
+
+    def add_to(self, controls: Controls) -> None:
+        controls.add("GET", "snapshots", self._list)
+        controls.add("POST", "snapshots", self._take)
+        controls.add("POST", "snapshots/{name}/restore", self._restore)
+
+    async def _list(self, context: RequestContext) -> Response:
+        items = [{"name": name, "version": str(offset)} for name, offset in self._offsets.items()]
+        return await render.document(context, {"items": items})
+
+    async def _take(self, context: RequestContext) -> Response:
+        """Name the state of now. A name that exists is moved."""
+        name = self._wanted_name(json_body(context))
+        await settle()
+        self._offsets[name] = offset = self._store.feed.head
+        return await render.document(context, {"name": name, "version": str(offset)}, 201)
+
+    def _wanted_name(self, body: object) -> str:
+        given = {} if body is None else body
+        name = given.get("name", "") if isinstance(given, dict) else None
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME or "/" in name:
+            raise BadRequest('snapshots: the body must be like {"name": "before"}, or empty')
+        if len(self._offsets) >= _MOST and name not in self._offsets:
+            raise BadRequest(f"snapshots: there are {_MOST} already; use one of their names again")
+        if name:
+            return name
+        self._made += 1
+        return f"snapshot-{self._made}"
+
+    async def _restore(self, context: RequestContext, name: str) -> Response:
+        offset = self._offsets.get(name)
+        if offset is None:
+            raise NoSuchPath
+        store = self._store
+        await settle()
+        restore = StateRestore(store.journal, store.registry.current, offset)
+        made = new_write_context(store.write_contexts, context)
+        made = made._replace(reason=f"snapshot {name} restored")
+        try:
+            await run_in_turns(restore.read())
+            changed = await store.committer.commit_at_once(partial(restore.proposals, made))
+        except Compacted as error:
+            raise BadRequest(
+                f"snapshots: {name} is older than what the journal keeps (--journal-retention)"
+            ) from error
+        await settle()
+        document = {"name": name, "version": str(store.feed.head), "changed": changed}
+        return await render.document(context, document)

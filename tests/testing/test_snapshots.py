@@ -1,0 +1,164 @@
+"""Snapshots: a restore brings every object back exactly, and what follows from objects follows too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.gateway.api import Api, ApiResponse, config_map, labelled, names, served
+
+SNAPSHOTS = "/debug/rewound/snapshots"
+Document = dict[str, Any]
+
+
+async def take(api: Api, name: str = "before") -> None:
+    (await api.ask("POST", SNAPSHOTS, {"name": name})).expect(201)
+
+
+async def restore(api: Api, name: str = "before") -> Document:
+    return (await api.ask("POST", f"{SNAPSHOTS}/{name}/restore")).expect(200)
+
+
+def unversioned(document: Document) -> Document:
+    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
+    return {**document, "metadata": metadata}
+
+
+async def test_restore_brings_objects_back_exactly() -> None:
+    async with served(enable_test_controls=True) as api:
+        changed = await api.create("configmaps", config_map("changed", color="blue"))
+        deleted = await api.create("configmaps", config_map("deleted", color="blue"))
+        await take(api)
+        await api.replace("configmaps", config_map("changed", color="red"))
+        await api.delete("configmaps", "deleted")
+        await api.create("configmaps", config_map("deleted", color="other"))
+        await api.delete("configmaps", "deleted")
+        await api.create("configmaps", config_map("added"))
+        head = int(await api.head())
+        result = await restore(api)
+        assert result["changed"] == 3
+        for before in (changed, deleted):
+            now = await api.get("configmaps", before["metadata"]["name"])
+            assert unversioned(now) == unversioned(before)
+            assert int(now["metadata"]["resourceVersion"]) > head
+        assert (await api.ask("GET", api.path("configmaps", name="added"))).status == 404
+        assert (await restore(api))["changed"] == 0
+
+
+async def test_restored_objects_can_be_written_again() -> None:
+    async with served(enable_test_controls=True) as api:
+        before = await api.create("configmaps", config_map("one", color="blue"))
+        await take(api)
+        await api.delete("configmaps", "one")
+        await api.create("configmaps", config_map("two"))
+        await restore(api)
+        conflict = await api.ask("PUT", api.path("configmaps", name="one"), before)
+        assert conflict.status == 409
+        again = await api.replace("configmaps", config_map("one", color="red"))
+        assert again["metadata"]["uid"] == before["metadata"]["uid"]
+        await api.create("configmaps", config_map("two"))
+        await restore(api)
+        assert (await api.get("configmaps", "one"))["data"] == {"color": "blue"}
+
+
+async def test_deletion_that_waits_for_a_finalizer_is_undone() -> None:
+    async with served(enable_test_controls=True) as api:
+        await take(api, "empty")
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+        before = await api.create("configmaps", held)
+        await take(api)
+        await api.delete("configmaps", "held")
+        assert "deletionTimestamp" in (await api.get("configmaps", "held"))["metadata"]
+        await restore(api)
+        assert unversioned(await api.get("configmaps", "held")) == unversioned(before)
+        await restore(api, "empty")  # although it has a finalizer
+        assert names(await api.list("configmaps")) == []
+
+
+async def test_namespace_comes_back_with_its_objects_and_controllers_leave_it_alone() -> None:
+    async with served(enable_test_controls=True) as api:
+        await api.create("namespaces", labelled("shop"))
+        owner = await api.create("configmaps", config_map("owner"), "shop")
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": owner["metadata"]["uid"],
+        }
+        await api.create(
+            "configmaps", {"metadata": {"name": "owned", "ownerReferences": [reference]}}, "shop"
+        )
+        await take(api)
+        await api.delete("namespaces", "shop")
+        while (await api.ask("GET", api.path("namespaces", None, "shop"))).status == 200:
+            pass
+        await restore(api)
+        assert {"owner", "owned"} <= set(names(await api.list("configmaps", "shop")))
+        head = await api.head()
+        await take(api, "after")  # waits until controllers have nothing left to do
+        assert await api.head() == head
+        await api.create("configmaps", config_map("new"), "shop")
+
+
+async def test_service_addresses_follow() -> None:
+    async with served(enable_test_controls=True) as api:
+        service = {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 80}]}}
+        address = (await api.create("services", service))["spec"]["clusterIP"]
+        await take(api)
+        await api.delete("services", "one")
+        other = {"metadata": {"name": "two"}, "spec": {"ports": [{"port": 80}], "clusterIP": address}}
+        await api.create("services", other)
+        await restore(api)
+        assert (await api.get("services", "one"))["spec"]["clusterIP"] == address
+        refused = await api.ask("POST", api.path("services"), other)
+        assert refused.status == 422 and "already allocated" in refused.text
+        free = {"metadata": {"name": "three"}, "spec": {"ports": [{"port": 80}]}}
+        assert (await api.create("services", free))["spec"]["clusterIP"] != address
+
+
+def registered(api: Api, plural: str) -> Document:
+    schema = {"type": "object"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": plural, "kind": plural.capitalize()},
+        "versions": [version],
+    }
+    return {"metadata": {"name": f"{plural}.example.com"}, "spec": spec}
+
+
+async def custom(api: Api, method: str, path: str, body: Document | None = None) -> ApiResponse:
+    """Send a request to a custom kind; it may take a moment until it is served."""
+    for _ in range(1000):
+        response = await api.ask(method, f"/apis/example.com/v1/namespaces/default/{path}", body)
+        if response.status != 404 or b"page" not in response.body:
+            return response
+    return response
+
+
+async def test_custom_kinds_come_and_go_with_their_definitions() -> None:
+    async with served(enable_test_controls=True) as api:
+        await api.create("customresourcedefinitions", registered(api, "kept"))
+        body = {"apiVersion": "example.com/v1", "kind": "Kept", "metadata": {"name": "one"}}
+        before = (await custom(api, "POST", "kept", body)).expect(201)
+        await take(api)
+        await api.delete("customresourcedefinitions", "kept.example.com")
+        await api.create("customresourcedefinitions", registered(api, "added"))
+        body = {"apiVersion": "example.com/v1", "kind": "Added", "metadata": {"name": "one"}}
+        (await custom(api, "POST", "added", body)).expect(201)
+        await restore(api)
+        assert unversioned((await custom(api, "GET", "kept/one")).expect(200)) == unversioned(before)
+        assert (await api.ask("GET", "/apis/example.com/v1/namespaces/default/added/one")).status == 404
+        await api.create("customresourcedefinitions", registered(api, "added"))
+        listed = (await custom(api, "GET", "added")).expect(200)
+        assert listed["items"] == []
+
+
+async def test_unknown_snapshots_and_wrong_bodies_are_refused() -> None:
+    async with served(enable_test_controls=True) as api:
+        assert (await api.ask("POST", f"{SNAPSHOTS}/nothing/restore")).status == 404
+        for body in (b"[]", b'{"name": 1}', b'{"name": "a/b"}', b"{"):
+            assert (await api.ask("POST", SNAPSHOTS, body)).status == 400, body
+        first = (await api.ask("POST", SNAPSHOTS)).expect(201)
+        assert first["name"] == "snapshot-1"
+        assert (await api.ask("GET", SNAPSHOTS)).expect(200)["items"] == [first]
