@@ -37,7 +37,7 @@ from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.paths import Paths
-from gateway.handlers.pipeline import Pipeline
+from gateway.handlers.pipeline import InjectFault, Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
 from gateway.handlers.watches import WatchOpener
@@ -67,6 +67,7 @@ from gateway.wire.protobuf.objects import ProtobufEncoder
 
 if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
+    from gateway.faults.switch import FaultSwitch
     from gateway.proxy.connects import Connects
     from gateway.testing.controls import Controls
 
@@ -100,7 +101,7 @@ class ApiServer:
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
-        pipeline = self._pipeline(health, clock)
+        pipeline = self._make_pipeline(health, clock)
         limits = Limits(
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
@@ -129,7 +130,7 @@ class ApiServer:
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 
-    def _pipeline(self, health: Health, clock: Clock) -> Pipeline:
+    def _make_pipeline(self, health: Health, clock: Clock) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
         shown = ShownObjects(store.converter)
@@ -137,6 +138,10 @@ class ApiServer:
         lists = ListHandler(store.reads, encoders, self._memory)
         chunking = LIST_CHUNKING in settings.features
         rights = PastRights(authorizer)
+        past_reads = PastReads(
+            store.journal, store.reads, store.write_contexts, rights, encoders, lists, chunking=chunking
+        )
+        faults = self._fault_switch(past_reads)
         dispatch = Dispatch(
             store.names,
             store.registry,
@@ -160,15 +165,7 @@ class ApiServer:
                 store.journal,
                 store.write_contexts,
                 rights,
-                PastReads(
-                    store.journal,
-                    store.reads,
-                    store.write_contexts,
-                    rights,
-                    encoders,
-                    lists,
-                    chunking=chunking,
-                ),
+                past_reads,
                 PastWrites(
                     store.names,
                     store.registry,
@@ -198,10 +195,10 @@ class ApiServer:
             self._request_limits,
             self._advertised,
             store.access.accounts,
-            self._test_controls(clock),
+            self._test_controls(clock, faults),
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
-        return Pipeline(
+        self._pipeline = Pipeline(
             store.names,
             authenticator,
             authorizer,
@@ -216,6 +213,23 @@ class ApiServer:
             self._memory,
             clock,
         )
+        if faults is not None and settings.faults is not None:
+            faults.set_from_file(settings.faults)
+        return self._pipeline
+
+    def _fault_switch(self, reads: PastReads) -> FaultSwitch | None:
+        """What sets fault rules; None in a server that never has any."""
+        if self._settings.faults is None and not self._settings.enable_test_controls:
+            return None
+        from gateway.faults.older_versions import OlderVersions
+        from gateway.faults.switch import FaultSwitch
+
+        store = self._store
+        older = OlderVersions(store.journal, store.horizon.floor, store.write_contexts.now)
+        return FaultSwitch(self._inject_faults, reads, older, self._metrics)
+
+    def _inject_faults(self, inject: InjectFault | None) -> None:
+        self._pipeline.inject_fault = inject
 
     def _audited(
         self, handle: Handle, nursery: trio.Nursery, clock: Clock
@@ -233,12 +247,15 @@ class ApiServer:
         meters.meter_audit(self._metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
-    def _test_controls(self, clock: Clock) -> Controls | None:
+    def _test_controls(self, clock: Clock, faults: FaultSwitch | None) -> Controls | None:
         if not self._settings.enable_test_controls:
             return None
         from gateway.testing.build import build_controls
 
-        return build_controls(self._store, clock)
+        controls = build_controls(self._store, clock)
+        if faults is not None:
+            faults.add_controls(controls.add)
+        return controls
 
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource

@@ -56,6 +56,7 @@ INTERNAL_ERROR = "an error of the server's own stopped this request; the server'
 
 
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
+InjectFault = Callable[[RequestContext, Dispatch], Awaitable[Response]]  # `gateway.faults`
 
 NO_ROUTE = Route("", "", is_resource=False)
 _SELECT_BY_NAME = frozenset({"list", "watch"})
@@ -100,6 +101,7 @@ class Pipeline:
         self._memory = memory
         self._clock = clock
         self._process = memory.process
+        self.inject_fault: InjectFault | None = None  # set while fault rules are in force
         self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
@@ -174,6 +176,8 @@ class Pipeline:
                     seats = needed
             if aggregated is not None:
                 response = await self._serve_aggregated(context, aggregated, flow)
+            elif self.inject_fault is not None and route.is_resource and not forwarded:
+                response = await self.inject_fault(context, self._dispatch)
             else:
                 response = await (self._dispatch(context) if route.is_resource else self._paths(context))
         except BodyNotRead:

@@ -57,6 +57,13 @@ class BodyNotRead(Exception):
         super().__init__(message)
 
 
+class ReplyLost(BodyNotRead):
+    """The request was read, and the connection is to end without a response (`gateway.faults`)."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "a fault rule ended the connection without a response")
+
+
 class EndReason(Enum):
     """Why a stream ended in good order."""
 

@@ -57,6 +57,12 @@ class PastReads:
             return await self._get(context, definition, self._resolve(moment))
         return await self._list(context, definition, moment)
 
+    async def read_older(self, context: RequestContext, definition: Definition, version: int) -> Response:
+        """Serve a get or list from a version that its resourceVersion allows: that needs no right to the past."""
+        if context.route.verb == "get":
+            return await self._get(context, definition, version)
+        return await self._list(context, definition, Moment(version=version))
+
     def _resolve(self, moment: Moment) -> int:
         with self._journal.read() as view:
             return resolve(view, moment, self._now())

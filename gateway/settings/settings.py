@@ -94,6 +94,7 @@ class Settings:
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
     enable_test_controls: bool = False
+    faults: Path | None = None  # fault rules for controllers under test
     # Groups of settings, each in a module of its own; their fields have the names of their flags.
     oidc: OidcSettings = field(default_factory=OidcSettings)
     token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)
@@ -212,6 +213,7 @@ class Settings:
         check_file("--tls-cert-file", self.tls_cert_file)
         check_file("--tls-private-key-file", self.tls_private_key_file)
         check_authorities("--client-ca-file", self.client_ca_file)
+        check_file("--faults", self.faults)
         if self.tls_cert_file and not self.tls_private_key_file:
             raise SettingsError("--tls-cert-file", "needs its key; give it with --tls-private-key-file")
         if self.tls_private_key_file and not self.tls_cert_file:

@@ -66,7 +66,7 @@ def allowance(groups: int) -> int:
 
 def rounds(frames: list[Frame]) -> list[list[Frame]]:
     parts: list[list[Frame]] = []
-    size = ROUND_BYTES
+    size = ROUND_BYTES + 1  # so that the first frame begins a round, also an empty one
     for frame in frames:
         size += len(frame[1])
         if size > ROUND_BYTES:

@@ -254,9 +254,9 @@ class Group:
     async def offer(self, frames: list[Frame]) -> None:
         """Send the same bytes to every member that has all up to `swept`, in one call each."""
         data = joined(frames)
-        pipes = list(self.sweeping)
+        pipes = list(self.sweeping) if data else []  # `gateway.faults` drops events
         departures = self._removals
-        longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // len(data)))
+        longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // (len(data) or 1)))
         first, length = 0, longest
         while first < len(pipes):
             turn = pipes[first : first + length]

@@ -80,6 +80,22 @@ class Watch:
             if self._group is None:
                 self.leave()
 
+    async def expire(self, connection: Pipe, framing: Framing) -> Finished:
+        """Send only the event that says that the version is too old, in place of `start`."""
+        start = self._start
+        member = self._member = Member(connection, self._ends_at, self._hub)
+        member.cursor = start if isinstance(start, int) else 0
+        self._framing = framing
+        self._hub.enter(member, self._interest)
+        try:
+            return await self._conclude(TooOld())
+        finally:
+            self.leave()
+
+    def end_early(self) -> None:
+        """Have a started watch end now, whatever timeout the client requested."""
+        self._member.end()
+
     def should_end(self) -> bool:
         return self._member.should_end()
 

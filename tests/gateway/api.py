@@ -277,6 +277,8 @@ _INDEPENDENT = {
     "authorization",
     "authorization_mode",
     "enable_admission_plugins",
+    "enable_test_controls",
+    "faults",
     "proxy",
     "token_auth_file",
     "token_webhook",

@@ -45,6 +45,7 @@ NOT_AT_THE_START = (
     "gateway.client",
     "gateway.connections.websocket.connection",
     "gateway.describe.openapi.documents",
+    "gateway.faults",
     "gateway.testing",
     "gateway.wire.yaml.reader",
     "gateway.wire.yaml.writer",

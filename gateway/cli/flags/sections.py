@@ -140,3 +140,10 @@ def add_operation(group: Any) -> None:
         "--enable-test-controls",
         "serve /debug/rewound/, by which tests move the clock, inject faults and restore snapshots; not for production",
     )
+    add(
+        group,
+        "--faults",
+        Path,
+        "FILE",
+        "inject faults by the rules in this file (JSON or YAML), for controllers under test; not for production",
+    )

@@ -247,6 +247,8 @@ class Http2Connection:
             try:
                 response = await steps
             except BodyNotRead as error:
+                if not error.status:
+                    self._responses.lose(stream)
                 if stream.closed:
                     return
                 response = self._server.refusal(error.status, error.message)

@@ -97,6 +97,12 @@ class Responses:
             observe(server.observer, request)
         self.send(stream, server.refusal(fault.status, fault.message))
 
+    def lose(self, stream: Stream) -> None:
+        """End a stream without a response."""
+        if not stream.closed:
+            self._receiver.end_stream(stream, INTERNAL_ERROR)
+            self._output.flush_later()
+
     def complete(self, stream: Stream) -> None:
         """All of a response has been queued."""
         request = stream.request

@@ -1,0 +1,208 @@
+"""Applies fault rules to requests: the pipeline calls `FaultInjection` in place of dispatch while there are rules.
+
+A fault that was applied is visible: in the header Rewound-Fault of the response (its value is the name of the rule), in
+the log, in a metric and in the audit log. Requests for health, metrics, discovery and everything below /debug never
+come here, and the server's own controllers send no requests at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from actors import errors as cause
+from actors.errors import Resource
+from actors.kinds.declaration.definition import Definition
+from actors.store.continue_token import CURRENT, Token, parse_token
+from actors.store.list_reader import VERSION_TOO_OLD
+from actors.store.reads import TOKEN_TOO_OLD
+from gateway.faults.broken_watches import CutWatch as BrokenWatch
+from gateway.faults.broken_watches import ExpiredWatch
+from gateway.faults.older_versions import OlderVersions, may_be_stale, names_version
+from gateway.faults.rules import (
+    NAMES,
+    NOTHING,
+    CutWatch,
+    Decision,
+    ErrorResponse,
+    ExpiredVersion,
+    FaultRequest,
+    Faults,
+    LostReply,
+    RepeatEvents,
+    StaleRead,
+    WriteConflict,
+)
+from gateway.handlers.dispatch import Dispatch
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import Failure, failure_of, plain_failure
+from gateway.requests.parameters import Parameters
+from gateway.requests.request import ReplyLost, Response
+from gateway.rewind.past_reads import PastReads
+from gateway.watch.watch import Watch
+
+logger = logging.getLogger(__name__)
+
+HEADER: Final = b"rewound-fault"
+ANNOTATION: Final = "faults.rewound.cluster.io/rule"
+
+Applied = dict[tuple[str, ...], float]  # how often, by rule and fault
+
+
+class FaultInjection:
+    def __init__(self, faults: Faults, reads: PastReads, older: OlderVersions, applied: Applied) -> None:
+        """`applied` counts for a metric, also across sets of rules."""
+        self.faults = faults
+        self._reads = reads
+        self._older = older
+        self._applied = applied
+
+    async def __call__(self, context: RequestContext, dispatch: Dispatch) -> Response:
+        """Serve a request of a resource, with the faults of the rules. ReplyLost: without a response."""
+        if context.route.rewinds:
+            return await dispatch(context)
+        decisions = self.faults.decide(_request(context))
+        if decisions is NOTHING:
+            return await dispatch(context)
+        for delay in decisions.delays:
+            self._note(context, delay)
+            await trio.sleep(delay.delay_seconds)
+        decision = decisions.fault
+        if decision is None:
+            response = await dispatch(context)
+        else:
+            self._note(context, decision)
+            response = await self._apply(context, dispatch, decision)
+        names = [one.rule.name for one in (*decisions.delays, *([decision] if decision else []))]
+        response.headers = [*response.headers, (HEADER, ",".join(names).encode())]
+        return response
+
+    async def _apply(self, context: RequestContext, dispatch: Dispatch, decision: Decision) -> Response:
+        match decision.rule.fault:
+            case StaleRead() as fault:
+                return await self._read_stale(context, dispatch, fault)
+            case RepeatEvents(events):
+                self._repeat(context, dispatch.find(context.route), events)
+                return await dispatch(context)
+            case CutWatch(end=end):
+                response = await dispatch(context)
+                if isinstance(response.stream, Watch):
+                    response.stream = BrokenWatch(response.stream, decision.event_count, end)
+                return response
+            case ExpiredVersion():
+                return await self._expire(context, dispatch)
+            case WriteConflict():
+                return await self._conflict(context, dispatch)
+            case ErrorResponse() as fault:
+                if fault.after_write:
+                    await _serve_in_vain(context, dispatch)
+                return await render.failure(context, _failure(decision.rule.name, fault))
+            case LostReply(after_write):
+                if after_write:
+                    await _serve_in_vain(context, dispatch)
+                await trio.lowlevel.checkpoint()  # HTTP/2 expects this error from tasks that have waited
+                raise ReplyLost
+        raise AssertionError(decision.rule.fault)
+
+    async def _read_stale(self, context: RequestContext, dispatch: Dispatch, fault: StaleRead) -> Response:
+        definition = dispatch.find(context.route)
+        if not definition.is_stored:
+            return await dispatch(context)
+        if not definition.is_loaded:
+            await dispatch(context)  # loads it
+        asked = int(context.parameters.first("resourceVersion") or "0")
+        version = self._older.stale_version(fault, asked)
+        if version is None:
+            return await dispatch(context)
+        return await self._reads.read_older(context, definition, version)
+
+    def _repeat(self, context: RequestContext, definition: Definition, events: int) -> None:
+        """Change the version that the watch starts from."""
+        parameters = context.parameters
+        version = int(parameters.first("resourceVersion") or "0")
+        start = self._older.start_of_repeat(definition.type_name, version, events)
+        context.parameters = Parameters({**parameters.values(), "resourceVersion": [str(start)]})
+
+    async def _expire(self, context: RequestContext, dispatch: Dispatch) -> Response:
+        if context.route.verb == "watch":
+            response = await dispatch(context)
+            if isinstance(response.stream, Watch):
+                response.stream = ExpiredWatch(response.stream)
+            return response
+        dispatch.check(context)
+        if token := context.parameters.first("continue"):
+            found = parse_token(token)
+            fresh = Token(CURRENT, found.issued, found.namespace, found.after, -1)
+            return await _refuse(context, cause.Expired(TOKEN_TOO_OLD, fresh=str(fresh)))
+        return await _refuse(context, cause.Expired(VERSION_TOO_OLD))
+
+    async def _conflict(self, context: RequestContext, dispatch: Dispatch) -> Response:
+        dispatch.check(context)
+        route = context.route
+        return await _refuse(
+            context, cause.Conflict(Resource(route.group, route.resource), route.name, cause.STALE)
+        )
+
+    def _note(self, context: RequestContext, decision: Decision) -> None:
+        rule, route = decision.rule, context.route
+        kind = NAMES[type(rule.fault)]
+        self._applied[rule.name, kind] = self._applied.get((rule.name, kind), 0) + 1
+        logger.info(
+            "fault rule %s (%s) applies to %s %s of %s (%s), its request number %d",
+            rule.name,
+            kind,
+            route.verb,
+            route.path,
+            context.user.name,
+            decision.client[1],
+            decision.ordinal,
+        )
+        exchange = context.request.exchange
+        if exchange is not None:
+            exchange.annotate(ANNOTATION, rule.name)
+
+
+async def _serve_in_vain(context: RequestContext, dispatch: Dispatch) -> None:
+    """Serve a request whose response the client does not get; errors are part of the response."""
+    try:
+        response = await dispatch(context)
+    except cause.RequestError:
+        return
+    if response.parts is not None and hasattr(response.parts, "aclose"):
+        await response.parts.aclose()
+
+
+async def _refuse(context: RequestContext, error: cause.RequestError) -> Response:
+    failure = failure_of(error)
+    assert failure is not None
+    return await render.failure(context, failure)
+
+
+def _failure(rule: str, fault: ErrorResponse) -> Failure:
+    message = fault.message or f"the fault rule {rule} responds in place of the server"
+    plain = plain_failure(fault.code, message)
+    if not fault.retry_after_seconds:
+        return plain
+    seconds = fault.retry_after_seconds
+    headers = [(b"retry-after", str(seconds).encode())]
+    return Failure(fault.code, plain.reason, message, {"retryAfterSeconds": seconds}, headers)
+
+
+def _request(context: RequestContext) -> FaultRequest:
+    route, parameters = context.route, context.parameters
+    agent = context.request.headers.get(b"user-agent", b"").decode("latin-1")
+    return FaultRequest(
+        context.user.name,
+        agent,
+        route.verb,
+        route.group,
+        route.resource,
+        route.subresource,
+        route.namespace,
+        route.name,
+        bool(parameters) and names_version(route.verb, parameters),
+        bool(parameters) and may_be_stale(route.verb, parameters),
+    )
