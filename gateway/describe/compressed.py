@@ -27,8 +27,11 @@ class CompressedDocument:
     etag: str
     content_type: bytes
 
-    async def body(self) -> bytes:
-        return await trio.to_thread.run_sync(zlib.decompress, self.compressed, compression.GZIP)
+    async def content(self, *, gzip: bool) -> tuple[bytes, bool]:
+        """The body, and whether it is compressed; a long one is, if `gzip` allows it."""
+        if gzip and self.size > compression.THRESHOLD:
+            return self.compressed, True
+        return await trio.to_thread.run_sync(zlib.decompress, self.compressed, compression.GZIP), False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,12 @@ async def collect_in_slices(items: Iterator[T]) -> list[T]:
     return made
 
 
+async def collect_body(parts: Iterator[bytes]) -> bytes:
+    return b"".join(await collect_in_slices(parts))
+
+
 async def compress_document(parts: Iterator[bytes], content_type: bytes) -> CompressedDocument:
-    made = await collect_in_slices(parts)
-    return await trio.to_thread.run_sync(_compress, b"".join(made), content_type)
+    return await trio.to_thread.run_sync(_compress, await collect_body(parts), content_type)
 
 
 def _compress(body: bytes, content_type: bytes) -> CompressedDocument:

@@ -57,6 +57,11 @@ class LazySchema:
             source.parse(), api_version=source.api_version, kind=source.kind, names=source.names
         )
 
+    def openapi(self) -> Object:
+        """The schema as it was written. It is not kept: documents are made once."""
+        compiled: Compiled | None = self.__dict__.get("compiled")
+        return self.source.parse() if compiled is None else compiled.openapi
+
     @property
     def is_loaded(self) -> bool:
         """Whether the event loop can use the schema: it is compiled, or will be in less than a millisecond."""
@@ -137,5 +142,5 @@ class CustomDefinition(Definition):
             self.kind,
             *self.lazy.compiled.fields.fields,
             list_kind=self.list_kind,
-            make_schema=lambda: self.lazy.compiled.openapi,
+            make_schema=self.lazy.openapi,
         )

@@ -16,6 +16,7 @@ from actors.messages import Object
 MOST_NODES: Final = 20_000
 
 _JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
+_NESTED: Final = ("items", "additionalProperties")
 _NEVER: Final = frozenset(("externalDocs", "example"))
 
 Schema = Mapping[str, Any]
@@ -41,24 +42,31 @@ class _TooLarge(Exception):
 class _Publication:
     def __init__(self, meta: Schema, prefix: str, version_2: bool) -> None:
         self._meta, self._prefix, self._version_2 = meta, prefix, version_2
+        self._changing = frozenset((*_NEVER, *_NESTED, "properties", prefix + "embedded-resource"))
         self._left = MOST_NODES
 
     def of(self, schema: Schema) -> Object:
         self._left -= 1
         if self._left < 0:
             raise _TooLarge
+        if not self._version_2 and self._is_plain(schema):
+            return dict(schema)
         found = {name: value for name, value in schema.items() if name not in _NEVER}
         preserves = bool(schema.get(self._prefix + "preserve-unknown-fields"))
         if self._version_2:
             _simplify(found, schema, preserves)
         if "properties" in found:
             found["properties"] = {name: self.of(one) for name, one in found["properties"].items()}
-        for keyword in ("items", "additionalProperties"):
+        for keyword in _NESTED:
             if isinstance(found.get(keyword), Mapping):
                 found[keyword] = self.of(found[keyword])
         if schema.get(self._prefix + "embedded-resource") and not (self._version_2 and preserves):
             self._add_meta(found)
         return found
+
+    def _is_plain(self, schema: Schema) -> bool:
+        """Whether a schema has no parts that are published in another form: most are of a scalar."""
+        return self._changing.isdisjoint(schema)
 
     def _add_meta(self, found: Object) -> None:
         found["properties"] = {**found.get("properties", {}), **self._meta}

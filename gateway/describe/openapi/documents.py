@@ -21,16 +21,14 @@ from gateway.describe.openapi.schemas import VERSION_2, VERSION_3, DefinitionCac
 from gateway.describe.openapi.sections import Section
 from gateway.describe.openapi.texts import Texts
 from gateway.describe.openapi.version_2 import Version2Writer, join_parts
-from gateway.describe.openapi.version_3 import Version3Writer
+from gateway.describe.openapi.version_3 import Version3Writer, document_info
 from gateway.describe.remote import RemoteSpec, remote_members
-
-TITLE = "Rewound"
 
 
 class Documents:
     def __init__(self, catalog: Catalog, built_in: Catalog, names: Names, version: str) -> None:
         self._names = names
-        self._info = {"title": TITLE, "version": version}
+        self._info = document_info(version)
         self._naming = Naming(names)
         self._texts = Texts()
         self._kinds = Kinds(catalog, built_in)

@@ -4,15 +4,18 @@ The first request for a document makes it; other requests for it wait. If that r
 the document. It is cached until its kinds change. In OpenAPI 3.0 each group version has a document, in OpenAPI 2.0 a
 part of the only document: when a kind is added or removed, only those of its group version are made again. The modules
 that make documents are imported on first use.
+
+Documents of custom kinds are joined from fragments when a client asks for them: the index, which has the ETags of all
+documents, makes none of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
-from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import orjson
 import trio
@@ -31,10 +34,12 @@ from gateway.wire import compression, etags
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
+    from gateway.describe.openapi.custom.documents import CustomDocument, CustomDocuments
     from gateway.describe.openapi.documents import Documents
     from gateway.describe.openapi.sections import Section
 
 T = TypeVar("T")
+_Document: TypeAlias = "CompressedDocument | CustomDocument"
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -89,14 +94,15 @@ class OpenApi:
         self._cached_sections: tuple[_State, dict[str, Section]] | None = None
         self._parts: dict[str, SectionCache[Part]] = {JSON: SectionCache(), PROTOBUF: SectionCache()}
         self._whole: dict[str, tuple[_State, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
-        self._documents: SectionCache[CompressedDocument] = SectionCache()  # OpenAPI 3.0
+        self._documents: SectionCache[_Document] = SectionCache()  # OpenAPI 3.0
         self._index: tuple[_State, CompressedDocument] | None = None
-        self._custom: tuple[Catalog, Documents] | None = None
+        self._custom: CustomDocuments | None = None
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
         await imported("gateway.describe.openapi.documents")
         await imported("gateway.describe.openapi.sections")
+        await imported("gateway.describe.openapi.custom.documents")
         match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
                 media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
@@ -136,8 +142,10 @@ class OpenApi:
         async with self._lock:
             state, sections = self._sections()
             if self._index is None or self._index[0] != state:
-                documents = self._make_documents(state[0])
-                made = {one.name: await self._document(documents, one) for one in sections.values()}
+                make = cache(
+                    partial(self._make_documents, state[0])
+                )  # types that documents share are encoded once
+                made = {one.name: await self._document(make, one) for one in sections.values()}
                 self._documents.drop_others(sections.values())
                 made |= self._remote.documents
                 paths = {name: {"serverRelativeURL": _url(name, made[name])} for name in sorted(made)}
@@ -148,13 +156,12 @@ class OpenApi:
     async def _version_3_section(self, context: RequestContext, name: str) -> Response:
         async with self._lock:
             (catalog, _), sections = self._sections()
-            found = self._remote.documents.get(name)
+            found: _Document | None = self._remote.documents.get(name)
             if found is None:
                 if name not in sections:
                     raise NoSuchPath
-                found = self._documents.find(sections[name])
-            if found is None:
-                found = await self._document(self._documents_for(catalog, sections[name]), sections[name])
+                make = partial(self._make_documents, catalog)
+                found = await self._document(make, sections[name])
         requested = context.parameters.first("hash")
         if requested and requested != found.etag:
             return Response(301, b"", b"", [(b"location", _url(name, found).encode())])
@@ -164,13 +171,24 @@ class OpenApi:
             response.headers += [(b"cache-control", b"public, immutable"), (b"expires", expires)]
         return response
 
-    async def _document(self, documents: Documents, section: Section) -> CompressedDocument:
+    async def _document(self, make: Callable[[], Documents], section: Section) -> _Document:
         known = self._documents.find(section)
         if known is not None:
             return known
+        custom = self._custom_documents()
+        if custom.can_describe(section):
+            return self._documents.store(section, await custom.document(section))
         return self._documents.store(
-            section, await compress_document(documents.version_3(section), JSON.encode())
+            section, await compress_document(make().version_3(section), JSON.encode())
         )
+
+    def _custom_documents(self) -> CustomDocuments:
+        from gateway.describe.openapi.custom.documents import CustomDocuments
+
+        if self._custom is None:
+            built_in = self._registry.built_in
+            self._custom = CustomDocuments(built_in, self._names, self._verbs, self._version)
+        return self._custom
 
     def _sections(self) -> tuple[_State, dict[str, Section]]:
         """The current state and the sections of the catalog by name, without those that other servers serve."""
@@ -191,21 +209,13 @@ class OpenApi:
             self._cached_sections = state, {one.name: one for one in found if one.name not in remote}
         return self._cached_sections
 
-    def _documents_for(self, catalog: Catalog, section: Section) -> Documents:
-        """Kept for custom kinds, which share a few types. Those of built-in kinds would take megabytes."""
-        if not section.definitions or not section.definitions[0].is_custom:
-            return self._make_documents(catalog)
-        if self._custom is None or self._custom[0] is not catalog:
-            self._custom = catalog, self._make_documents(catalog)
-        return self._custom[1]
-
     def _make_documents(self, catalog: Catalog) -> Documents:
         from gateway.describe.openapi.documents import Documents
 
         return Documents(catalog, self._registry.built_in, self._names, self._version)
 
 
-def _url(name: str, one: CompressedDocument) -> str:
+def _url(name: str, one: _Document) -> str:
     return f"/openapi/v3/{name}?hash={one.etag}"
 
 
@@ -218,12 +228,12 @@ def _choose_media(accept: bytes | None, *served: str) -> str:
     raise NotAcceptable(served)
 
 
-async def _respond(context: RequestContext, one: CompressedDocument) -> Response:
+async def _respond(context: RequestContext, one: _Document) -> Response:
     headers = [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
     if etags.matches(context.request.headers.get(b"if-none-match"), one.etag):
         return Response(304, b"", b"", headers)
-    if one.size > compression.THRESHOLD and compression.accepts_gzip(
-        context.request.headers.get(b"accept-encoding")
-    ):
-        return Response(200, one.compressed, one.content_type, [*headers, (b"content-encoding", b"gzip")])
-    return Response(200, await one.body(), one.content_type, headers)
+    accepts_gzip = compression.accepts_gzip(context.request.headers.get(b"accept-encoding"))
+    body, is_compressed = await one.content(gzip=accepts_gzip)
+    if is_compressed:
+        headers.append((b"content-encoding", b"gzip"))
+    return Response(200, body, one.content_type, headers)

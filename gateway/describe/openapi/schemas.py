@@ -129,18 +129,24 @@ class Schemas(Generic[T]):
         while pending := [name for name in self._found if name not in done]:
             for name in pending:
                 done.add(name)
-                yield name, self._encoded(name, self._found[name])
+                encoded, references = self.encoded(name, self._found[name])
+                yield name, encoded
+                for referred, type_ in references.items():
+                    self._found.setdefault(referred, type_)
 
-    def _encoded(self, name: str, type_: Struct | Scalar) -> T:
+    def encoded(self, name: str, type_: Struct | Scalar) -> tuple[T, References]:
+        """The definition of a type, and what it refers to."""
         if type_ not in self._cache:
             before, self._found = self._found, {}
             encoded = self._encode(name, self._defined(type_))
             self._cache[type_] = encoded, self._found
             self._found = before
-        encoded, references = self._cache[type_]
-        for referred, referred_type in references.items():
-            self._found.setdefault(referred, referred_type)
-        return encoded
+        return self._cache[type_]
+
+    @property
+    def referred(self) -> References:
+        """The types that `refer` was called for."""
+        return self._found
 
     def _refer(self, name: str, type_: Struct | Scalar) -> Document:
         self._found.setdefault(name, type_)
@@ -179,11 +185,15 @@ class Schemas(Generic[T]):
 
     def _custom(self, struct: CustomStruct, schema: Mapping[str, Any]) -> Document:
         """The schema of a custom kind, with the fields that every object has."""
-        fields = (*self._kinds.type_fields(struct), METADATA)
-        meta = {field.name: self._field(struct, field) for field in fields}
-        written = published(schema, meta, self._prefix, version_2=self._version is VERSION_2)
+        version_2 = self._version is VERSION_2
+        written = published(schema, self.meta(struct), self._prefix, version_2=version_2)
         written[self._prefix + "group-version-kind"] = self._kinds.served_as(struct)
         return written
+
+    def meta(self, struct: CustomStruct) -> Document:
+        """The fields that every object of a custom kind has."""
+        fields = (*self._kinds.type_fields(struct), METADATA)
+        return {field.name: self._field(struct, field) for field in fields}
 
     def _field(self, struct: Struct, field: Field) -> Document:
         schema = self._type(field.type)

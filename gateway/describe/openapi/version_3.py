@@ -14,7 +14,24 @@ from gateway.describe.openapi.schemas import Document, Schemas
 from gateway.describe.openapi.sections import Section
 from gateway.describe.openapi.version_2 import UNAUTHORIZED, Entry, extensions
 
+TITLE: Final = "Rewound"
 _SECURITY: Final = {"BearerToken": {"type": "http", "scheme": "bearer", "description": "A bearer token."}}
+
+
+def document_info(version: str) -> Document:
+    return {"title": TITLE, "version": version}
+
+
+def head(info: Document) -> Iterator[Entry]:
+    """What stands before the paths."""
+    yield "", "openapi", "3.0.0"
+    yield "", "info", info
+
+
+def tail() -> Iterator[Entry]:
+    """What stands behind the definitions."""
+    yield "components", "securitySchemes", _SECURITY
+    yield "", "security", [{name: [] for name in _SECURITY}]
 
 
 class Version3Writer:
@@ -25,16 +42,14 @@ class Version3Writer:
         self._encoded_parameters: dict[tuple[Parameter, ...], orjson.Fragment] = {}
 
     def entries(self, section: Section) -> Iterator[Entry]:
-        yield "", "openapi", "3.0.0"
-        yield "", "info", self._info
+        yield from head(self._info)
         for path in section.paths():
-            yield "paths", path.path, self._path(path)
+            yield "paths", path.path, self.path(path)
         for name, definition in self._schemas.definitions():
             yield "components/schemas", name, definition
-        yield "components", "securitySchemes", _SECURITY
-        yield "", "security", [{name: [] for name in _SECURITY}]
+        yield from tail()
 
-    def _path(self, path: Path) -> Document:
+    def path(self, path: Path) -> Document:
         written: Document = {one.method: self._operation(one) for one in path.operations}
         if path.parameters:
             written["parameters"] = self._parameters(path.parameters)

@@ -20,6 +20,7 @@ from actors.resource.decide import (
     prepare_replace,
     working_copy,
 )
+from actors.time_limit import run_limited
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
 SYSTEM = {"uid": CONTEXT.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}
@@ -33,7 +34,8 @@ def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple
     new = working_copy(sent)
     generate_name(new["metadata"], CONTEXT.suffix)
     try:
-        prepare_create(definition, Create(definition.version, namespace, sent, CONTEXT), new)
+        command = Create(definition.version, namespace, sent, CONTEXT)
+        run_limited(prepare_create, definition, command, new)  # some kinds are validated in a thread only
     except Invalid as error:
         return new, _causes(error)
     return decide_create(definition, None, new).object, []
@@ -48,7 +50,7 @@ def replace(
     namespace, name = (old["metadata"].get(key, "") for key in ("namespace", "name"))
     command = Replace(definition.version, namespace, name, sent, CONTEXT, subresource)
     try:
-        prepared = prepare_replace(definition, current, command, new)
+        prepared = run_limited(prepare_replace, definition, current, command, new)
     except Invalid as error:
         return new, _causes(error)
     decide_replace(definition, current, prepared)
