@@ -89,7 +89,8 @@ class ResourceActor:
         self._definitions, self._storage = definitions, stored_type.storage
         versions = self._storage.storage.versions
         self._current = CurrentObjects(self._journal, self.type_id, self._pending, versions)
-        self._commands = Commands(definitions, self._storage, self._admission, self._current.find)
+        current = self._current
+        self._commands = Commands(definitions, self._storage, self._admission, current.find, current.written)
         self._proposer = Proposer(self.type_id, self._storage)
         self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
@@ -299,6 +300,7 @@ class ResourceActor:
                 self._storage,
                 self._admission.for_threads(),
                 self._current.find_in_thread,
+                self._current.written,
                 in_thread=True,
             )
             self._large_commands = LargeCommands(self._large_work, commands, self._proposer)
@@ -351,6 +353,7 @@ class ResourceActor:
                 progress.object = working_copy(outcome.object)
             if outcome.annotations and progress.object is not None:
                 progress.object = annotated(progress.object, outcome.annotations)
+                progress.kept = None
             self._mailbox.put_back(envelope)
         except Exception as error:
             add_warnings(error, progress.request)

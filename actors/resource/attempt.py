@@ -10,10 +10,22 @@ from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.versions import Conversions
-from actors.messages import Command, Object
+from actors.messages import Command, Create, Object, Replace
 from actors.resource.decide import Current, Decision, Store
 from actors.store.proposal import Proposal
 from journal.view import View
+
+
+class Kept(NamedTuple):
+    """What a paused command need not compute again, if neither its object nor the definitions have changed."""
+
+    command: Create | Replace  # what a patch or apply makes of the current object, too
+    current: Current | None
+    verb: str
+    warnings: tuple[str, ...]
+    # Only while a validating step runs: the object that plugins see, and the one to store.
+    new: Object | None = None
+    prepared: Object | None = None
 
 
 @dataclass(slots=True)
@@ -29,6 +41,7 @@ class Progress:
     validating: bool  # the step validates; it cannot change the object
     object: Object | None  # after the steps so far; while validating, before preparation
     written: int | Proposal  # the event that wrote the current object; 0 for a create
+    kept: Kept | None = None
 
     @property
     def plugin(self) -> AsyncPlugin:

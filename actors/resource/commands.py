@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import trio
-
-from actors.admission.chain import Admission, Chain
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.admission.chain import Admission
+from actors.admission.request import CREATE, DELETE, UPDATE
 from actors.errors import BadRequest, Forbidden, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
+from actors.resource.admitting import CommandAdmission
 from actors.resource.applying import apply_object
-from actors.resource.attempt import Attempt, Decided, Paused, Progress, is_same_event
+from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress
 from actors.resource.checks.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.decide import (
     Current,
@@ -46,6 +45,7 @@ from actors.store.proposal import Proposal
 from journal.view import View
 
 Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
+Written = Callable[[View | None, str, str], int | Proposal]  # the same -> the event that wrote it
 
 
 class Commands:
@@ -57,17 +57,22 @@ class Commands:
         storage: Definition,
         admission: Admission,
         find: Find,
+        written: Written,
         *,
         in_thread: bool = False,
     ) -> None:
         self._find = find
+        self._written = written
         self._in_thread = in_thread
         self._definitions = definitions  # by served version
         self._storage = storage
-        self._admission = admission
+        self._admission = CommandAdmission(admission, in_thread=in_thread)
         self._versions = storage.storage.versions
         self._all_views: dict[str, FieldViews] = {}
-        self._chains: dict[tuple[str, str, str], Chain] = {}
+
+    def repeat_checks(self, attempt: Attempt) -> None:
+        """Run the checks again whose outcome may have changed while a thread decided the command."""
+        self._admission.repeat_checks(attempt)
 
     def _views(self, version: str) -> FieldViews:
         """For a command in this version. Objects of a custom kind are in it, all others in their storage version."""
@@ -90,6 +95,8 @@ class Commands:
         if definition is None:
             raise NoSuchResource  # the version was removed while the command waited
         attempt.definition = definition
+        if attempt.resumed is not None and self._can_continue(attempt, attempt.resumed):
+            return self._continue(attempt, attempt.resumed)
         match attempt.command:
             case Create() as create:
                 return self._create(attempt, create)
@@ -111,12 +118,35 @@ class Commands:
         if verb != "apply":
             drop_system_metadata(metadata)
             self._set_managers(command, new, None)
-        new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
+        try:
+            new = self._admission.admit(attempt, CREATE, metadata.get("name", ""), new, None)
+        except Paused as paused:
+            paused.progress.kept = Kept(command, None, verb, warnings)
+            raise
+        return self._create_admitted(attempt, command, new, verb, warnings)
+
+    def _create_admitted(
+        self,
+        attempt: Attempt,
+        command: Create,
+        new: Object,
+        verb: str,
+        warnings: tuple[str, ...],
+        *,
+        prepared: bool = False,
+    ) -> Decided:
+        """What follows the mutating plugins; `prepared`: only the validating ones and the decision are left."""
+        definition = attempt.definition
         name = generate_name(new["metadata"], command.context.suffix)
         # Only whether there is one counts.
         current = self._find(attempt.view, command.namespace, name) if name else None
-        prepare_create(definition, command, new)
-        self._validate(attempt, new)
+        if not prepared:
+            prepare_create(definition, command, new)
+        try:
+            self._admission.validate(attempt, new)
+        except Paused as paused:
+            paused.progress.kept = Kept(command, None, verb, warnings, new, new)
+            raise
         decision = decide_create(definition, current, new)
         warnings = (*warnings, *definition.strategy.warnings(decision.object, None))
         return Decided(decision, None, verb, True, warnings)
@@ -153,6 +183,10 @@ class Commands:
         patched = patch_object(viewed, current, command, in_thread=self._in_thread)
         try:
             decided = self._update(attempt, current, _as_replace(command, patched.object), "patch")
+        except Paused as paused:
+            if patched.problems or patched.warnings:
+                paused.progress.kept = None  # they are added here
+            raise
         except Invalid as error:
             if patched.problems and not definition.is_custom:
                 raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
@@ -184,22 +218,83 @@ class Commands:
         warnings = drop_duplicate_owner_references(new["metadata"], SENT) if verb == "update" else ()
         if verb != "apply" and viewed is definition:
             self._set_managers(command, new, current.object)
-        new = self._admit(attempt, UPDATE, command.name, new, current.object)
-        warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
-        # A patch of an object that had no version yet has none either, even if the version is known by now.
-        unversioned = verb != "update" and isinstance(attempt.written, Proposal)
-        prepared = prepare_replace(definition, current, command, new, unversioned=unversioned)
-        self._validate(attempt, new)
+        try:
+            new = self._admission.admit(attempt, UPDATE, command.name, new, current.object)
+        except Paused as paused:
+            paused.progress.kept = Kept(command, current, verb, warnings)
+            raise
+        return self._update_admitted(attempt, current, command, new, verb, warnings)
+
+    def _update_admitted(
+        self,
+        attempt: Attempt,
+        current: Current,
+        command: Replace,
+        new: Object,
+        verb: str,
+        warnings: tuple[str, ...],
+        prepared: Object | None = None,
+    ) -> Decided:
+        """What follows the mutating plugins; with `prepared`, only the validating ones and the decision are left."""
+        definition = attempt.definition
+        if prepared is None:
+            warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
+            # A patch of an object that had no version yet has none either, even if the version is known by now.
+            unversioned = verb != "update" and isinstance(attempt.written, Proposal)
+            prepared = prepare_replace(definition, current, command, new, unversioned=unversioned)
+        try:
+            self._admission.validate(attempt, new)
+        except Paused as paused:
+            paused.progress.kept = Kept(command, current, verb, warnings, new, prepared)
+            raise
         decision = decide_replace(definition, current, prepared)
+        viewed = definition.definition_at(command.subresource)
         warnings = (*warnings, *viewed.strategy.warnings(new, current.object))
         return Decided(decision, current, verb, warnings=warnings)
+
+    def _can_continue(self, attempt: Attempt, progress: Progress) -> bool:
+        """Whether what a paused command kept is what deciding it again would give.
+
+        That is so if definition and object are the same. An object whose version was not known yet is read again.
+        """
+        kept, request = progress.kept, progress.request
+        if kept is None or isinstance(progress.written, Proposal):
+            return False
+        chain = self._admission.chain(attempt.definition, request.operation, request.subresource)
+        if chain is not progress.chain:
+            return False
+        command = attempt.command
+        # Whether a new object's name is free is checked with the decision.
+        return isinstance(command, Create) or (
+            self._written(attempt.view, command.namespace, command.name) == progress.written
+        )
+
+    def _continue(self, attempt: Attempt, progress: Progress) -> Decided:
+        """Continue after an asynchronous step with what was kept."""
+        kept = progress.kept
+        assert kept is not None
+        try:
+            request = self._admission.resume(attempt, progress)
+        except Paused as paused:
+            paused.progress.kept = kept
+            raise
+        new = kept.new if progress.validating else request.object
+        assert new is not None
+        command, current = kept.command, kept.current
+        if isinstance(command, Create):
+            is_prepared = progress.validating
+            return self._create_admitted(
+                attempt, command, new, kept.verb, kept.warnings, prepared=is_prepared
+            )
+        assert current is not None
+        return self._update_admitted(attempt, current, command, new, kept.verb, kept.warnings, kept.prepared)
 
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
         current = self._current(attempt, command.namespace, command.name)
         sent = working_copy(command.object)
-        document = self._admit(attempt, CREATE, command.name, sent, None)
+        document = self._admission.admit(attempt, CREATE, command.name, sent, None)
         decision = decide_submit(attempt.definition, current, command, document)
-        self._validate(attempt, document)
+        self._admission.validate(attempt, document)
         return Decided(decision, current, "create", created=True)
 
     def _delete(self, attempt: Attempt, command: Delete) -> Decided:
@@ -209,8 +304,8 @@ class Commands:
             raise not_found(definition, command.name)
         attempt.written = current.written
         # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
-        self._run_admission(attempt, DELETE, command.name, None, current.object, current.api_version)
-        self._validate(attempt, None)
+        self._admission.run(attempt, DELETE, command.name, None, current.object, current.api_version)
+        self._admission.validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
     def _set_managers(self, command: Create | Replace, new: Object, before: Object | None) -> None:
@@ -224,121 +319,6 @@ class Commands:
         metadata.pop("managedFields", None)
         if entries:
             metadata["managedFields"] = entries
-
-    def _admit(self, attempt: Attempt, operation: str, name: str, new: Object, old: Object | None) -> Object:
-        """The object after mutating admission and completion by the server."""
-        request = self._run_admission(attempt, operation, name, new, old)
-        if request is None or request.object is None:
-            return new
-        return request.object
-
-    def _run_admission(
-        self,
-        attempt: Attempt,
-        operation: str,
-        name: str,
-        new: Object | None,
-        old: Object | None,
-        old_version: str = "",
-    ) -> AdmissionRequest | None:
-        command = attempt.command
-        # A tuple of types, because a union of them would be built with every call.
-        subresource = command.subresource if isinstance(command, (Replace, Patch, Submit)) else ""
-        chain = self._chain(attempt.definition, operation, subresource)
-        if not chain:
-            return None
-        if attempt.resumed is not None:
-            if _is_current(attempt, attempt.resumed, chain):
-                return self._resume(attempt, attempt.resumed)
-            # Release what the outdated attempt reserved, so that this one can reserve it again.
-            self._release(attempt.resumed.request)
-        context = command.context
-        request = AdmissionRequest(
-            operation,
-            attempt.definition,
-            command.namespace,
-            name,
-            subresource,
-            new,
-            old,
-            context.user,
-            command.dry_run,
-            context,
-        )
-        request.written, request.old_version = attempt.written, old_version
-        if isinstance(command, Delete):
-            request.delete_options = command.options
-        if self._in_thread:
-            request.in_thread = True
-        attempt.request, attempt.chain = request, chain
-        self._run_changes(attempt, request, 0)
-        return request
-
-    def _resume(self, attempt: Attempt, progress: Progress) -> AdmissionRequest:
-        """Continue after the asynchronous step that has its outcome."""
-        request = progress.request
-        attempt.request, attempt.chain, attempt.resumed = request, progress.chain, None
-        attempt.written = progress.written
-        request.object = progress.object
-        for check in progress.chain.repeated:
-            check(request)
-        if progress.validating:
-            attempt.first_check = progress.index + 1
-            self._keep_admitted(attempt, request)
-        else:
-            self._run_changes(attempt, request, progress.index + 1)
-        return request
-
-    def _release(self, request: AdmissionRequest) -> None:
-        """Give back what plugins reserved; they do that in the event loop."""
-        if self._in_thread:
-            trio.from_thread.run_sync(request.complete, False)
-        else:
-            request.complete(False)
-
-    def repeat_checks(self, attempt: Attempt) -> None:
-        """Run the checks again whose outcome may have changed while a thread decided the command."""
-        request = attempt.request
-        if request is not None and attempt.chain.repeated:
-            # Not those of the attempt, which are for a thread.
-            for check in self._chain(attempt.definition, request.operation, request.subresource).repeated:
-                check(request)
-
-    def _run_changes(self, attempt: Attempt, request: AdmissionRequest, first: int) -> None:
-        chain = attempt.chain
-        index = chain.admit(request, first)
-        if index is not None:
-            raise Paused(Progress(request, chain, index, False, request.object, attempt.written))
-        # In a thread, a webhook may be configured between now and the validating steps.
-        if chain.asynchronous and (self._in_thread or chain.may_wait(request)):
-            self._keep_admitted(attempt, request)
-
-    def _keep_admitted(self, attempt: Attempt, request: AdmissionRequest) -> None:
-        """Remember the object before preparation, and let preparation change a copy."""
-        attempt.admitted = request.object
-        if request.object is not None:
-            request.object = working_copy(request.object)
-
-    def _validate(self, attempt: Attempt, prepared: Object | None) -> None:
-        request = attempt.request
-        if request is not None:
-            request.object = prepared
-            chain = attempt.chain
-            index = chain.validate(request, attempt.first_check)
-            if index is not None:
-                raise Paused(Progress(request, chain, index, True, attempt.admitted, attempt.written))
-
-    def _chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
-        address = definition.api_version, operation, subresource
-        chain = self._chains.get(address)
-        if chain is None:
-            chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
-        return chain
-
-
-def _is_current(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
-    """Whether the object and the compiled chain are the same as when the command was paused."""
-    return progress.chain is chain and is_same_event(attempt.written, progress.written)
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

@@ -56,12 +56,16 @@ class CurrentObjects:
             row = view.get(self._type_id, namespace, name)
         return self._parsed(row.body, row.offset, row.offset) if row is not None else None
 
-    def written(self, view: View, namespace: str, name: str) -> int | Proposal:
-        """The event that wrote the current object, 0 without one."""
+    def written(self, view: View | None, namespace: str, name: str) -> int | Proposal:
+        """The event that wrote the current object, 0 without one. A thread has no view."""
         pending = self._pending.get((namespace, name))
         if pending is not None:
             return 0 if pending.removed else pending
-        row = view.get(self._type_id, namespace, name)
+        if view is None:
+            with self._journal.read() as own:
+                row = own.get(self._type_id, namespace, name)
+        else:
+            row = view.get(self._type_id, namespace, name)
         return row.offset if row is not None else 0
 
     def _of_proposal(self, pending: Proposal) -> Current:

@@ -463,9 +463,9 @@ async def test_commands_are_unchanged_by_asynchronous_steps(autojump_clock: Mock
 async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
     async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
-        commands = store.directory.actor(secrets)._commands
+        admission = store.directory.actor(secrets)._commands._admission
         assert not Admission([Mutating()]).chain(secrets, UPDATE, "")
-        assert commands._chain(secrets, CREATE, "") is commands._chain(secrets, CREATE, "")
+        assert admission.chain(secrets, CREATE, "") is admission.chain(secrets, CREATE, "")
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
