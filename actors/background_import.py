@@ -10,9 +10,7 @@ import importlib
 import sys
 from types import ModuleType
 
-import trio
-
-from actors import switch_interval
+from actors.switch_interval import run_in_thread
 
 _imported: dict[str, ModuleType] = {}
 
@@ -26,9 +24,5 @@ async def imported(name: str) -> ModuleType:
     """The module of this name. The caller may then use `import` statements for it, at no cost."""
     module = _imported.get(name)
     if module is None:
-        switch_interval.shorten()
-        try:
-            module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
-        finally:
-            switch_interval.restore()
+        module = _imported[name] = await run_in_thread(importlib.import_module, name)
     return module

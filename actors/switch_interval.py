@@ -8,7 +8,12 @@ usual one saves switches.
 from __future__ import annotations
 
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import trio
+
+T = TypeVar("T")
 
 SHORT: Final = 0.0005
 USUAL: Final = 0.005
@@ -29,3 +34,12 @@ def restore() -> None:
     _users -= 1
     if not _users:
         sys.setswitchinterval(USUAL)
+
+
+async def run_in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Run long work of the server itself in a worker thread. Work for a client's request goes to `LargeWork`."""
+    shorten()
+    try:
+        return await trio.to_thread.run_sync(work, *arguments)
+    finally:
+        restore()

@@ -9,7 +9,7 @@ from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.resource.decide import Current
 from actors.store.proposal import Proposal
-from actors.time_limit import NeedsThread
+from actors.time_limit import NeedsThread, need_thread
 from journal.log import Journal
 from journal.view import View
 
@@ -30,7 +30,7 @@ class CurrentObjects:
         self._outdated = frozenset(pending.values())
 
     def find(self, view: View | None, namespace: str, name: str) -> Current | None:
-        """NeedsThread if it is large."""
+        """NeedsThread if it is large, or was stored under a schema that must be compiled first."""
         pending = self._pending.get((namespace, name))
         if pending is not None:
             if len(pending.body) > LARGE_BYTES:
@@ -79,6 +79,8 @@ class CurrentObjects:
             return Current(offset, parsed, proposal)
         version = parsed.pop("apiVersion", self._versions.storage)
         if not self._versions.is_current(version, since):
+            if not self._versions.is_loaded(version):
+                need_thread()
             parsed = self._versions.upgrade(parsed, version)
         return Current(offset, parsed, proposal, version)
 

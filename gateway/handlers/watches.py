@@ -19,6 +19,7 @@ from actors.names import Names
 from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from actors.store.document import type_prefix
 from actors.store.reads import ListOptions, Reads, parse_version
+from actors.switch_interval import run_in_thread
 from gateway.handlers.encoders import Encoder
 from gateway.requests.context import RequestContext
 from gateway.watch.framing import document
@@ -160,17 +161,24 @@ class FollowingEncoder:
 
 
 class WatchConversion:
-    """Converts the objects of a watch by the webhook that the definition has at present."""
+    """What the objects of a watch need before they are encoded, by the definition that the kind has at present.
+
+    A webhook converts them; a schema that is not compiled yet is compiled in a worker thread.
+    """
 
     def __init__(self, encoder: FollowingEncoder, conversions: RecentConversions) -> None:
         self._encoder, self._conversions = encoder, conversions
 
     @property
     def needed(self) -> bool:
-        return converts(self._encoder.definition)
+        definition = self._encoder.definition
+        return converts(definition) or not definition.is_loaded
 
     async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
-        return await self._conversions.all(self._encoder.definition, bodies)
+        definition = self._encoder.definition
+        if not definition.is_loaded:
+            await run_in_thread(definition.load)
+        return await self._conversions.all(definition, bodies) if converts(definition) else list(bodies)
 
 
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:

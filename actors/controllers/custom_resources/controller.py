@@ -16,6 +16,7 @@ from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.naming import accept_names, naming_conditions
+from actors.controllers.custom_resources.outline import outline
 from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.loop import RetryLater
 from actors.controllers.pages import Position, next_page
@@ -89,28 +90,29 @@ class CustomResourceController:
             await trio.lowlevel.checkpoint()
 
     async def reconcile(self, key: str) -> None:
-        stored = self._read(key)
-        if stored is None:
+        body = self._read(key)
+        if body is None:
             return
         try:
-            if "deletionTimestamp" in stored["metadata"]:
-                await self._finalize(stored)
+            if "deletionTimestamp" in outline(body)["metadata"]:
+                await self._finalize(body)
             else:
-                await self._accept(stored)
+                await self._accept(body)
         except (Conflict, NotFound):
             return  # it has changed meanwhile, and is in the queue again
 
-    def _read(self, name: str) -> Object | None:
+    def _read(self, name: str) -> bytes | None:
         with self._journal.read() as view:
             row = view.get(self._type_id, "", name)
-        return decode(row.body) if row is not None else None
+        return row.body if row is not None else None
 
     def _now(self) -> str:
         return seconds_text(self._client.now())
 
     # Names and conditions.
 
-    async def _accept(self, stored: Object) -> None:
+    async def _accept(self, body: bytes) -> None:
+        stored = outline(body)
         name, status, now = stored["metadata"]["name"], stored["status"], self._now()
         accepted, conditions = status["acceptedNames"], status["conditions"]
         if stored["spec"]["names"] != accepted:
@@ -119,16 +121,13 @@ class CustomResourceController:
             kinds = {used for one in others for used in one.kinds}
             accepted, reason, message = accept_names(stored, resources, kinds)
             conditions = naming_conditions(stored, reason, message, now)
-        changed = {
-            **stored,
-            "status": {**status, "conditions": conditions, "acceptedNames": accepted},
-        }
+        changed = {**stored, "status": {**status, "conditions": conditions, "acceptedNames": accepted}}
         self._add_approval(changed, now)
         if changed["status"] == status:
             return
         if is_true(changed, ESTABLISHED) and not self._publication.overlaps_built_in(name):
             await self._registry.reserve(name)
-        await self._client.replace(self._definition, changed, "status")
+        await self._client.replace(self._definition, {**decode(body), "status": changed["status"]}, "status")
         self._add_rivals(name)
 
     def _add_approval(self, changed: Object, now: str) -> None:
@@ -141,9 +140,10 @@ class CustomResourceController:
 
     # Deletion.
 
-    async def _finalize(self, stored: Object) -> None:
-        if self._finalizer not in stored["metadata"].get("finalizers", ()):
+    async def _finalize(self, body: bytes) -> None:
+        if self._finalizer not in outline(body)["metadata"].get("finalizers", ()):
             return
+        stored = decode(body)
         name = stored["metadata"]["name"]
         # Every create that was decided before the definition was marked as deleted is in the journal after this write.
         stored = await self._write_terminating(

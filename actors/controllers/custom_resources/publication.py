@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from actors.controllers.custom_resources.outline import outline
 from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
 from actors.kinds.apiextensions.definition import definition_type
 from actors.kinds.custom.definitions import DeclaredKind, definitions_of, is_served, parsed
@@ -123,12 +124,13 @@ class Publication:
                 logger.exception("the kind of %s cannot be published", event.name)
 
     def _changed(self, event: Event) -> None:
-        stored = parsed(event.body)
-        known = _known(event.name, stored)
+        known = _known(event.name, outline(event.body))
         before = self._remember(known)
         if before is not None and before.same_kind(known):
             return
-        kind = self._kind(stored, event.body, self._next_offset())
+        if not known.published and (before is None or not before.published):
+            return
+        kind = self._kind(parsed(event.body), event.body, self._next_offset())
         if kind.definitions:
             self._registry.publish(kind.served, kind.unserved)
         elif before is not None and before.published:

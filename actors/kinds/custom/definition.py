@@ -73,8 +73,7 @@ class LazySchema:
 
     def load(self) -> None:
         """Compile what reading and decoding need; usable from any thread."""
-        schema = self.compiled.schema
-        _ = schema.coerce, schema.prune, self.compiled.fields
+        self.compiled.load_for_reading()
 
     def upgrade(self, stored: Object) -> Object:
         """An object that was stored under an earlier schema, in the form of this one."""

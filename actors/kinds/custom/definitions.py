@@ -8,6 +8,7 @@ All definitions of a kind share its `Versions`, which convert objects between th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 
@@ -141,7 +142,9 @@ class _Maker:
             if same is None:
                 first.append(same := one)
             lazy = self._schemas[one["name"]]
-            schemas[f"{group}/{one['name']}"] = VersionSchema(lazy.upgrade, lazy.prune, same["name"])
+            schemas[f"{group}/{one['name']}"] = VersionSchema(
+                lazy.upgrade, lazy.prune, same["name"], partial(_is_loaded, lazy)
+            )
         return Versions(
             self._stored["metadata"]["name"],
             accepted["kind"],
@@ -151,6 +154,10 @@ class _Maker:
             schemas,
             spec["conversion"].get("webhook") if spec["conversion"]["strategy"] == "Webhook" else None,
         )
+
+
+def _is_loaded(schema: LazySchema) -> bool:
+    return schema.is_loaded
 
 
 def _deprecation(spec: Object, version: Object) -> str:

@@ -26,12 +26,19 @@ from actors.messages import Object
 Upgrade = Callable[[Object], Object]
 
 
+def _always() -> bool:
+    return True
+
+
 class VersionSchema(NamedTuple):
     """What conversions need of the schema of one version."""
 
     upgrade: Upgrade  # prunes and defaults an object that was stored under an earlier schema
     prune: Upgrade
     same: str  # the first version with the same schema
+    is_loaded: Callable[[], bool] = (
+        _always  # whether the event loop can use both: else they take up to a second
+    )
 
 
 class Versions:
@@ -66,6 +73,10 @@ class Versions:
     def upgrade(self, stored: Object, version: str) -> Object:
         """A stored object in the form of the present schema of its version."""
         return self._schema(version).upgrade(stored)
+
+    def is_loaded(self, version: str) -> bool:
+        """Whether the event loop can upgrade and prune objects of a version; else only a worker thread may."""
+        return self._schema(version).is_loaded()
 
     def same_schema(self, source: str, target: str) -> bool:
         return self._schema(source).same == self._schema(target).same

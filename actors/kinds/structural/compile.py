@@ -82,12 +82,12 @@ class Compiled:
 
         A list that has repeated items already may keep them.
         """
-        if self._is_dear:
-            need_thread()
-        elif not self._is_ready:
-            if has_rules(self.root) or count_nodes(self.root, _FEW_NODES) > _FEW_NODES:
+        if not self._is_ready:
+            if count_nodes(self.root, _FEW_NODES) > _FEW_NODES or has_rules(self.root):
                 need_thread()
             self.load()
+        if self._is_dear:
+            need_thread()
         document = self._document(new)
         if not self._is_valid(document):
             report(errors, "", validate(self.root, document).by_text.values())
@@ -101,7 +101,12 @@ class Compiled:
     def load(self) -> None:
         """Compile what validation needs."""
         _ = self._is_valid, self._validate_embedded, self._list_types, self._rules, self._numbers
+        _ = self._is_dear
         self._is_ready = True
+
+    def load_for_reading(self) -> None:
+        """Compile what decoding, and showing objects that were stored under another schema, need."""
+        _ = self.schema.coerce, self.schema.prune, self.fields, self._embedded
 
     def _validate_rules(self, errors: FieldErrors, document: Object, old: Object | None) -> None:
         if any(one.reason in _BLOCKING for one in errors.found):

@@ -25,6 +25,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.switch_interval import run_in_thread
 from gateway.describe.compressed import CompressedDocument, Part, collect_in_slices, compress_document
 from gateway.describe.remote import RemoteDescriptions
 from gateway.requests.context import RequestContext
@@ -130,11 +131,17 @@ class OpenApi:
             return self._whole[media][1]
 
     async def _part(self, documents: Documents, section: Section, media: str) -> Part:
+        from gateway.describe.openapi.custom.documents import has_large_schemas
+
         known = self._parts[media].find(section)
         if known is not None:
             return known
-        members = await collect_in_slices(documents.members_of_version_2(media == JSON, section))
-        made = await trio.to_thread.run_sync(Part.of, members, b"," if media == JSON else b"")
+        members = documents.members_of_version_2(media == JSON, section)
+        if has_large_schemas(section):
+            collected = await run_in_thread(list, members)
+        else:
+            collected = await collect_in_slices(members)
+        made = await trio.to_thread.run_sync(Part.of, collected, b"," if media == JSON else b"")
         return self._parts[media].store(section, made)
 
     async def _version_3(self) -> CompressedDocument:

@@ -10,13 +10,13 @@ from typing import Final
 import orjson
 import trio
 
-from actors import switch_interval
 from actors.kinds.catalog import Catalog
 from actors.kinds.custom.definition import CustomDefinition
 from actors.kinds.schema.fields import CustomStruct, Struct
 from actors.kinds.structural.openapi import published
 from actors.large_work import LARGE_BYTES
 from actors.names import Names
+from actors.switch_interval import run_in_thread
 from actors.turns import Turn
 from gateway.describe.compressed import collect_body
 from gateway.describe.openapi.custom.fragments import (
@@ -99,13 +99,9 @@ class CustomDocuments:
         return found
 
     async def _made(self, definition: CustomDefinition) -> Fragment:
-        if len(definition.lazy.source.body) <= LARGE_BYTES:
-            return self._make(definition)
-        switch_interval.shorten()
-        try:
-            return await trio.to_thread.run_sync(self._make, definition)
-        finally:
-            switch_interval.restore()
+        if _is_large(definition):
+            return await run_in_thread(self._make, definition)
+        return self._make(definition)
 
     def _make(self, definition: CustomDefinition) -> Fragment:
         paths, list_type = self._templates.of(definition)
@@ -173,6 +169,15 @@ class _Writer:
         """The fields that every object has."""
         schemas = self.schemas(naming)
         return schemas.meta(struct), schemas.referred
+
+
+def has_large_schemas(section: Section) -> bool:
+    """Whether the event loop must not describe the kinds of a section."""
+    return any(isinstance(one, CustomDefinition) and _is_large(one) for one in section.definitions)
+
+
+def _is_large(definition: CustomDefinition) -> bool:
+    return len(definition.lazy.source.body) > LARGE_BYTES
 
 
 def _member(name: str, definition: Document) -> bytes:
