@@ -130,10 +130,13 @@ def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
         raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
 
 
-def offset_at(reading: ReadTransaction, time: int) -> int:
-    """The newest offset whose event is not later than `time`; 0 without one."""
+def offset_at(reading: ReadTransaction, time: int, low: int = 0, high: int | None = None) -> int:
+    """The newest offset whose event is not later than `time`; 0 without one.
+
+    A caller that knows more gives two offsets: `low`, whose event is not later, and `high`, above which all are.
+    """
     cursor = reading.txn.cursor(reading.databases.events)
-    low, high = 0, reading.head
+    high = reading.head if high is None else high
     while low < high:
         middle = (low + high + 1) // 2
         cursor.set_range(keys.pack_offset(middle))
