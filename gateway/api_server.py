@@ -68,6 +68,7 @@ from gateway.wire.protobuf.objects import ProtobufEncoder
 if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
     from gateway.faults.switch import FaultSwitch
+    from gateway.page.handler import JournalPage
     from gateway.proxy.connects import Connects
     from gateway.testing.controls import Controls
 
@@ -91,6 +92,7 @@ class ApiServer:
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects: Connects | None = None
         self._aggregation: AggregationHandler | None = None
+        self._journal_page: JournalPage | None = None
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
@@ -196,6 +198,7 @@ class ApiServer:
             self._advertised,
             store.access.accounts,
             self._test_controls(clock, faults),
+            self._serve_journal_page if settings.enable_journal_page else None,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         self._pipeline = Pipeline(
@@ -291,6 +294,25 @@ class ApiServer:
             servers = await self._store.aggregated.get()
             self._aggregation = AggregationHandler(servers, headers, self._stop)
         return await self._aggregation.serve(context, one)
+
+    async def _serve_journal_page(self, context: RequestContext) -> Response:
+        """Serve the page about the journal and its timeline; imported with the first such request."""
+        if self._journal_page is None:
+            await imported("gateway.page.handler")
+            from gateway.page.handler import JournalPage
+
+            store = self._store
+            self._journal_page = JournalPage(
+                store.names,
+                store.registry,
+                store.journal,
+                store.feed,
+                store.write_contexts,
+                store.access.authorizer,
+                self._memory,
+                self._stop,
+            )
+        return await self._journal_page(context)
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

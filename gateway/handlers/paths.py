@@ -1,5 +1,5 @@
 """Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
-and the index of all paths.
+the page about the journal with its timeline, and the index of all paths.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.request import Response
+from gateway.requests.route import PAGE_PATH, TIMELINE_PATH
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 HEALTH = ("livez", "readyz", "healthz")
@@ -48,6 +49,7 @@ class Paths:
         address: Callable[[], str],
         accounts: Accounts,
         controls: Serve | None,
+        serve_page: Serve | None,
     ) -> None:
         self._health = health
         self._discovery = discovery
@@ -57,6 +59,7 @@ class Paths:
         self._address = address
         self._accounts = accounts
         self._controls = controls  # of --enable-test-controls
+        self._serve_page = serve_page  # None: it is off
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -72,11 +75,17 @@ class Paths:
         """Whether requests to this path may have a body: those to the test controls alone."""
         return self._controls is not None and path.startswith(TEST_CONTROLS)
 
+    def is_public(self, path: str) -> bool:
+        """Whether a path needs no rights: the files of the page, which hold no data. Who loads it signs in there."""
+        return self._serve_page is not None and (path + "/").startswith(PAGE_PATH)
+
     async def __call__(self, context: RequestContext) -> Response:
         path = context.route.path
         first, _, rest = path.strip("/").partition("/")
         if first in HEALTH:
             return self._report_health(context, first, rest)
+        if self._serve_page is not None and _is_of_page(path):
+            return await self._serve_page(context)
         if first in ("api", "apis"):
             return await self._discover(context, path)
         if path.rstrip("/") in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
@@ -155,6 +164,10 @@ class Paths:
         if openid.is_discoverable(self._accounts.options.issuer):
             descriptions += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
         return sorted([*descriptions, *health, *single, "/metrics", "/version"])
+
+
+def _is_of_page(path: str) -> bool:
+    return (path + "/").startswith((PAGE_PATH, TIMELINE_PATH + "/"))
 
 
 def _allow(context: RequestContext, *methods: str) -> None:

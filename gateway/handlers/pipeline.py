@@ -17,7 +17,7 @@ from functools import partial
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import Authorizer, Decision, refusal
+from actors.access.authorize import Authorizer, Decision, Verdict, refusal
 from actors.access.impersonation import impersonate
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
@@ -58,6 +58,7 @@ INTERNAL_ERROR = "an error of the server's own stopped this request; the server'
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 InjectFault = Callable[[RequestContext, Dispatch], Awaitable[Response]]  # `gateway.faults`
 
+PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _SELECT_BY_NAME = frozenset({"list", "watch"})
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
@@ -158,6 +159,8 @@ class Pipeline:
             decision = self._authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
                 decision = await decision
+            if not decision.allowed and not route.is_resource and self._paths.is_public(route.path):
+                decision = PUBLIC
             if exchange is not None:
                 exchange.decision(decision)
             if not decision.allowed:

@@ -6,6 +6,7 @@
     GET  /livez                                          get of a path
     GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/history
                                                          get deployments/web in default, subresource history
+    GET  /apis/rewound.cluster.io/v1/timeline            get of a path: it shows what the caller may list
 
 The route does not depend on which resources exist. Authorization uses it alone, so that a user without rights learns
 nothing about what is served.
@@ -29,6 +30,11 @@ ITEM_VERBS = {
     "DELETE": "delete",
 }
 COLLECTION_VERBS = {**ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
+
+# The web page about the journal, and what it reads.
+PAGE_PATH = "/debug/journal/"
+TIMELINE = "timeline"
+TIMELINE_PATH = f"/apis/{REWIND_GROUP}/v1/{TIMELINE}"
 
 # Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
 _CACHED_ROUTES = 1024
@@ -88,9 +94,9 @@ def _parse(method: str, raw_path: str, watch: bool) -> Route:
     first, *parts = path.strip("/").split("/")
     if first == "api" and len(parts) > 1:
         return _resource(method, path, "", parts[0], parts[1:], watch)
-    if first == "apis" and len(parts) > 2 and parts[0] == REWIND_GROUP:
+    if first == "apis" and len(parts) > 2 and parts[0] == REWIND_GROUP and parts[2] != TIMELINE:
         return _rewinding(method, path, parts[1], parts[2:])
-    if first == "apis" and len(parts) > 2:
+    if first == "apis" and len(parts) > 2 and parts[0] != REWIND_GROUP:
         return _resource(method, path, parts[0], parts[1], parts[2:], watch)
     return Route("get" if method == "HEAD" else method.lower(), path, False)
 

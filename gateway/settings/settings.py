@@ -91,6 +91,7 @@ class Settings:
     feature_gates: str = ""
     watch_history: float = 300.0
     journal_retention: float | None = 86400.0  # None: for ever
+    enable_journal_page: bool = True
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
     enable_test_controls: bool = False

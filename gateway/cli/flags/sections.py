@@ -121,6 +121,11 @@ def add_operation(group: Any) -> None:
         "queue requests by FlowSchemas and PriorityLevelConfigurations, so that one user's flood does not delay "
         "others; without, requests beyond the two limits get 429 (default true)",
     )
+    add_switch(
+        group,
+        "--enable-journal-page",
+        "serve the web page about the journal at /debug/journal/, which shows its user what he may list",
+    )
     add(
         group,
         "--livez-grace-period",

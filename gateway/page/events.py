@@ -1,0 +1,221 @@
+"""The events of a timeline, page by page, and those that are still to come.
+
+A client that follows the journal asks for events after the last version that it has seen, and for how long to wait if
+there is none. The response begins at once and its body follows with the first event: a client that waits uses no seat
+of flow control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import trio
+
+from actors.rewind.documents import event_document
+from actors.rewind.moments import Moment
+from actors.rewind.steps import Steps, Work
+from actors.rewind.versions import uid_of
+from actors.store.feed import Feed
+from actors.timeline.index import CHANGES, TimelineIndex
+from actors.timeline.scan import Filter, Hit, Range, scan
+from gateway.page import parameters
+from gateway.page.visibility import Sight
+from gateway.requests.context import RequestContext
+from gateway.requests.request import Response
+from gateway.rewind.parameters import offset_in, token_of
+from gateway.rewind.turns import run_in_turns
+from gateway.wire.json import dump_line
+from journal.keys import MAX_OFFSET
+from journal.log import Journal
+
+MAX_BYTES: Final = 4 << 20  # contents in one page, which ends early then
+_TOGETHER: Final = 50  # documents made in one step
+_WRITER = ("user", "fieldManager", "reason")  # shown to those who may read the history
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    sight: Sight
+    after: Moment | int  # the events after an offset, or from a time on
+    upto: Moment | int
+    descending: bool
+    sought: Filter
+    limit: int
+    contents: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: list[Document]
+    following: int  # the offset of the next page; 0 after the last
+    upto: int  # ascending, all events up to this version have been searched
+    size: int
+
+    @property
+    def token(self) -> str:
+        return token_of(self.following) if self.following else ""
+
+
+class EventReader:
+    def __init__(
+        self,
+        journal: Journal,
+        index: TimelineIndex,
+        update: Callable[[], Awaitable[None]],
+        feed: Feed,
+        stop: trio.Event,
+    ) -> None:
+        self._journal = journal
+        self._index = index
+        self._update = update
+        self._feed = feed
+        self._stop = stop
+
+    def query(self, context: RequestContext, sight: Sight) -> Query:
+        """What a request asks for: `from` and `to` are inclusive. BadRequest."""
+        first = parameters.moment_of(context, "from")
+        last = parameters.moment_of(context, "to")
+        wanted = Query(
+            sight,
+            _after(first),
+            MAX_OFFSET if last is None else last if last.version is None else last.version,
+            parameters.is_descending(context),
+            parameters.filter_of(context),
+            parameters.limit_of(context),
+            context.parameters.boolean("contents"),
+        )
+        if token := context.parameters.first("continue"):
+            start = offset_in(token)
+            wanted = replace(wanted, upto=start) if wanted.descending else replace(wanted, after=start - 1)
+        return wanted
+
+    async def read(self, wanted: Query) -> Page:
+        await self._update()
+        index = self._index
+        times = [
+            wanted.after.time or 0 if isinstance(wanted.after, Moment) else 0,
+            (wanted.upto.time or 0) + 1 if isinstance(wanted.upto, Moment) else 0,
+        ]
+        upto = index.upto
+        found_at = await run_in_turns(index.times.offsets_before(times, index.start, upto))
+        after = found_at[0] if isinstance(wanted.after, Moment) else wanted.after
+        last = found_at[1] if isinstance(wanted.upto, Moment) else min(wanted.upto, upto)
+        tracks = [track for track in index.tracks() if wanted.sight.sees(track)]
+        found = await run_in_turns(
+            scan(
+                self._journal,
+                tracks,
+                Range(after, last, wanted.descending),
+                wanted.sought,
+                wanted.sight.shows_user,
+                limit=wanted.limit,
+                max_bytes=MAX_BYTES if wanted.contents else 1 << 62,
+                events=True,
+            )
+        )
+        items = await run_in_turns(_documents(found.hits, wanted.sight, contents=wanted.contents))
+        searched = found.following - 1 if found.following else max(after, last)
+        size = found.size if wanted.contents else 0
+        return Page(items, found.following, searched, size)
+
+    def waiting(
+        self, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
+    ) -> Response:
+        """The response with the next events, or with none when the time is over."""
+        later = replace(wanted, after=empty.upto)
+        return Response(200, b"", parts=_Later(self, later, empty, seconds, document))
+
+    async def next_events(self, wanted: Query, page: Page) -> Page:
+        """Wait for an event that the caller sees."""
+        while not page.items and not page.following:
+            await self._feed.reached(page.upto + 1)
+            page = await self.read(replace(wanted, after=page.upto))
+        return page
+
+    async def next_events_or_stop(self, wanted: Query, page: Page, seconds: int) -> Page:
+        """The same, but not longer than some seconds, and not longer than the server runs."""
+        found = page
+
+        async def look() -> None:
+            nonlocal found
+            found = await self.next_events(wanted, page)
+            nursery.cancel_scope.cancel()
+
+        with trio.move_on_after(seconds):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(look)
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+        return found
+
+
+class _Later:
+    """The body of a response that waits: one part."""
+
+    def __init__(
+        self,
+        reader: EventReader,
+        wanted: Query,
+        page: Page,
+        seconds: int,
+        document: Callable[[Page], Document],
+    ) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._page = page
+        self._seconds = seconds
+        self._document = document
+        self._sent = False
+
+    def __aiter__(self) -> _Later:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._sent:
+            raise StopAsyncIteration
+        self._sent = True
+        page = await self._reader.next_events_or_stop(self._wanted, self._page, self._seconds)
+        return dump_line(self._document(page))
+
+
+def _after(first: Moment | None) -> Moment | int:
+    if first is None:
+        return 0
+    return first if first.version is None else max(0, first.version - 1)
+
+
+def _documents(hits: list[Hit], sight: Sight, *, contents: bool) -> Steps[list[Document]]:
+    items: list[Document] = []
+    for at in range(0, len(hits), _TOGETHER):
+        items += yield Work(partial(_some_documents, hits[at : at + _TOGETHER], sight, contents=contents))
+    return items
+
+
+def _some_documents(hits: list[Hit], sight: Sight, *, contents: bool) -> list[Document]:
+    return [_document(hit, sight, contents=contents) for hit in hits]
+
+
+def _document(hit: Hit, sight: Sight, *, contents: bool) -> Document:
+    event = hit.event
+    assert event is not None, "the scan reads events"
+    document = event_document(event)
+    if not sight.shows_user(hit.track):
+        for name in _WRITER:
+            document.pop(name, None)
+    document |= {
+        "micros": event.time,
+        "change": CHANGES[hit.change],
+        "type": sight.types[event.type_id].name,
+        "namespace": event.namespace,
+        "name": event.name,
+        "uid": uid_of(event),
+    }
+    if contents:
+        document["object"] = orjson.Fragment(event.body)
+    return document

@@ -1,0 +1,245 @@
+"""Serves the page about the journal, and what it reads.
+
+    GET /debug/journal/                                  the page: files without data, for everybody
+    GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
+    GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
+    GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
+
+The last three respond to everybody who may read discovery, with what he may list (`visibility.py`). All else that the
+page shows are ordinary requests: lists and objects with `?at=`, history and blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from actors.access.authorize import Authorizer
+from actors.errors import BadRequest
+from actors.kinds.registry import Registry
+from actors.names import Names
+from actors.rewind.steps import Steps, Work
+from actors.store.feed import Feed
+from actors.timeline.counts import Cells, bucket_of, bucket_width, count
+from actors.timeline.index import TimelineIndex, Track
+from actors.timeline.scan import Filter, Range, scan
+from actors.write_context import WriteContexts
+from gateway.page import parameters, static_files
+from gateway.page.events import EventReader, Page
+from gateway.page.visibility import Sight, Visibility
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.errors import MethodNotAllowed, NoSuchPath
+from gateway.requests.memory import SMALL, MemoryBudget
+from gateway.requests.request import Response
+from gateway.requests.route import TIMELINE_PATH
+from gateway.rewind.handler import API_VERSION
+from gateway.rewind.turns import LARGE, run_in_turns
+from gateway.wire.json import dump_line
+from gateway.wire.worker_threads import encode_in_thread
+from journal.log import Journal
+
+# Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.
+MAX_CELLS: Final = 60_000
+MAX_ROWS: Final = 300
+_MANY_CELLS: Final = 5_000  # more of them are written in a thread
+_MAX_HITS: Final = 20_000
+_TRACKS: Final = 500  # per step
+
+Document = dict[str, Any]
+
+
+class JournalPage:
+    def __init__(
+        self,
+        names: Names,
+        registry: Registry,
+        journal: Journal,
+        feed: Feed,
+        write_contexts: WriteContexts,
+        authorizer: Authorizer,
+        memory: MemoryBudget,
+        stop: trio.Event,
+    ) -> None:
+        self._meta_group = names.group("meta")
+        self._registry = registry
+        self._journal = journal
+        self._now = write_contexts.now
+        self._visibility = Visibility(journal, authorizer)
+        self._memory = memory
+        self._index = TimelineIndex(journal)
+        self._updating = trio.Lock()
+        self._events = EventReader(journal, self._index, self._update, feed, stop)
+        self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
+            TIMELINE_PATH: self._timeline,
+            f"{TIMELINE_PATH}/events": self._list_events,
+            f"{TIMELINE_PATH}/types": self._list_types,
+        }
+
+    async def __call__(self, context: RequestContext) -> Response:
+        path = context.route.path
+        if not path.startswith(TIMELINE_PATH):
+            return await render.complete(context, static_files.serve(context))
+        serve = self._serve.get(path.rstrip("/"))
+        if serve is None:
+            raise NoSuchPath
+        if context.request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(("GET",))
+        parameters.refuse_token(context)
+        return await serve(context)
+
+    async def _update(self) -> None:
+        async with self._updating:
+            await run_in_turns(self._index.update())
+
+    async def _sight(self, context: RequestContext) -> Sight:
+        types, namespaces = parameters.types_of(context), parameters.namespaces_of(context)
+        return await self._visibility.of(context.user, self._registry.current, types, namespaces)
+
+    async def _list_types(self, context: RequestContext) -> Response:
+        sight = await self._sight(context)
+        items = [seen.document() for seen in sight.types.values()]
+        document = {
+            "kind": "TimelineTypes",
+            "apiVersion": API_VERSION,
+            "user": context.user.name,
+            "metaGroup": self._meta_group,
+            "items": items,
+        }
+        return await self._respond(context, document, 0)
+
+    async def _timeline(self, context: RequestContext) -> Response:
+        span = parameters.span_of(context, self._now())
+        by, sought = parameters.grouping_of(context), parameters.filter_of(context)
+        sight = await self._sight(context)
+        await self._update()
+        index = self._index
+        width = bucket_width(span.end - span.start, parameters.buckets_of(context))
+        start = span.start - span.start % width
+        buckets = -(-(span.end - start) // width)
+        times = [start + number * width for number in range(buckets + 1)]
+        edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
+        rows = await run_in_turns(_rows(index.tracks(), sight, by))
+        covered = 0
+        if sought.empty:
+            for cells, tracks in rows.values():
+                await run_in_turns(count(tracks, edges, cells))
+        else:
+            covered = await self._count_matching(rows, sight, edges, sought)
+        large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
+        shown, left_out = await encode_in_thread(_fitting, rows) if large else _fitting(rows)
+        document: Document = {
+            "kind": "Timeline",
+            **self._ends(),
+            "start": start,
+            "width": width,
+            "buckets": buckets,
+            "rows": shown,
+        }
+        if left_out:
+            document["rowsLeftOut"] = left_out
+        if covered:
+            document["searchedFrom"] = str(covered)
+        return await self._respond(context, document, sum(12 * len(row["cells"]) for row in shown))
+
+    async def _count_matching(self, rows: _Rows, sight: Sight, edges: list[int], sought: Filter) -> int:
+        """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
+        cells_of = {id(track): cells for cells, tracks in rows.values() for track in tracks}
+        tracks = [track for _, some in rows.values() for track in some]
+        found = await run_in_turns(
+            scan(
+                self._journal,
+                tracks,
+                Range(edges[0], edges[-1]),
+                sought,
+                sight.shows_user,
+                limit=_MAX_HITS,
+                max_bytes=1 << 62,
+                events=False,
+            )
+        )
+        for hit in found.hits:
+            cells_of[id(hit.track)].add(bucket_of(edges, hit.offset), hit.change)
+        return found.following
+
+    async def _list_events(self, context: RequestContext) -> Response:
+        sight = await self._sight(context)
+        wait = parameters.wait_of(context)
+        if wait and parameters.is_descending(context):
+            raise BadRequest("wait: needs order=ascending")
+        if wait and context.parameters.boolean("contents"):
+            raise BadRequest("wait: must not be combined with contents")
+        wanted = self._events.query(context, sight)
+        found = await self._events.read(wanted)
+        if wait and not found.items and not found.following:
+            return self._events.waiting(wanted, found, wait, self._events_document)
+        return await self._respond(context, self._events_document(found), found.size)
+
+    def _events_document(self, found: Page) -> Document:
+        metadata = {"continue": found.token} if found.token else {}
+        return {
+            "kind": "TimelineEvents",
+            **self._ends(),
+            "metadata": metadata,
+            "upto": str(found.upto),
+            "items": found.items,
+        }
+
+    def _ends(self) -> Document:
+        """What the journal has, and the time of the server."""
+        index, times = self._index, self._index.times
+        ends: Document = {"apiVersion": API_VERSION, "now": self._now()}
+        if index.upto > index.start:
+            ends["oldest"] = {"version": str(index.start + 1), "time": times.oldest}
+            ends["newest"] = {"version": str(index.upto), "time": times.newest}
+        return ends
+
+    async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
+        """`size` is about that of the document."""
+        body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
+        response = await render.respond(context, body)
+        if len(response.body) > SMALL:
+            self._memory.take(context.request, len(response.body))
+        return response
+
+
+_Rows = dict[
+    tuple[str, str], tuple[Cells, list[Track]]
+]  # by type and namespace, either of which may be empty
+
+
+def _rows(tracks: list[Track], sight: Sight, by: str) -> Steps[_Rows]:
+    rows: _Rows = {}
+    for at in range(0, len(tracks), _TRACKS):
+        yield Work(partial(_add_tracks, rows, tracks[at : at + _TRACKS], sight, by))
+    return rows
+
+
+def _add_tracks(rows: _Rows, tracks: list[Track], sight: Sight, by: str) -> None:
+    for track in tracks:
+        if sight.sees(track):
+            name = sight.types[track.type_id].name if by != "namespace" else ""
+            namespace = track.namespace if by != "type" else ""
+            rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
+
+
+def _fitting(rows: _Rows) -> tuple[list[Document], int]:
+    """The rows with the most events, as many as a response may have, in the order of their names."""
+    shown: list[tuple[tuple[str, str], Cells]] = []
+    cells_left = MAX_CELLS
+    busiest = sorted(
+        ((key, cells) for key, (cells, _) in rows.items() if cells.total), key=lambda one: -one[1].total
+    )
+    for key, cells in busiest[:MAX_ROWS]:
+        cells_left -= len(cells)
+        if cells_left < 0:
+            break
+        shown.append((key, cells))
+    documents = [
+        {"type": name, "namespace": namespace, "total": cells.total, "cells": cells.flat()}
+        for (name, namespace), cells in sorted(shown, key=lambda one: one[0])
+    ]
+    return documents, len(busiest) - len(shown)

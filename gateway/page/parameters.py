@@ -1,0 +1,123 @@
+"""Parameters of timelines and of their events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from actors.errors import BadRequest
+from actors.rewind.moments import Moment, parse_moment
+from actors.timeline.counts import SECOND
+from actors.timeline.scan import Filter
+from gateway.requests.context import RequestContext
+
+DEFAULT_BUCKETS: Final = 500
+MAX_BUCKETS: Final = 2000
+MAX_NAMESPACES: Final = 20
+MAX_TYPES: Final = 100
+DEFAULT_LIMIT: Final = 100
+MAX_LIMIT: Final = 1000
+MAX_WAIT: Final = 30
+_HOUR: Final = 3600 * SECOND
+_MAX_LENGTH: Final = 512  # of the text of a filter
+GROUPINGS: Final = ("type", "namespace", "both")
+_ORDERS: Final = ("descending", "ascending")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Times in microseconds since 1970: from `start` up to, but without, `end`."""
+
+    start: int
+    end: int
+
+
+def refuse_token(context: RequestContext) -> None:
+    """A token in a URL would be in logs and histories: say so, before somebody gets used to it."""
+    for name in ("token", "access_token"):
+        if context.parameters.first(name) is not None:
+            raise BadRequest(f"{name}: tokens are not accepted in a URL: send the header Authorization")
+
+
+def span_of(context: RequestContext, now: int) -> Span:
+    end = _time(context, "to", now + 1)
+    start = _time(context, "from", end - _HOUR)
+    if start >= end:
+        raise BadRequest("from: must be before to")
+    return Span(start, end)
+
+
+def _time(context: RequestContext, name: str, default: int) -> int:
+    moment = moment_of(context, name)
+    if moment is None:
+        return default
+    if moment.time is None:
+        raise BadRequest(f"{name}: a timeline has times, like 2024-05-01T12:03:00Z, no versions")
+    return moment.time
+
+
+def moment_of(context: RequestContext, name: str) -> Moment | None:
+    text = context.parameters.first(name)
+    return None if text is None else parse_moment(text, name)
+
+
+def buckets_of(context: RequestContext) -> int:
+    return _number(context, "buckets", DEFAULT_BUCKETS, 1, MAX_BUCKETS)
+
+
+def limit_of(context: RequestContext) -> int:
+    return min(_number(context, "limit", DEFAULT_LIMIT, 1, 1 << 62), MAX_LIMIT)
+
+
+def wait_of(context: RequestContext) -> int:
+    return _number(context, "wait", 0, 0, MAX_WAIT)
+
+
+def _number(context: RequestContext, name: str, default: int, least: int, most: int) -> int:
+    value = context.parameters.integer(name)
+    if value is None:
+        return default
+    if not least <= value <= most:
+        raise BadRequest(f"{name}: Invalid value: {value}: must be between {least} and {most}")
+    return value
+
+
+def grouping_of(context: RequestContext) -> str:
+    return _choice(context, "by", GROUPINGS)
+
+
+def is_descending(context: RequestContext) -> bool:
+    return _choice(context, "order", _ORDERS) == "descending"
+
+
+def _choice(context: RequestContext, name: str, choices: tuple[str, ...]) -> str:
+    value = context.parameters.first(name) or choices[0]
+    if value not in choices:
+        raise BadRequest(f"{name}: must be one of {', '.join(choices)}")
+    return value
+
+
+def types_of(context: RequestContext) -> list[str]:
+    return _several(context, "type", MAX_TYPES)
+
+
+def namespaces_of(context: RequestContext) -> list[str]:
+    return _several(context, "namespace", MAX_NAMESPACES)
+
+
+def _several(context: RequestContext, name: str, most: int) -> list[str]:
+    values = [value for value in context.parameters.all(name) if value]
+    if len(values) > most:
+        raise BadRequest(f"{name}: at most {most} of them")
+    return list(dict.fromkeys(values))
+
+
+def filter_of(context: RequestContext) -> Filter:
+    return Filter(*(_text(context, name) for name in ("name", "verb", "user")))
+
+
+def _text(context: RequestContext, name: str) -> str:
+    value = context.parameters.first(name) or ""
+    if len(value) > _MAX_LENGTH:
+        raise BadRequest(f"{name}: must not have more than {_MAX_LENGTH} characters")
+    return value

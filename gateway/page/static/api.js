@@ -1,0 +1,88 @@
+// Requests to the server. The token is kept for this tab and sent in a header, never in a URL.
+
+const KEY = "journal-token";
+export const GROUP = "/apis/rewound.cluster.io/v1";
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export class Session {
+  #token = sessionStorage.getItem(KEY) ?? "";
+  metaGroup = "";
+  types = new Map();
+  user = "";
+
+  get hasToken() {
+    return this.#token !== "";
+  }
+
+  signIn(token) {
+    this.#token = token.trim();
+    sessionStorage.setItem(KEY, this.#token);
+  }
+
+  signOut() {
+    this.#token = "";
+    sessionStorage.removeItem(KEY);
+  }
+
+  async get(path, { parameters = null, accept = "application/json", signal = null } = {}) {
+    const query = parameters && `${parameters}` ? `?${parameters}` : "";
+    const headers = { Accept: accept };
+    if (this.#token) headers.Authorization = `Bearer ${this.#token}`;
+    const options = { headers, signal, credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
+    // A client certificate is a credential too: without a token, the browser may send it.
+    if (!this.#token) options.credentials = "same-origin";
+    const response = await fetch(path + query, options);
+    const body = await response.json().catch(() => null);
+    if (!response.ok) throw new Refused(response.status, body?.message ?? `${response.status} ${response.statusText}`);
+    return body;
+  }
+
+  // The types that the user sees, in these namespaces.
+  async loadTypes(parameters = null) {
+    const found = await this.get(`${GROUP}/timeline/types`, { parameters });
+    this.user = found.user;
+    this.metaGroup = found.metaGroup;
+    this.types = new Map(found.items.map((one) => [one.type, one]));
+  }
+
+  timeline(parameters, signal) {
+    return this.get(`${GROUP}/timeline`, { parameters, signal });
+  }
+
+  events(parameters, signal = null) {
+    return this.get(`${GROUP}/timeline/events`, { parameters, signal });
+  }
+
+  // An object, or a list, of a type; as it was, if the parameters say so.
+  objects(type, namespace, name = "", { parameters = null, metadata = false, signal = null } = {}) {
+    const one = this.types.get(type);
+    if (!one) throw new Refused(403, `${type}: there is no such kind, or you may not list it`);
+    const root = one.apiVersion.includes("/") ? `/apis/${one.apiVersion}` : `/api/${one.apiVersion}`;
+    const where = one.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+    const which = name ? `/${encodeURIComponent(name)}` : "";
+    const kind = name ? "PartialObjectMetadata" : "PartialObjectMetadataList";
+    const accept = metadata ? `application/json;as=${kind};g=${this.metaGroup};v=v1` : "application/json";
+    return this.get(`${root}${where}/${one.resource}${which}`, { parameters, accept, signal });
+  }
+
+  // What the group of the past has about one object: history or blame.
+  past({ type, namespace, name }, what, parameters = null) {
+    const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+    return this.get(`${GROUP}${where}/${encodeURIComponent(type)}/${encodeURIComponent(name)}/${what}`, { parameters });
+  }
+
+  // The type of an object that another one names by apiVersion and kind; versions of a group are the same type.
+  typeOf(apiVersion, kind) {
+    const group = (text) => (text.includes("/") ? text.split("/")[0] : "");
+    for (const one of this.types.values()) {
+      if (one.kind === kind && group(one.apiVersion) === group(apiVersion ?? "v1")) return one;
+    }
+    return null;
+  }
+}

@@ -1,0 +1,282 @@
+"""The timeline in the API: counts per bucket of time and the events themselves, of what the caller may list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from actors.rewind.moments import rfc3339
+from tests.actors.object_store import Document
+from tests.gateway.api import ALICE, Api, config_map, served
+from tests.gateway.rewind.test_at import allow, remove_before, version_of
+
+TIMELINE = "/apis/rewound.cluster.io/v1/timeline"
+EVENTS = f"{TIMELINE}/events"
+MERGE = {"content-type": "application/merge-patch+json"}
+HOUR = 3600 * 1_000_000
+
+
+async def ask(api: Api, path: str = TIMELINE, **query: Any) -> Document:
+    return (await api.ask("GET", path, **query)).expect(200)
+
+
+def named(events: Document) -> list[str]:
+    return [item["name"] for item in events["items"]]
+
+
+async def story(api: Api) -> int:
+    """A ConfigMap is created, changed ten seconds later, and deleted after ten more. The time of the first."""
+    api.clock.advance(3600)
+    began = api.clock.now()
+    path = api.path("configmaps", name="web")
+    await api.create("configmaps", config_map("web", color="blue"), fieldManager="maker")
+    api.clock.advance(10)
+    (await api.ask("PATCH", path, {"data": {"color": "red"}}, headers=MERGE)).expect(200)
+    api.clock.advance(10)
+    await api.delete("configmaps", "web")
+    api.clock.advance(10)
+    return began
+
+
+async def test_counts_per_bucket_type_and_change() -> None:
+    async with served() as api:
+        began = await story(api)
+        found = await ask(api, **{"from": rfc3339(began - 5_000_000), "to": rfc3339(began + 25_000_000)})
+        assert (found["kind"], found["width"]) == ("Timeline", 100_000)
+        (row,) = found["rows"]
+        assert (row["type"], row["namespace"], row["total"]) == ("configmaps", "", 3)
+        cells = [row["cells"][at : at + 4] for at in range(0, len(row["cells"]), 4)]
+        begin = [found["start"] + bucket * found["width"] for bucket, *_ in cells]
+        assert begin == [began - began % 100_000 + seconds * 1_000_000 for seconds in (0, 10, 20)]
+        assert [counts for _, *counts in cells] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        assert found["newest"]["version"] == await api.head()
+
+
+async def test_events_newest_first_in_pages() -> None:
+    async with served() as api:
+        began = await story(api)
+        span = {"from": rfc3339(began), "to": rfc3339(api.clock.now())}
+        page = await ask(api, EVENTS, limit=2, **span)
+        assert [item["change"] for item in page["items"]] == ["deleted", "updated"]
+        first, second = page["items"]
+        assert (first["verb"], first["user"], first["type"], first["namespace"]) == (
+            "delete",
+            "admin",
+            "configmaps",
+            "default",
+        )
+        assert first["micros"] == began + 20_000_000
+        assert second["fieldManager"] == "test"
+        rest = await ask(api, EVENTS, limit=2, **span, **{"continue": page["metadata"]["continue"]})
+        assert [item["fieldManager"] for item in rest["items"]] == ["maker"]
+        assert "continue" not in rest["metadata"]
+        oldest_first = await ask(api, EVENTS, order="ascending", limit=1, **span)
+        assert oldest_first["items"] == rest["items"]
+        following = {"continue": oldest_first["metadata"]["continue"]}
+        again = await ask(api, EVENTS, order="ascending", limit=5, **span, **following)
+        assert again["items"] == page["items"][::-1]
+        assert again["upto"] == await api.head()
+
+
+async def test_contents_are_those_after_each_event() -> None:
+    async with served() as api:
+        began = await story(api)
+        span = {"from": rfc3339(began), "to": rfc3339(api.clock.now())}
+        events = await ask(api, EVENTS, contents="true", **span)
+        assert [item["object"]["data"]["color"] for item in events["items"]] == ["red", "red", "blue"]
+        versions = [item["object"]["metadata"]["resourceVersion"] for item in events["items"]]
+        assert versions == [item["version"] for item in events["items"]]
+
+
+async def test_filters() -> None:
+    async with served() as api:
+        began = await story(api)
+        await api.create("namespaces", {"metadata": {"name": "other"}})
+        await api.create("configmaps", config_map("web-2"), "other")
+        span = {"from": rfc3339(began)}
+
+        async def found(**query: Any) -> list[str]:
+            return [
+                f"{item['verb']} {item['name']}"
+                for item in (await ask(api, EVENTS, **span, **query))["items"]
+            ]
+
+        async def total(**query: Any) -> int:
+            return sum(row["total"] for row in (await ask(api, **span, **query))["rows"])
+
+        both = {"type": "configmaps", "name": "web*"}
+        for query, expected in (
+            ({"name": "web"}, ["delete web", "patch web", "create web"]),
+            ({"name": "web", "verb": "patch"}, ["patch web"]),
+            (both, ["create web-2", "delete web", "patch web", "create web"]),
+            (both | {"namespace": "other"}, ["create web-2"]),
+            (both | {"user": "admin", "verb": "delete"}, ["delete web"]),
+            (both | {"user": "nobody"}, []),
+            (both | {"type": "pods"}, []),
+        ):
+            assert await found(**query) == expected
+            assert await total(**query) == len(expected)
+        rows = (await ask(api, by="both", type="configmaps", **span))["rows"]
+        assert [(row["type"], row["namespace"]) for row in rows] == [
+            ("configmaps", "default"),
+            ("configmaps", "other"),
+        ]
+        rows = (await ask(api, by="namespace", namespace="other", **span))["rows"]
+        assert [(row["type"], row["namespace"]) for row in rows] == [("", "other")]
+
+
+async def test_shows_only_what_the_caller_may_list() -> None:
+    async with served() as api:
+        began = await story(api)
+        await api.create("secrets", {"metadata": {"name": "hidden"}})
+        span = {"from": rfc3339(began)}
+
+        async def seen(**query: Any) -> list[Document]:
+            items: list[Document] = (await ask(api, EVENTS, token=ALICE, **span, **query))["items"]
+            total = sum(row["total"] for row in (await ask(api, token=ALICE, **span, **query))["rows"])
+            assert total == len(items)
+            return items
+
+        assert await seen() == await seen(namespace="default") == []
+        rule = {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list", "get"]}
+        await allow(api, rule)
+        # As with a list, all namespaces need the right in all of them.
+        assert await seen() == []
+        items = await seen(namespace="default")
+        assert [item["name"] for item in items] == ["web"] * 3
+        assert not any({"user", "fieldManager"} & item.keys() for item in items)
+        assert await seen(namespace="default", user="admin") == []
+        types = (await ask(api, f"{TIMELINE}/types", token=ALICE, namespace="default"))["items"]
+        assert [one["type"] for one in types] == ["configmaps"]
+        history = {"apiGroups": [""], "resources": ["configmaps/history"], "verbs": ["get"]}
+        await allow(api, history, "historian")
+        assert [item["user"] for item in await seen(namespace="default", user="admin")] == ["admin"] * 3
+        await allow(api, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["rewind"]}, "rewinder")
+        assert [item["name"] for item in await seen(namespace="default")] == ["hidden", *["web"] * 3]
+
+
+async def test_unknown_callers_get_nothing() -> None:
+    async with served() as api:
+        await story(api)
+        for path in (TIMELINE, EVENTS, f"{TIMELINE}/types"):
+            assert (await api.ask("GET", path, token=None)).status == 403
+            assert (await api.ask("GET", path, token="wrong")).status == 401
+            refused = (await api.ask("GET", f"{path}?token=admin-token", token=None)).expect(403)
+            assert "web" not in str(refused)
+            refused = (await api.ask("GET", f"{path}?token=admin-token")).expect(400)
+            assert (
+                refused["message"] == "token: tokens are not accepted in a URL: send the header Authorization"
+            )
+
+
+async def test_waits_for_the_next_event(autojump_clock: trio.testing.MockClock) -> None:
+    async with served() as api, trio.open_nursery() as nursery:
+        after = int(await api.head()) + 1
+        pages: list[Document] = []
+
+        async def follow() -> None:
+            query = {"from": after, "order": "ascending", "wait": 30, "type": "configmaps"}
+            pages.append(await ask(api, EVENTS, **query))
+
+        nursery.start_soon(follow)
+        await api.create("secrets", {"metadata": {"name": "other"}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert pages == []
+        made = await api.create("configmaps", config_map("new"))
+        while not pages:
+            await trio.lowlevel.checkpoint()
+        assert named(pages[0]) == ["new"]
+        assert pages[0]["upto"] == version_of(made)
+
+
+async def test_waits_for_a_while_only(autojump_clock: trio.testing.MockClock) -> None:
+    async with served() as api:
+        after = int(await api.head()) + 1
+        page = await ask(api, EVENTS, order="ascending", wait=20, **{"from": after})
+        assert page["items"] == []
+        assert page["upto"] == await api.head()
+
+
+async def test_a_stop_does_not_wait_for_followers() -> None:
+    async with served() as api, trio.open_nursery() as nursery:
+        after = int(await api.head()) + 1
+        pages: list[Document] = []
+
+        async def follow() -> None:
+            pages.append(await ask(api, EVENTS, order="ascending", wait=30, **{"from": after}))
+
+        nursery.start_soon(follow)
+        while not api.client._transport._pool.connections:  # type: ignore[attr-defined]
+            await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        with trio.fail_after(10):
+            api.stop.set()
+            await api.stopped.wait()
+        assert [page["items"] for page in pages] == [[]]
+
+
+async def test_what_retention_removed_is_not_shown() -> None:
+    async with served() as api:
+        began = await story(api)
+        versions = [int(item["version"]) for item in (await ask(api, EVENTS, name="web"))["items"]]
+        await remove_before(api, versions[1])
+        events = await ask(api, EVENTS, type="configmaps", **{"from": rfc3339(began - HOUR)})
+        assert named(events) == ["newest", "web"]
+        assert int(events["oldest"]["version"]) == versions[1] + 1
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("buckets=0", "buckets: Invalid value: 0: must be between 1 and 2000"),
+        ("buckets=x", "buckets"),
+        ("from=12", "from: a timeline has times"),
+        ("from=2024-01-02T00:00:00Z&to=2024-01-01T00:00:00Z", "from: must be before to"),
+        ("by=name", "by: must be one of type, namespace, both"),
+        ("namespace=a" + "".join(f"&namespace={n}" for n in range(20)), "namespace: at most 20 of them"),
+        ("name=" + "x" * 600, "name: must not have more than 512 characters"),
+    ],
+)
+async def test_refused_parameters(query: str, message: str) -> None:
+    async with served() as api:
+        refused = (await api.ask("GET", f"{TIMELINE}?{query}")).expect(400)
+        assert message in refused["message"]
+
+
+async def test_refused_requests() -> None:
+    async with served() as api:
+        assert (await api.ask("POST", TIMELINE, {})).status == 405
+        assert (await api.ask("GET", f"{TIMELINE}/other")).status == 404
+        assert (await api.ask("GET", "/apis/rewound.cluster.io/v2/timeline")).status == 404
+        for query in ("wait=5", "order=ascending&wait=31", "order=ascending&wait=5&contents=1", "continue=x"):
+            assert (await api.ask("GET", f"{EVENTS}?{query}")).status == 400
+
+
+async def test_custom_kinds_have_a_timeline() -> None:
+    async with served(dialect="kubernetes") as api:
+        definition = {
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object"}},
+                    }
+                ],
+            },
+        }
+        await api.create("customresourcedefinitions", definition)
+        path = "/apis/example.com/v1/namespaces/default/widgets"
+        while (await api.ask("GET", path)).status == 404:
+            await trio.lowlevel.checkpoint()
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        (await api.ask("POST", path, widget)).expect(201)
+        events = await ask(api, EVENTS, type="widgets.example.com")
+        assert named(events) == ["w"]
