@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: help setup run test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup run test browser-test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make test         install, then run the tests"
+	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
@@ -36,6 +37,13 @@ run: setup
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: setup
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
+
+# Chromium of the distribution, if there is none: apt-get needs root.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+browser-test: setup
+	@command -v chromium chromium-browser google-chrome-stable google-chrome > /dev/null \
+		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends chromium; }
+	JOURNAL_PAGE_PICTURES=docs/images $(BIN)/python -m pytest tests/browser
 
 # All at once, each of which may fail by itself: the tests of a client that is missing are skipped.
 clients: setup

@@ -1,0 +1,125 @@
+"""The page at /debug/journal/ in a browser: sign-in, timeline, filters, cursor, objects, following."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.browser.journal_page import (
+    LOADS,
+    address,
+    journal_page,
+    minutes,
+    open_signed_in,
+    patch,
+    sign_in,
+    tell_story,
+)
+from tests.gateway.api import ADMIN, ALICE, config_map
+from tests.gateway.rewind.test_at import allow
+
+
+async def test_the_page_shows_the_story(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        assert await page.text("#user") == "admin"
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+        assert "configmaps default/job-29" in await page.text("#events li")
+        # A filter reduces the events, and is in the address.
+        loads = await page.run(LOADS)
+        await page.type("[name=type]", "deployments.apps")
+        await page.type("[name=name]", "web")
+        await page.run("document.getElementById('filters').requestSubmit()")
+        await page.wait(f"{LOADS} > {loads}")
+        assert await page.run("document.querySelectorAll('#events li').length") == 9
+        assert "type=deployments.apps" in await page.run("location.hash")
+        # Steps lead from event to event; the object at the cursor has its versions side by side.
+        await page.run("document.getElementById('timeline').focus()")
+        await page.press("[", "[")
+        await page.wait("document.getElementById('difference')?.dataset.shown")
+        compared = await page.text(".compared")
+        assert "replicas: 5" in compared and "replicas: 2" in compared
+        shown = await page.run("document.getElementById('difference').dataset.shown")
+        await page.press("[", "[")
+        await page.wait(f"(document.getElementById('difference')?.dataset.shown ?? {shown!r}) !== {shown!r}")
+        # Blame, owners and Events.
+        await page.click("[data-part=blame]")
+        await page.wait("document.getElementById('part').innerText.includes('deployer')")
+        await page.click("[data-part=owners]")
+        await page.wait(
+            "document.getElementById('part').innerText.includes('replicasets.apps default/web-1')"
+        )
+        await page.click("[data-part=about]")
+        await page.wait("document.getElementById('part').innerText.includes('Scaled up to 5')")
+        # The state at the cursor: the ConfigMaps came later.
+        await page.click("#tab-state")
+        await page.wait("document.getElementById('state').innerText.includes('deployments.apps 1')")
+        assert "job" not in await page.text("#state")
+        everywhere = [request["url"] for request in page.requests]
+        assert all(url.startswith(address(api).partition("/debug")[0]) for url in everywhere)
+        assert not any(ADMIN in url for url in everywhere)
+
+
+@pytest.mark.slow
+async def test_it_follows_new_events_and_plays_old_ones(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, type="configmaps", **minutes(api, 5, 1))
+        await page.click("#live")
+        await page.wait("document.getElementById('live').getAttribute('aria-pressed') === 'true'")
+        api.clock.advance(5)
+        await api.create("configmaps", config_map("fresh"))
+        await page.wait("document.querySelector('#events li').innerText.includes('default/fresh')")
+        await patch(api, api.path("configmaps", name="fresh"), {"data": {"a": "b"}})
+        await page.wait("document.querySelector('#events li').innerText.includes('patch')")
+        await page.click("#live")
+        # Playing moves the cursor up to the newest event and ends there.
+        await page.run("document.getElementById('speed').value = '3600'")
+        await page.click("#play")
+        await page.wait("document.getElementById('play').getAttribute('aria-pressed') === 'false'")
+        cursor = await page.text("#cursor")
+        newest = await page.text("#events li time")
+        assert cursor.split(" version")[0].strip() == newest
+
+
+@pytest.mark.slow
+async def test_it_shows_what_its_user_may_list(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await allow(api, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "get"]})
+        state = minutes(api, 15, 1)
+        await open_signed_in(api, page, ALICE, **state)
+        assert "name a namespace in the filter" in await page.text("#message")
+        await page.type("[name=namespace]", "default")
+        await page.run("document.getElementById('filters').requestSubmit()")
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+        shown = await page.text("#events")
+        assert "configmaps default/settings" in shown
+        assert "deployments" not in shown and "admin" not in shown
+        # A link shows the same to whoever may see it: the other user signs in again.
+        await page.click("#sign-out")
+        await sign_in(page, "wrong")
+        await page.wait("document.getElementById('message').innerText !== ''")
+        assert not await page.run("sessionStorage.length")
+        await sign_in(page, ADMIN)
+        await page.wait("document.getElementById('events').innerText.includes('admin')")
+
+
+@pytest.mark.slow
+async def test_export_has_the_events_of_the_range(chromium: str, tmp_path: Path) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, type="configmaps", name="settings", **minutes(api, 15, 1))
+        exported = await page.run(
+            """new Promise((found) => {
+                const create = URL.createObjectURL;
+                URL.createObjectURL = (blob) => { blob.text().then(found); return create.call(URL, blob); };
+                document.getElementById('export').click();
+            })"""
+        )
+        lines = [json.loads(line) for line in exported.splitlines()]
+        assert [line["change"] for line in lines] == ["created", "updated", "deleted"]
+        assert [line["object"]["data"]["color"] for line in lines] == ["blue", "red", "red"]
