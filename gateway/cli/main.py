@@ -15,6 +15,7 @@ usage: rewound <command> [flags]
   rewound at            objects as they were at a version or a time
   rewound rollback      update an object to what it was
   rewound undelete      create a deleted object again
+  rewound dev           run a command with a server of its own; prints the story when it fails
   rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
   rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
   rewound certificate   approve or deny requests for certificates
@@ -36,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.journal.commands import journal
 
         return journal(rest)
+    if command == "dev":
+        from gateway.cli.dev import dev
+
+        return dev(rest)
     if command in REWIND_COMMANDS:
         from gateway.cli.rewind.commands import run as run_rewind
 

@@ -1,0 +1,168 @@
+"""`rewound dev -- COMMAND`: run a command with a server of its own, and print the story when the command fails."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gateway.cli.fixture.rewound import Rewound
+
+_EXAMPLES = """\
+The command finds the server in KUBECONFIG and REWOUND_URL. Its exit code is that of rewound dev; when it is not 0, the
+story of all objects follows on standard error, and the journal is kept as a file for `rewound replay`.
+
+examples:
+  rewound dev -- kubectl get namespaces
+  rewound dev --seed 7 --faults faults.yaml -- go test ./controllers/...
+  rewound dev --dialect cluster --keep always -- npm test
+  rewound dev -- sh                        a shell with a server
+"""
+
+
+def dev(arguments: Sequence[str]) -> int:
+    own, command = _split(list(arguments))
+    options, unknown = _parser().parse_known_args(own)
+    if unknown or not command:
+        print(
+            "rewound dev: give flags, then -- and a command, as in: rewound dev -- make test", file=sys.stderr
+        )
+        return 2
+    try:
+        faults = _faults(options.faults, options.seed)
+    except ValueError as error:
+        print(f"rewound dev: --faults: {error}", file=sys.stderr)
+        return 2
+    return _run(options, command, faults)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rewound dev",
+        usage="rewound dev [flags] -- COMMAND [ARGUMENT...]",
+        description="Run a command with a server of its own, which ends with it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--dialect", default="kubernetes", choices=("kubernetes", "cluster"), help="names in the API"
+    )
+    parser.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        dest="flags",
+        metavar="FLAG",
+        help="a flag of `rewound serve`, as in --flag=--event-ttl=5m; may be given more than once",
+    )
+    parser.add_argument("--faults", type=Path, metavar="FILE", help="inject these faults (docs/faults.md)")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="the seed of the faults, instead of that in the file"
+    )
+    parser.add_argument(
+        "--keep",
+        default="failed",
+        choices=("always", "failed", "never"),
+        help="when to keep the journal as a file in the current folder (default failed)",
+    )
+    return parser
+
+
+def _faults(path: Path | None, seed: int | None) -> dict[str, Any] | None:
+    """The document of a faults file, JSON or YAML. ValueError, with what is wrong in it."""
+    if path is None:
+        return None
+    from gateway.faults.parsing import faults_of, read_faults
+
+    read = read_faults(path)
+    document = {"seed": read.seed if seed is None else seed, "rules": list(read.documents)}
+    faults_of(document)
+    return document
+
+
+def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any] | None) -> int:
+    from gateway.cli.fixture.processes import ProcessServers
+    from gateway.cli.fixture.rewound import Rewound, ended
+    from gateway.cli.fixture.running import NotStarted
+    from gateway.cli.fixture.templates import scratch_folder
+
+    try:
+        with closing(ProcessServers()) as servers:
+            running = servers.start(scratch_folder(), options.dialect, options.flags)
+            with ended(Rewound(running, options.dialect, options.flags)) as server:
+                server.begin()
+                if faults is not None:
+                    server.faults(*faults["rules"], seed=faults["seed"])
+                return _run_with(server, command, options.keep)
+    except NotStarted as error:
+        print(f"rewound dev: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run_with(server: Rewound, command: list[str], keep: str) -> int:
+    try:
+        code = _run_command(command, {**os.environ, **server.environment})
+    except OSError as error:
+        print(f"rewound dev: {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    keeps = keep == "always" or (keep == "failed" and code != 0)
+    if keeps or code:
+        _report(server, command, code, _file() if keeps else None)
+    return code
+
+
+def _run_command(command: list[str], environment: dict[str, str]) -> int:
+    """Its exit code, or 128 and the number of the signal that ended it, as shells count. OSError."""
+    child = subprocess.Popen(command, env=environment)
+    with _passed_on(child):
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals are for the command. Ctrl-C reaches it through the terminal, so it is not sent a second time."""
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        before[number] = signal.signal(number, lambda number, _: child.send_signal(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _file() -> Path:
+    """A file in the current folder that does not exist yet."""
+    folder = Path.cwd()
+    numbers = iter(range(1, 10_000))
+    return next(path for number in numbers if not (path := folder / f"rewound-dev-{number}.journal").exists())
+
+
+def _report(server: Rewound, command: list[str], code: int, file: Path | None) -> None:
+    found = server.report(export=file)
+    if code:
+        print(f"\nrewound dev: {shlex.join(command)} ended with {code}; what happened:\n", file=sys.stderr)
+        print("\n".join(found["story"]), file=sys.stderr)
+        if found["log"].strip():
+            print(f"\nthe server's log:\n{found['log']}", file=sys.stderr)
+    if found["file"]:
+        print(f"\nthe journal is kept: rewound replay {found['file']}", file=sys.stderr)
