@@ -18,6 +18,14 @@ share_kinds()
 gc.disable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Load our own plugin in an environment that was installed before there was one."""
+    if not config.pluginmanager.has_plugin("rewound"):
+        from gateway.cli.fixture import plugin
+
+        config.pluginmanager.register(plugin, "rewound")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take seconds, so that no worker is left with one of them at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))

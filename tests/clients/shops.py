@@ -1,14 +1,8 @@
-"""A custom kind for the tests of clients, and a server for them."""
+"""A custom kind for the tests of clients."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
-
-from tests.gateway.processes import process
-from tests.ports import reserve_port
 
 DEFINITION: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -84,10 +78,3 @@ def shop(name: str, colour: str) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"colour": colour},
     }
-
-
-@asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Path]:
-    """Serve HTTPS in the Kubernetes dialect until the end of the block; yields the administrator's kubeconfig."""
-    async with process(folder, "--dialect", "kubernetes", "--secure-port", str(reserve_port())):
-        yield folder / "data" / "admin.kubeconfig"

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import trio
 
+from gateway.cli.fixture.rewound import Rewound
 from tests.clients.program import TIMEOUT, program
-from tests.clients.shops import DEFINITION, serving, shop
-from tests.gateway.https import Kubeconfig
+from tests.clients.shops import DEFINITION, shop
 
 OPERATOR = Path(__file__).parent / "python" / "shop_operator.py"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,10 +22,10 @@ MERGE = {"content-type": "application/merge-patch+json"}
 
 
 async def test_kopf_operator_writes_the_status_of_a_custom_kind(
-    python_clients: dict[str, str], tmp_path: Path
+    python_clients: dict[str, str], rewound: Rewound, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path) as kubeconfig, administrator(kubeconfig, tmp_path) as api:
-        environment = {**python_clients, "KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)}
+    async with rewound.client("httpx-async") as api:
+        environment = {**python_clients, **rewound.environment, "HOME": str(tmp_path)}
         command = [sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces", str(OPERATOR)]
         async with program(command, environment) as operator:
             await expect(api.post(DEFINITIONS, json=DEFINITION))
@@ -45,11 +45,6 @@ async def test_kopf_operator_writes_the_status_of_a_custom_kind(
         ["painted", "corner", "red", "blue"],
         ["deleted", "corner"],
     ]
-
-
-def administrator(kubeconfig: Path, folder: Path) -> httpx.AsyncClient:
-    known = Kubeconfig(kubeconfig)
-    return httpx.AsyncClient(base_url=known.server, verify=known.context(folder), timeout=TIMEOUT)
 
 
 async def expect(request: Any) -> None:

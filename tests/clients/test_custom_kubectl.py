@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from gateway.cli.fixture.rewound import Rewound
 from tests.clients.program import TIMEOUT
-from tests.clients.shops import DEFINITION, serving, shop
+from tests.clients.shops import DEFINITION, shop
 
 
 @dataclass(frozen=True)
@@ -65,30 +64,28 @@ class Kubectl:
         return str(path)
 
 
-@asynccontextmanager
-async def defined(executable: str, folder: Path) -> AsyncIterator[Kubectl]:
+async def defined(executable: str, rewound: Rewound, folder: Path) -> Kubectl:
     """kubectl, and a server with the kind Shop."""
-    async with serving(folder) as kubeconfig:
-        kubectl = Kubectl(executable, kubeconfig, folder)
-        created = await kubectl("create", "-f", kubectl.write("definition.json", DEFINITION))
-        assert created == "customresourcedefinition.apiextensions.k8s.io/shops.example.com created\n"
-        await kubectl("wait", "--for", "condition=Established", "crd/shops.example.com")
-        yield kubectl
+    kubectl = Kubectl(executable, rewound.kubeconfig, folder)
+    created = await kubectl("create", "-f", kubectl.write("definition.json", DEFINITION))
+    assert created == "customresourcedefinition.apiextensions.k8s.io/shops.example.com created\n"
+    await kubectl("wait", "--for", "condition=Established", "crd/shops.example.com")
+    return kubectl
 
 
 def words(table: str) -> list[list[str]]:
     return [line.split() for line in table.splitlines()]
 
 
-async def test_kubectl_works_with_a_custom_kind(kubectl: str, tmp_path: Path) -> None:
-    """One server for all three, because most of the time goes into starting it and describing its kinds."""
-    async with defined(kubectl, tmp_path) as run:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(show, run, "shown")
-            nursery.start_soon(change, run, "changed")
-            nursery.start_soon(apply_on_the_server, run, "applied")
-        await run("delete", "crd", "shops.example.com")
-        assert "shops" in await run.refused("get", "shops")
+async def test_kubectl_works_with_a_custom_kind(kubectl: str, rewound: Rewound, tmp_path: Path) -> None:
+    """One server for all three, because most of the time goes into describing its kinds."""
+    run = await defined(kubectl, rewound, tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(show, run, "shown")
+        nursery.start_soon(change, run, "changed")
+        nursery.start_soon(apply_on_the_server, run, "applied")
+    await run("delete", "crd", "shops.example.com")
+    assert "shops" in await run.refused("get", "shops")
 
 
 async def show(run: Kubectl, name: str) -> None:

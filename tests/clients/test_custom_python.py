@@ -7,22 +7,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gateway.cli.fixture.rewound import Rewound
 from tests.clients.program import program
-from tests.clients.shops import DEFINITION, serving, shop
+from tests.clients.shops import DEFINITION, shop
 
 PROGRAM = Path(__file__).parent / "python" / "dynamic.py"
 
 
 async def test_dynamic_client_works_with_a_custom_kind(
-    python_clients: dict[str, str], tmp_path: Path
+    python_clients: dict[str, str], rewound: Rewound, tmp_path: Path
 ) -> None:
     definition, corner = tmp_path / "definition.json", tmp_path / "corner.json"
     definition.write_text(json.dumps(DEFINITION))
     corner.write_text(json.dumps(shop("corner", "red")))
-    async with serving(tmp_path) as kubeconfig:
-        command = [sys.executable, str(PROGRAM), str(kubeconfig), str(definition), str(corner)]
-        async with program(command, {**python_clients, "HOME": str(tmp_path)}) as client:
-            assert await client.ended() == 0, client.errors
+    command = [sys.executable, str(PROGRAM), str(rewound.kubeconfig), str(definition), str(corner)]
+    async with program(command, {**python_clients, "HOME": str(tmp_path)}) as client:
+        assert await client.ended() == 0, client.errors
     steps = [json.loads(line) for line in client.lines]
     assert [step for step in steps if step[0] != "watched"] == [
         ["established", "shops.example.com"],

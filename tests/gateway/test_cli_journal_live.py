@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.cli.fixture.rewound import Rewound
 from tests.gateway.journal_commands import run_journal
 from tests.gateway.processes import heed_ctrl_c
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
@@ -73,9 +74,8 @@ def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
         assert following.wait(60) == 0
 
 
-def test_closed_pipe_ends_following(cluster: Cluster) -> None:
-    data = cluster.folder / "data"
-    words = ["journal", "log", "-f", f"--data-dir={data}"]
+def test_closed_pipe_ends_following(rewound: Rewound) -> None:
+    words = ["journal", "log", "-f", f"--data-dir={rewound.data_dir}"]
     following = subprocess.Popen(
         [sys.executable, "-m", "gateway.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -83,21 +83,21 @@ def test_closed_pipe_ends_following(cluster: Cluster) -> None:
     assert following.stderr is not None
     following.stdout.readline()
     following.stdout.close()
-    call(cluster, "POST", MAPS, config_map("blue"))
+    rewound.request("POST", MAPS, config_map("blue"))
     assert following.stderr.read() == b""
     assert following.wait(60) == 141
     following.stderr.close()
 
 
-def test_commands_agree_with_the_server(cluster: Cluster, tmp_path: Path) -> None:
-    data = f"--data-dir={cluster.folder / 'data'}"
-    old = call(cluster, "POST", MAPS, config_map("blue"))["metadata"]["resourceVersion"]
-    call(cluster, "PUT", f"{MAPS}/web", config_map("red"))
-    served = call(cluster, "GET", f"{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact")
+def test_commands_agree_with_the_server(rewound: Rewound, tmp_path: Path) -> None:
+    data = f"--data-dir={rewound.data_dir}"
+    old = rewound.request("POST", MAPS, config_map("blue"))["metadata"]["resourceVersion"]
+    rewound.request("PUT", f"{MAPS}/web", config_map("red"))
+    served = rewound.request("GET", f"/api/v1/configmaps?resourceVersion={old}&resourceVersionMatch=Exact")
     listed = run_journal("state", f"--at={old}", "--kind=cm", "-o", "json", data).document
     bare = [{k: v for k, v in item.items() if k not in ("kind", "apiVersion")} for item in listed["items"]]
     assert bare == served["items"]
-    current = call(cluster, "GET", f"{MAPS}/web")
+    current = rewound.request("GET", f"{MAPS}/web")
     versions = run_journal("history", "cm", "default/web", "-o", "json", data).document["versions"]
     assert versions[-1]["object"] == current
     assert [version["verb"] for version in versions] == ["create", "update"]
@@ -111,13 +111,12 @@ def test_commands_agree_with_the_server(cluster: Cluster, tmp_path: Path) -> Non
     copied = run_journal("log", "-o", "json", f"--data-dir={tmp_path / 'copy'}")
     assert copied.out == run_journal("log", "-o", "json", f"--until={head}", data).out
     # All of that while the server went on.
-    call(cluster, "DELETE", f"{MAPS}/web")
+    rewound.request("DELETE", f"{MAPS}/web")
 
 
-def test_server_serves_an_imported_journal(cluster: Cluster, tmp_path: Path) -> None:
-    made = call(cluster, "POST", MAPS, config_map("blue"))
-    data = cluster.folder / "data"
-    assert run_journal("export", tmp_path / "x", f"--data-dir={data}").code == 0
+def test_server_serves_an_imported_journal(rewound: Rewound, tmp_path: Path) -> None:
+    made = rewound.request("POST", MAPS, config_map("blue"))
+    assert run_journal("export", tmp_path / "x", f"--data-dir={rewound.data_dir}").code == 0
     other = tmp_path / "other"
     other.mkdir()
     assert run_journal("import", tmp_path / "x", f"--data-dir={other / 'data'}").code == 0
