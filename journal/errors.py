@@ -159,6 +159,12 @@ class CannotStore(JournalError):
     """The write failed; nothing of it is visible, and reads still work."""
 
 
+class NotWritable(CannotStore):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"the journal in {path} is replayed, and is only read")
+        self.path = path
+
+
 class StorageFull(CannotStore):
     def __init__(self, path: Path, why: str) -> None:
         self.path = path

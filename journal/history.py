@@ -40,14 +40,18 @@ def of_object(reading: ReadTransaction, key: bytes) -> Index:
 def ascending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
     """Offsets from `start` up."""
     cursor = reading.txn.cursor(index.database)
+    limit = reading.limit
     if cursor.set_range(index.prefix + keys.pack_offset(start)):
-        yield from _offsets(index, cursor.iternext(values=False))
+        for offset in _offsets(index, cursor.iternext(values=False)):
+            if offset > limit:
+                return
+            yield offset
 
 
 def descending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
     """Offsets from `start` down."""
     cursor = reading.txn.cursor(index.database)
-    wanted = index.prefix + keys.pack_offset(start)
+    wanted = index.prefix + keys.pack_offset(min(start, reading.limit))
     # set_range finds the first key that is not smaller; the key before it is the last that is not larger.
     found = cursor.set_range(wanted)
     if not found and not cursor.last():
@@ -125,6 +129,8 @@ def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
             raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
         live = 0 if event.removed else offset
         yield event
+    if reading.limit < keys.MAX_OFFSET:
+        return  # the stored state is that of a later offset
     row = state.get(reading.txn, reading.databases.state, key)
     if live != (0 if row is None else row.offset):
         raise Damaged(f"the index by object has lost an event of {records.printable(key)}")

@@ -24,6 +24,9 @@ class ReadTransaction:
 
     __slots__ = ("_checked", "_environment", "_head", "databases", "txn")
 
+    # The newest offset that may be read; `recording` has transactions with a lower one.
+    limit = keys.MAX_OFFSET
+
     def __init__(self, environment: Environment, checked: state.CheckedRows) -> None:
         self._environment = environment
         self._checked = checked

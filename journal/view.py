@@ -26,6 +26,11 @@ class View(ReadTransaction):
         super().__init__(environment, checked)
         self._versions = versions
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether the stored state is that of `head`; otherwise reads of many rows may have to rebuild it."""
+        return True
+
     # The latest state.
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
@@ -88,8 +93,11 @@ class View(ReadTransaction):
         found = cursor.set_range(keys.pack_offset(after + 1))
         if not (cursor.prev() if found else cursor.last()):
             cursor.first()
+        limit = self.limit
         for key, value in cursor.iternext():
             event = decode_event(keys.offset_of(key), value)
+            if event.offset > limit:
+                return
             if event.offset > after:
                 yield event
 

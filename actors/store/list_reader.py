@@ -17,7 +17,7 @@ from actors.errors import Expired
 from actors.selectors.matcher import Match
 from actors.store.continue_token import CURRENT, Token
 from actors.turns import Turn
-from journal.errors import Compacted
+from journal.errors import Compacted, FutureVersion
 from journal.log import Journal
 from journal.records import Row
 from journal.replay.past_view import PastView
@@ -164,9 +164,11 @@ class ListReader:
 
     def _state(self, view: View, stop: Stop) -> VersionedState | None:
         """The state to read; None while it is being rebuilt."""
-        if self._version is None or self._version == view.head:
+        version = view.head if self._version is None else self._version
+        if version == view.head and view.is_newest:
             return view
-        past = state_at(view, self._version)
+        self._version = version  # a replay may go on while its state is rebuilt
+        past = state_at(view, version)
         return past if isinstance(past, View) or past.prepare(self._type_id, stop) else None
 
     async def read(self, size: int | None = None) -> list[bytes]:
@@ -196,5 +198,5 @@ class ListReader:
 def state_at(view: View, version: int) -> View | PastView:
     try:
         return view.at(version)
-    except Compacted:
-        raise Expired(VERSION_TOO_OLD) from None
+    except (Compacted, FutureVersion):
+        raise Expired(VERSION_TOO_OLD) from None  # in the future: a replay went back since the list began

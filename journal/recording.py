@@ -1,0 +1,171 @@
+"""A journal that is only read, and only up to an offset that its owner moves: what a replay shows.
+
+`rewound replay` opens a data folder this way. Everything that reads a `Journal` reads a `Recording` too, and finds
+the state and the log as they were when the event at `position` was the newest. Nothing is written or copied: the
+state is that of `View.at`. Moving the position in either direction therefore costs nothing.
+
+Rejected: a second journal to which events are appended as they are replayed. An event cost 16 microseconds there,
+and one step back rebuilt everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from journal import history, keys, records, state
+from journal.environment import Environment
+from journal.errors import NotWritable
+from journal.log import Journal
+from journal.records import Event, Row
+from journal.replay.past_view import PastView
+from journal.replay.versions import Versions
+from journal.state import Match, Page, Stop
+from journal.view import View
+
+
+class Recording(Journal):
+    """`end` is the newest event when it was opened: a server that writes to the folder may append more."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.position = self.end = keys.MAX_OFFSET  # until it is open
+
+    @classmethod
+    def open_folder(cls, path: Path) -> Recording:
+        """Open the journal in a folder at its end. The folder is not changed."""
+        journal = cls.open(path, readonly=True)
+        assert isinstance(journal, cls)
+        journal.end = journal.position = journal._head
+        return journal
+
+    @property
+    def head(self) -> int:
+        return self.position
+
+    @property
+    def time(self) -> int:
+        """The time of the newest event up to the position; 0 without one."""
+        with self.read() as view:
+            offsets = history.descending(view, history.whole_log(view), self.position)
+            newest = view.event(next(offsets, 0))
+        return 0 if newest is None else newest.time
+
+    def read(self) -> View:
+        if self.position == keys.MAX_OFFSET:
+            return self.read_all()
+        return LimitedView(self.environment, self.checked, self.versions, self.position)
+
+    def read_all(self) -> View:
+        """A view of everything that was recorded, also after the position, and of what was appended since."""
+        return super().read()
+
+    def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
+        with self.read() as view:
+            row = view.get(type_id, namespace, name)
+        return None if row is None else row.body
+
+    def register_types(self, names: Iterable[str]) -> None:
+        """Types that were never recorded get numbers in memory, under which nothing is found."""
+        for name in names:
+            if name not in self._types:
+                self._types[name] = max(self._types.values(), default=0) + 1
+
+    def type_id(self, name: str) -> int:
+        return self._types.get(name, 0)
+
+    def types(self) -> dict[str, int]:
+        return dict(self._types)
+
+    def append(self, events: Sequence[Event]) -> None:
+        raise NotWritable(self.path)
+
+    def following(self, count: int, size: int) -> list[Event]:
+        """Up to `count` events after the position, until their contents have `size` bytes; none after the end."""
+        found: list[Event] = []
+        with self.read_all() as view:
+            cursor = view.txn.cursor(view.databases.events)
+            if cursor.set_range(keys.pack_offset(self.position + 1)):
+                for key, value in islice(cursor.iternext(), count):
+                    offset = keys.offset_of(key)
+                    if offset > self.end:
+                        break
+                    event = records.decode_event(offset, value)
+                    found.append(event)
+                    size -= len(event.body)
+                    if size <= 0:
+                        break
+        return found
+
+
+class LimitedView(View):
+    """A view in which no event after `limit` exists."""
+
+    __slots__ = ("_past", "limit")
+
+    def __init__(
+        self, environment: Environment, checked: state.CheckedRows, versions: Versions, limit: int
+    ) -> None:
+        super().__init__(environment, checked, versions)
+        self.limit = limit
+        self._past: PastView | View | None = None
+
+    @property
+    def head(self) -> int:
+        return self.limit
+
+    @property
+    def is_newest(self) -> bool:
+        return isinstance(self._state(), View)
+
+    def _state(self) -> PastView | View:
+        """The state at the limit."""
+        if self._past is None:
+            self._past = self._unlimited().at(self.limit)
+        return self._past
+
+    def _unlimited(self) -> View:
+        """The whole journal, in the same transaction."""
+        view = View(self._environment, self._checked, self._versions)
+        view.txn = self.txn
+        return view
+
+    def at(self, offset: int) -> View | PastView:
+        return self._unlimited().at(offset) if offset <= self.limit else super().at(offset)
+
+    def get(self, type_id: int, namespace: str, name: str) -> Row | None:
+        return self._state().get(type_id, namespace, name)
+
+    def count(self, type_id: int, namespace: str | None = None) -> int:
+        return self._state().count(type_id, namespace)
+
+    def page(
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        *,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
+        match: Match | None = None,
+        stop: Stop | None = None,
+        size: int | None = None,
+    ) -> Page:
+        return self._state().page(
+            type_id, namespace, after=after, limit=limit, match=match, stop=stop, size=size
+        )
+
+    def rows(
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        after: tuple[str, str] | None = None,
+        wanted: int | None = None,
+    ) -> Iterator[tuple[str, str, Row]]:
+        return self._state().rows(type_id, namespace, after)
+
+    def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
+        return self._state().references(type_id, start, count)
+
+    def event(self, offset: int) -> Event | None:
+        return super().event(offset) if offset <= self.limit else None
