@@ -85,10 +85,12 @@ class ApiServer:
         nursery: trio.Nursery,
         extensions: Extensions,
         clock: Clock,
+        predecessor: ApiServer | None = None,
     ) -> None:
+        """With a `predecessor`, its listeners and connections pass their requests to this one from now on."""
         self._settings = settings
         self._store = store
-        self._addresses = Addresses(None, None)
+        self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects: Connects | None = None
         self._aggregation: AggregationHandler | None = None
@@ -99,11 +101,13 @@ class ApiServer:
         self._checks = Checks(names, store.committer, store.journal, store.supervisor)
         self._checks.add_to(health)
         memory_limit = settings.memory_limit or default_limit()
-        self._memory = MemoryBudget.of_limit(memory_limit)
+        self._memory: MemoryBudget = (
+            predecessor._memory if predecessor else MemoryBudget.of_limit(memory_limit)
+        )
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
-        pipeline = self._make_pipeline(health, clock)
+        pipeline = self._make_pipeline(health, clock, extensions)
         limits = Limits(
             streams=settings.http2_streams,
             connections=settings.max_connections or affordable_connections(memory_limit),
@@ -111,7 +115,11 @@ class ApiServer:
         )
         handle, auditor = self._audited(pipeline.handle, nursery, clock)
         observer = both(auditor, extensions.observer)
-        self._server = Server(handle, refuse, limits, observer, self._memory)
+        if predecessor is None:
+            self._server = Server(handle, refuse, limits, observer, self._memory)
+        else:
+            self._server = predecessor._server
+            self._server.replace_handler(handle)
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_memory(self._metrics, self._memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)
@@ -132,7 +140,7 @@ class ApiServer:
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 
-    def _make_pipeline(self, health: Health, clock: Clock) -> Pipeline:
+    def _make_pipeline(self, health: Health, clock: Clock, extensions: Extensions) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
         shown = ShownObjects(store.converter)
@@ -197,7 +205,7 @@ class ApiServer:
             self._request_limits,
             self._advertised,
             store.access.accounts,
-            self._test_controls(clock, faults),
+            self._test_controls(clock, extensions, faults),
             self._serve_journal_page if settings.enable_journal_page else None,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
@@ -250,14 +258,20 @@ class ApiServer:
         meters.meter_audit(self._metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
-    def _test_controls(self, clock: Clock, faults: FaultSwitch | None) -> Controls | None:
-        if not self._settings.enable_test_controls:
+    def _test_controls(
+        self, clock: Clock, extensions: Extensions, faults: FaultSwitch | None
+    ) -> Controls | None:
+        if not self._settings.enable_test_controls and extensions.add_controls is None:
             return None
         from gateway.testing.build import build_controls
+        from gateway.testing.controls import Controls
 
-        controls = build_controls(self._store, clock)
+        enabled = self._settings.enable_test_controls
+        controls = build_controls(self._store, clock) if enabled else Controls()
         if faults is not None:
             faults.add_controls(controls.add)
+        if extensions.add_controls is not None:
+            extensions.add_controls(controls)
         return controls
 
     async def _connect(
@@ -365,6 +379,10 @@ class ApiServer:
                 write_admin_kubeconfig(settings, tls, secure[1])
             task_status.started(self._addresses)
         self._stopped.set()
+
+    @property
+    def hub(self) -> Hub:
+        return self._hub
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
@@ -17,6 +18,7 @@ class Extensions:
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
+    add_controls: Callable[[Any], None] | None = None  # adds paths below /debug/rewound/ to the `Controls`
 
 
 NO_EXTENSIONS = Extensions()

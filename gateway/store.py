@@ -131,8 +131,21 @@ def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
     return journal
 
 
-def _build_store(
+def read_only_store(
     settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery, extensions: Extensions
+) -> Store:
+    """The store of a journal that nothing writes to: without controllers, housekeeping and tasks of plugins."""
+    return _build_store(settings, journal, clock, nursery, extensions, writes=False)
+
+
+def _build_store(
+    settings: Settings,
+    journal: Journal,
+    clock: Clock,
+    nursery: trio.Nursery,
+    extensions: Extensions,
+    *,
+    writes: bool = True,
 ) -> Store:
     names = NAMES[settings.dialect]
     catalog = built_in(names, settings.features, settings.enablement)
@@ -156,7 +169,7 @@ def _build_store(
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
     authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed)
+    api_services = ApiServices(names, journal, feed, forwards=writes)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
     aggregation = AggregationContext(
         api_services,
@@ -184,18 +197,20 @@ def _build_store(
         aggregation.api_services,
         aggregated,
     )
+    nursery.start_soon(supervisor.keep, "committer", committer.run)
+    nursery.start_soon(supervisor.keep, "feed", feed.run)
+    nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
+    for name, task in access.tasks:
+        nursery.start_soon(supervisor.keep, name, task)
+    if not writes:
+        return store
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
     housekeeping = Housekeeping(journal, committer, clock, keep)
-    nursery.start_soon(supervisor.keep, "committer", committer.run)
-    nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
     for one in running:
         if one.runs:
             nursery.start_soon(supervisor.keep, f"admission plugin {one.name}", one.run)
-    for name, task in access.tasks:
-        nursery.start_soon(supervisor.keep, name, task)
     context = ControllerContext(
         names,
         registry,

@@ -82,7 +82,9 @@ def _is_available(stored: Object) -> bool:
 
 
 class ApiServices:
-    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+    def __init__(self, names: Names, journal: Journal, feed: Feed, *, forwards: bool = True) -> None:
+        """Without `forwards`, nothing is served by other servers: those of a recording are not there any more."""
+        self._forwards = forwards
         self._first = ("", api_services_group(names))  # in discovery
         self._built_in = built_in_priorities(names)
         self._type_id = journal.type_id(api_services_type(names))
@@ -115,7 +117,7 @@ class ApiServices:
             return
         self._stored[key] = one
         self.changes += 1
-        if one.service is not None and one.group not in self._own_groups:
+        if one.service is not None and self._forwards and one.group not in self._own_groups:
             self.remote = {**self.remote, key: one}
         elif key in self.remote:
             self._withdraw(key)

@@ -56,6 +56,10 @@ class Server:
     def statistics(self) -> ServerStatistics:
         return self._state.statistics()
 
+    def replace_handler(self, handle: Handle) -> None:
+        """Pass requests that arrive from now on, over old connections too, to another handler."""
+        self._state.handle = handle
+
     async def serve(
         self,
         *,

@@ -112,6 +112,14 @@ class Group:
     def empty(self) -> bool:
         return not self.sweeping and not self.lagging
 
+    @property
+    def is_delivered(self) -> bool:
+        """Whether every member has been sent all that was committed."""
+        return self.empty or (self.idle and not any(map(self._is_behind, self.lagging)))
+
+    def _is_behind(self, member: Member) -> bool:
+        return member.cursor < self.head or member.rest is not None
+
     # Members.
 
     def join(self, member: Member) -> None:
@@ -157,6 +165,11 @@ class Group:
     async def wait_idle(self) -> None:
         """Wait until every sweeping member has been sent all that was committed."""
         while not self.idle and not self.empty:
+            await self._progress.park()
+
+    async def wait_delivered(self) -> None:
+        """Wait until every member has been sent all that was committed, those that catch up too."""
+        while not self.is_delivered:
             await self._progress.park()
 
     def reached(self, member: Member) -> int:
@@ -321,6 +334,7 @@ class Group:
             self._remove_failed(member, error)
         finally:
             self.lagging.discard(member)
+            self._progress.unpark_all()
             if member.catch_up_done is not None:
                 member.catch_up_done.set()
 

@@ -16,6 +16,7 @@ import trio
 from actors.store.feed import Feed
 from actors.turns import Turn
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
+from gateway.requests.request import EndReason
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
@@ -47,6 +48,7 @@ class Hub:
         self.floor = floor
         self.nursery = nursery
         self.closing = False
+        self.expired = False  # every watch ends with 410
         self._sweepers: dict[Key, Sweeper] = {}
         self._watched_types: dict[int, WatchedType[Sweeper]] = {}
         self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
@@ -127,6 +129,24 @@ class Hub:
             for member in members[first : first + TURN]:
                 member.pipe.interrupt()
             await trio.lowlevel.checkpoint()
+
+    def expire(self) -> None:
+        """End every watch with 410, also those that begin later: a replay went back, and clients have to list again."""
+        self.expired = True
+        for sweeper in list(self._sweepers.values()):
+            sweeper.group.remove_all(EndReason.TOO_OLD)
+        for member in [one for one in self._members if not one.ended]:
+            member.end_reason = EndReason.TOO_OLD
+            member.end()
+
+    @property
+    def is_delivered(self) -> bool:
+        return all(sweeper.group.is_delivered for sweeper in self._sweepers.values())
+
+    async def wait_delivered(self) -> None:
+        """Wait until every watcher that reads has been sent all that was committed."""
+        for sweeper in list(self._sweepers.values()):
+            await sweeper.group.wait_delivered()
 
     def end(self, definition: object, type_name: str) -> None:
         """End every watch of a kind that is no longer served, in a separate task, as there may be thousands."""

@@ -115,7 +115,7 @@ class Watch:
     async def _conclude(self, ending: Exception) -> Finished:
         """End the stream with the event that says why it cannot go on."""
         member, framing = self._member, self._framing
-        if isinstance(ending, WatchEnded):
+        if isinstance(ending, WatchEnded) and member.end_reason is not EndReason.TOO_OLD:
             return self._finished(None)
         if isinstance(ending, GroupFailed | ConversionFailed):
             failure = failure_of(ending) or plain_failure(500, GROUP_FAILED)
@@ -143,6 +143,8 @@ class Watch:
     # Start.
 
     async def _begin(self, member: Member, framing: Framing) -> None:
+        if self._hub.expired:
+            raise TooOld
         start, self._start = self._start, 0  # frees the memory of the start
         if isinstance(start, InitialEvents):
             start = await self._send_initial_events(member, framing, start)
