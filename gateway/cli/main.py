@@ -15,6 +15,7 @@ usage: rewound <command> [flags]
   rewound at            objects as they were at a version or a time
   rewound rollback      update an object to what it was
   rewound undelete      create a deleted object again
+  rewound replay        serve a journal as it was, and play it
   rewound dev           run a command with a server of its own; prints the story when it fails
   rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
   rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
@@ -45,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.rewind.commands import run as run_rewind
 
         return run_rewind(command, rest)
+    if command == "replay":
+        from gateway.cli.replay.command import run as run_replay
+
+        return run_replay(rest)
     if command in ACCESS_COMMANDS:
         from gateway.cli.access.commands import run
 

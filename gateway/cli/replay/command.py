@@ -1,0 +1,56 @@
+"""`rewound replay`: serve a journal as it was, read-only, and play it.
+
+SOURCE is a data folder (of a server that has stopped, of one that runs, or a copy) or a file that `rewound journal
+export` or `rewound record` wrote. It is never changed. The server shows one moment, which you move:
+
+  rewound replay backup.journal.gz                       the end of a file
+  rewound replay rewound-data --at 12:03                 as it was at a time
+  rewound replay rewound-data --from 12:00 --speed 10x   play what happened since, into open watches
+  rewound replay rewound-data --from 1042 --speed max --until 'event.kind == "Pod" && event.removed'
+
+On a terminal it takes commands: play [SPEED], pause, step [N], back [N], goto MOMENT, status, quit. Programs send the
+same to /debug/rewound/replay: kubectl create --raw /debug/rewound/replay -f - <<< '{"action": "step", "count": 2}'
+
+A MOMENT is a version (1042), a time (2026-11-15T04:07:33Z), a time of day (12:03) or how long ago (10m). An EXPRESSION
+is in CEL, with the variables event (verb, user, manager, resource, group, kind, namespace, name, version, removed),
+object and old.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from actors.errors import BadRequest
+from actors.rewind.wording import escaped
+from gateway.cli.access.flags import Parser, UsageError
+from gateway.cli.replay.flags import add_flags
+from gateway.settings.checks import SettingsError
+from journal.errors import JournalError
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = Parser("rewound replay", __doc__)
+    add_flags(parser)
+    # Imported only now: reporting a wrong flag should not take as long as a start.
+    try:
+        options = parser.parse_args(arguments)
+        from gateway.cli.replay.serving import serve
+        from gateway.replay.until import BadExpression
+
+        try:
+            return serve(options)
+        except BadExpression as error:
+            raise UsageError(f"--until: {error}") from error
+    except (UsageError, SettingsError, BadRequest) as error:
+        return _fail(error, 2)
+    except (JournalError, OSError) as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _fail(error: Exception, code: int) -> int:
+    text = "\n".join(map(escaped, str(error).split("\n")))
+    print(f"rewound: {text}", file=sys.stderr, flush=True)
+    return code

@@ -1,0 +1,79 @@
+"""The flags of `rewound replay`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gateway.cli.access.flags import Options, Parser, UsageError
+from gateway.cli.flags.adding import port
+from gateway.cli.journal.query.moments import Moment as Given
+from gateway.cli.journal.query.moments import parse_moment
+
+SECURE_PORT = 6444
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a data folder or an exported journal")
+    where = parser.add_argument_group("which moments")
+    where.add_argument("--at", type=moment, metavar="MOMENT", help="show this moment (default: the end)")
+    where.add_argument(
+        "--from",
+        dest="start",
+        type=moment,
+        metavar="MOMENT",
+        help="play from this moment (default: the first)",
+    )
+    where.add_argument("--to", type=moment, metavar="MOMENT", help="play to this moment (default: the end)")
+    where.add_argument(
+        "--speed",
+        metavar="SPEED",
+        help="1x: in the recorded intervals (default); 10x; max: as fast as watchers read",
+    )
+    where.add_argument(
+        "--until", default="", metavar="EXPRESSION", help="stop after the event for which this holds"
+    )
+    where.add_argument("--paused", action="store_true", help="do not play until somebody says so")
+    where.add_argument("--exit", action="store_true", help="end when it has played to the end")
+    listeners = parser.add_argument_group("listeners and credentials")
+    listeners.add_argument(
+        "--bind-address", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"
+    )
+    listeners.add_argument(
+        "--secure-port",
+        type=port,
+        default=SECURE_PORT,
+        metavar="PORT",
+        help=f"HTTPS; 0 is off (default {SECURE_PORT})",
+    )
+    listeners.add_argument(
+        "--insecure-port", type=port, default=0, metavar="PORT", help="plain HTTP on loopback (default off)"
+    )
+    listeners.add_argument(
+        "--token-auth-file", type=Path, metavar="FILE", help='CSV lines of token,user,uid[,"group1,group2"]'
+    )
+    listeners.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="write the credentials of the administrator to this file",
+    )
+
+
+def moment(text: str) -> Given:
+    try:
+        return parse_moment(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
+def plays(options: Options) -> bool:
+    """Whether it is to play from the beginning on."""
+    if options.at is not None and options.start is not None:
+        raise UsageError("--at and --from: give one of them, where it begins")
+    asked = (
+        options.start is not None or options.to is not None or options.speed or options.until or options.exit
+    )
+    if options.exit and options.paused:
+        raise UsageError("--exit and --paused: it would never end")
+    return bool(asked) and not options.paused

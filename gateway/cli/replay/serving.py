@@ -1,0 +1,169 @@
+"""Runs `rewound replay` as a process: opens the source, serves it, and takes commands from the terminal."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from actors.certificates.issuing_process import begin_early
+from gateway.cli.access.flags import Options
+from gateway.cli.failures import explain
+from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.query.moments import Moment as Given
+from gateway.cli.journal.query.times import exact
+from gateway.cli.replay.console import Console
+from gateway.cli.replay.flags import plays
+from gateway.replay.control import ReplayControl, moment_at, parse_speed
+from gateway.replay.player import Moment, Player
+from gateway.replay.replay import Plan, replay_settings, run_replay
+from gateway.replay.source import open_source
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Addresses, Settings, host_and_port
+from journal.errors import JournalError
+from journal.recording import Recording
+
+
+def serve(options: Options) -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="rewound-replay-") as folder,
+        begin_early(wanted=bool(options.secure_port)),
+        Progress("import", 0) as progress,
+    ):
+
+        def report(done: int, total: int) -> None:
+            progress.total = total
+            progress(done)
+
+        with open_source(options.source, Path(folder), report) as recording:
+            settings = replay_settings(recording, Path(folder) / "data", Settings, **given_settings(options))
+            return _serve(options, settings, recording)
+
+
+def given_settings(options: Options) -> dict[str, Any]:
+    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file")
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def _serve(options: Options, settings: Settings, recording: Recording) -> int:
+    plan = _plan(options, recording)
+
+    async def run() -> None:
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, stop)
+
+            def ready(addresses: Addresses, control: ReplayControl, player: Player) -> None:
+                print(banner(options, settings, addresses, control), flush=True)
+                nursery.start_soon(_report, player, stop, options.exit)
+                if sys.stdin.isatty():
+                    nursery.start_soon(Console(control, recording, stop).run)
+
+            await run_replay(settings, recording, plan, ready, stop)
+            nursery.cancel_scope.cancel()
+
+    return run_process(run, settings)
+
+
+def run_process(main: Callable[[], Any], settings: Settings) -> int:
+    try:
+        trio.run(main)
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:
+        single = _single(error)
+        if isinstance(single, SettingsError | JournalError):
+            raise single from None
+        explanation = explain(error, settings)
+        if explanation is None:
+            raise single from None
+        raise SettingsError(*explanation.partition(": ")[::2]) from None
+    return 0
+
+
+def _single(error: BaseException) -> BaseException:
+    """The only error in groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _plan(options: Options, recording: Recording) -> Plan:
+    playing = plays(options)
+    start = resolve(recording, options.at or options.start)
+    if start is None and playing:
+        with recording.read_all() as view:
+            start = Moment(view.floor, 0)
+    to = resolve(recording, options.to)
+    speed = parse_speed(options.speed) if options.speed else 1.0
+    return Plan(start, None if to is None else to.version, speed, options.until, playing)
+
+
+def resolve(recording: Recording, given: Given | None) -> Moment | None:
+    """A moment of the command line; None for the end. SettingsError."""
+    if given is None or given == Given():
+        return None
+    if given.time is not None:
+        return moment_at(recording, given.time)
+    assert given.offset is not None
+    with recording.read_all() as view:
+        first = view.floor
+    if not first <= given.offset <= recording.end:
+        raise SettingsError(
+            "MOMENT", f"{given.offset} is not in the journal, which has {first} to {recording.end}"
+        )
+    return Moment(given.offset, 0)
+
+
+def banner(options: Options, settings: Settings, addresses: Addresses, control: ReplayControl) -> str:
+    state = control.state()
+    lines = [
+        f"Replaying {options.source}, from version {state['start']['version']} to {state['end']['version']}."
+    ]
+    if addresses.secure is not None:
+        kubeconfig = settings.kubeconfig
+        if options.kubeconfig is not None:
+            shutil.copy(kubeconfig, options.kubeconfig)
+            kubeconfig = options.kubeconfig
+        lines.append(f"  secure      https://{host_and_port(*addresses.secure)}")
+        lines.append(f"  kubeconfig  {kubeconfig}")
+    if addresses.insecure is not None:
+        lines.append(f"  plain       http://{host_and_port(*addresses.insecure)}")
+    lines.append(f"  shows       {shown(state)}")
+    if addresses.secure is not None:
+        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+    commands = "play, pause, step, back, goto, status or quit" if sys.stdin.isatty() else "Ctrl-C ends it"
+    return "\n".join([*lines, "", f"Read-only. {commands}.", ""])
+
+
+def shown(state: dict[str, Any]) -> str:
+    time = state["time"] or "before the first event"
+    playing = f", playing at {state['speed']}" if state["playing"] else ""
+    return f"version {state['version']} of {time}{playing}"
+
+
+async def _report(player: Player, stop: trio.Event, ends: bool) -> None:
+    """Print when and why it stops playing."""
+    while True:
+        await player.wait_playing()
+        await player.wait_stopped()
+        state = player.state()
+        print(
+            f"stopped at version {state.now.version} ({exact(state.now.time)}): {state.stopped}", flush=True
+        )
+        if ends:
+            stop.set()
+            return
+
+
+async def stop_on_signal(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            stop.set()

@@ -1,0 +1,228 @@
+"""Moves a replay along its recording: plays it at a speed, steps, and goes to any moment.
+
+Recorded events go to the feed of the server in the order and with the versions, times and users that they had; what
+watchers get is therefore the same in every replay. One event takes place at a time (`_lock`): whoever moves the
+replay waits for the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from actors.errors import BadRequest
+from gateway.replay.clock import ReplayClock
+from gateway.replay.server import ReplayServer
+from journal import history
+from journal.errors import JournalError
+from journal.recording import Recording
+from journal.records import Event
+
+# Published at once: a few milliseconds of work for the server and its watchers.
+BATCH_EVENTS, BATCH_BYTES = 256, 256 << 10
+# While nothing happens, the clock of the replay moves this often, in seconds.
+TICK = 0.5
+# At full speed, how long the player waits for watchers that do not read.
+PATIENCE = 1.0
+FULL_SPEED = math.inf
+
+Until = Callable[[Event], bool]  # whether the replay is to stop after an event
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A version of the recording, and the time at which the replay shows it."""
+
+    version: int
+    time: int  # microseconds since 1970; 0: before the first event
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerState:
+    now: Moment
+    start: Moment  # nothing before it is kept
+    end: Moment
+    playing: bool
+    speed: float
+    stopped: str  # why it does not play any more; empty if nobody has played it
+
+
+class Player:
+    def __init__(
+        self,
+        recording: Recording,
+        server: ReplayServer,
+        clock: ReplayClock,
+        *,
+        to: int | None = None,
+        speed: float = 1.0,
+        until: Until | None = None,
+    ) -> None:
+        self._recording = recording
+        self._server = server
+        self._clock = clock
+        self._to = recording.end if to is None else min(to, recording.end)  # playing stops there
+        self._until = until
+        self._lock = trio.Lock()
+        self._changed = trio.Event()  # somebody else moved, started or stopped the replay
+        self._ahead: list[Event] = []  # the next events, read in advance
+        self._patient = True  # watchers read what they get
+        self.speed = speed
+        self.playing = False
+        self.stopped = ""
+        with recording.read_all() as view:
+            self._start = Moment(view.floor, _time_at(recording, view.floor))
+        self._end = Moment(recording.end, _time_at(recording, recording.end))
+
+    # What people ask for.
+
+    def state(self) -> PlayerState:
+        now = Moment(self._recording.position, self._clock.time)
+        return PlayerState(now, self._start, self._end, self.playing, self.speed, self.stopped)
+
+    def play(self, speed: float | None = None) -> None:
+        if speed is not None:
+            self.speed = speed
+        self.playing, self.stopped = True, ""
+        self._wake()
+
+    def pause(self, why: str = "paused") -> None:
+        if self.playing:
+            self.playing, self.stopped = False, why
+            self._wake()
+
+    async def step(self, count: int = 1) -> None:
+        """Go forward by some events; one that plays is paused."""
+        self.pause()
+        async with self._lock:
+            while count > 0 and (batch := self._next(self._recording.end)[:count]):
+                self._publish(batch)
+                count -= len(batch)
+                await trio.lowlevel.checkpoint()
+
+    async def back(self, count: int = 1) -> None:
+        """Go back by some events."""
+        self.pause()
+        with self._recording.read() as view:
+            before = history.descending(view, history.whole_log(view), self._recording.position)
+            target = next((offset for number, offset in enumerate(before) if number == count), 0)
+        await self.go_to(Moment(max(target, self._start.version), 0))
+
+    async def go_to(self, moment: Moment) -> None:
+        """Go to a version, or to a time; events in between reach the watches only on the way forward."""
+        self.pause()
+        self._check(moment.version)
+        async with self._lock:
+            if moment.version < self._recording.position:
+                self._ahead = []
+                self._clock.time = moment.time or _time_at(self._recording, moment.version)
+                await self._server.go_back(moment.version)
+            while batch := self._next(moment.version):
+                self._publish(batch)
+                await self._wait_for_watchers()
+            self._clock.time = max(self._clock.time, moment.time)
+
+    def _check(self, version: int) -> None:
+        first, last = self._start.version, self._end.version
+        if not first <= version <= last:
+            raise BadRequest(f"version {version} is not in the recording, which has {first} to {last}")
+
+    # Playing.
+
+    async def run(self) -> None:
+        """Play whenever somebody wants it, for ever."""
+        while True:
+            changed = self._changed
+            if not self.playing:
+                await changed.wait()
+                continue
+            try:
+                await self._play()
+            except JournalError as error:
+                self.pause(f"the recording cannot be read: {error}")
+
+    async def wait_playing(self) -> None:
+        while not self.playing:
+            await self._changed.wait()
+
+    async def wait_stopped(self) -> None:
+        """Wait until the replay does not play."""
+        while self.playing:
+            await self._changed.wait()
+
+    async def _play(self) -> None:
+        """Play until the end, `until`, or until somebody stops it or changes its speed."""
+        began, time, speed = trio.current_time(), self._clock.time, self.speed
+        while self.playing and speed == self.speed:
+            changed = self._changed
+            async with self._lock:
+                batch = self._next(self._to)
+                if not batch:
+                    self.pause("the end")
+                    return
+                full = speed == FULL_SPEED
+                due = batch[-1].time if full else time + round((trio.current_time() - began) * speed * 1e6)
+                ready = self._ready(batch, due)
+                if ready:
+                    self._publish(ready)
+                else:
+                    self._clock.time = max(self._clock.time, due)
+            if ready:
+                await (self._wait_for_watchers() if full else trio.lowlevel.checkpoint())
+            else:
+                with trio.move_on_after(min((batch[0].time - due) / 1e6 / speed, TICK)):
+                    await changed.wait()
+                    return  # whoever moved it may have moved the clock: begin anew
+
+    def _ready(self, batch: list[Event], due: int) -> list[Event]:
+        """The events whose time has come, up to the one at which playing stops."""
+        ready = batch
+        if batch[-1].time > due:
+            ready = [event for event in batch if event.time <= due]
+        if self._until is not None:
+            for number, event in enumerate(ready):
+                if self._until(event):
+                    self.pause(f"the expression holds at version {event.offset}")
+                    return ready[: number + 1]
+        return ready
+
+    def _next(self, upto: int) -> list[Event]:
+        """The next events, none after `upto`."""
+        if not self._ahead:
+            self._ahead = self._recording.following(BATCH_EVENTS, BATCH_BYTES)
+        if self._ahead and self._ahead[-1].offset > upto:
+            return [event for event in self._ahead if event.offset <= upto]
+        return self._ahead
+
+    def _publish(self, events: list[Event]) -> None:
+        """Events take place: reads find them, watches get them."""
+        last = events[-1]
+        self._ahead = self._ahead[len(events) :]
+        self._recording.position = last.offset
+        self._clock.time = last.time
+        self._server.world.store.feed.publish(events)
+
+    async def _wait_for_watchers(self) -> None:
+        """At full speed, go only as fast as watchers read: one that falls behind would read everything twice."""
+        hub = self._server.world.server.hub
+        await trio.lowlevel.checkpoint()
+        if not self._patient:
+            self._patient = hub.is_delivered
+            return
+        with trio.move_on_after(PATIENCE) as scope:
+            await hub.wait_delivered()
+        self._patient = not scope.cancelled_caught
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+def _time_at(recording: Recording, version: int) -> int:
+    with recording.read_all() as view:
+        offset = next(history.descending(view, history.whole_log(view), version), 0)
+        event = view.event(offset)
+    return 0 if event is None else event.time

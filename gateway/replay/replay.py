@@ -1,0 +1,113 @@
+"""Puts a read-only replay together: the recording, its server, the player and its controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from actors.names import NAMES
+from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.replay.clock import ReplayClock
+from gateway.replay.control import ReplayControl
+from gateway.replay.player import FULL_SPEED, Moment, Player
+from gateway.replay.server import ReplayServer
+from gateway.replay.until import Until, compile_expression
+from gateway.settings.settings import Addresses, Settings
+from journal.recording import Recording
+from journal.records import Event
+
+FOR_EVER = 100 * 365 * 86400.0  # seconds
+
+Ready = Callable[[Addresses, ReplayControl, Player], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a replay begins, and how far it plays."""
+
+    at: Moment | None = None  # None: the end
+    to: int | None = None  # a version; None: the end
+    speed: float = 1.0
+    until: str = ""  # an expression
+    play: bool = False  # from the beginning on
+
+
+def replay_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
+    """Settings of a server that shows everything to everybody who signs in: rights that were recorded do not count."""
+    return settings(
+        data_dir=data_dir,
+        dialect=recording.dialect,
+        authorization_mode="AlwaysAllow",
+        anonymous_auth=False,
+        enable_priority_and_fairness=False,
+        watch_history=FOR_EVER,
+        journal_retention=None,
+        **given,
+    )
+
+
+async def run_replay(
+    settings: Settings,
+    recording: Recording,
+    plan: Plan,
+    ready: Ready,
+    stop: trio.Event,
+    extensions: Extensions = NO_EXTENSIONS,
+) -> None:
+    """Serve a recording until `stop` is set. BadExpression."""
+    program = compile_expression(plan.until, NAMES[recording.dialect]) if plan.until else None
+    clock = ReplayClock()
+    control: ReplayControl
+    server = ReplayServer(
+        settings, recording, clock, replace(extensions, add_controls=lambda paths: control.add_to(paths))
+    )
+
+    def described(type_id: int) -> tuple[str, str, str]:
+        return _described(server, type_id)
+
+    until = None if program is None else Until(program, described, lambda event: _before(recording, event))
+    player = Player(recording, server, clock, to=plan.to, speed=plan.speed, until=until)
+    control = ReplayControl(player, recording)
+    _start_at(recording, clock, plan.at or player.state().end)
+    async with trio.open_nursery() as nursery:
+
+        def serving(addresses: Addresses) -> None:
+            nursery.start_soon(player.run)
+            if plan.play:
+                player.play()
+            ready(addresses, control, player)
+
+        await server.run(serving, stop)
+        nursery.cancel_scope.cancel()
+
+
+def _start_at(recording: Recording, clock: ReplayClock, moment: Moment) -> None:
+    recording.position = moment.version
+    clock.time = moment.time or recording.time
+
+
+def _described(server: ReplayServer, type_id: int) -> tuple[str, str, str]:
+    """Resource, group and kind of a type, as the server serves it at present."""
+    store = server.world.store
+    for name, number in store.journal.types().items():
+        if number == type_id:
+            found = store.registry.current.stored_type(name)
+            if found is not None and found.served:
+                one = found.served[0]
+                return one.plural, one.group, one.kind
+            resource, _, group = name.partition(".")
+            return resource, group, ""
+    return "", "", ""
+
+
+def _before(recording: Recording, event: Event) -> bytes | None:
+    with recording.read_all() as view:
+        before = view.event(event.previous)
+    return None if before is None else before.body
+
+
+__all__ = ["FULL_SPEED", "Plan", "replay_settings", "run_replay"]

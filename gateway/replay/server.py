@@ -1,0 +1,99 @@
+"""Serves a recording over HTTP, read-only, at a position that moves.
+
+Everything but the listeners and their connections is built for a position (`World`): caches, custom kinds, watch
+groups. Events that the player publishes bring a world forward, as commits do in an ordinary server. Going back builds
+a new one, to which the listeners pass requests from then on; the watches of the old one end with 410, so that clients
+list again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import trio
+
+from actors.clock import Clock
+from gateway.api_server import ApiServer
+from gateway.extensions import Extensions
+from gateway.ops.checks import CHECK_NAMES
+from gateway.ops.health import Health
+from gateway.replay.read_only import ReadOnlyAuthorizer
+from gateway.settings.settings import Addresses, Settings
+from gateway.store import Store, read_only_store
+from gateway.watch.member import CLOSE_TIMEOUT
+from journal.recording import Recording
+
+Announce = Callable[[Addresses], None]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    store: Store
+    server: ApiServer
+    scope: trio.CancelScope  # of its tasks
+
+
+class ReplayServer:
+    def __init__(
+        self, settings: Settings, recording: Recording, clock: Clock, extensions: Extensions
+    ) -> None:
+        self._settings = settings
+        self._recording = recording
+        self._clock = clock
+        self._extensions = replace(extensions, authorizers=(ReadOnlyAuthorizer(), *extensions.authorizers))
+        self._nursery: trio.Nursery | None = None
+        self._first: World | None = None  # whose listeners serve
+        self._world: World | None = None
+
+    @property
+    def world(self) -> World:
+        assert self._world is not None, "the server runs"
+        return self._world
+
+    async def run(self, announce: Announce, stop: trio.Event) -> None:
+        """Serve until `stop` is set."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._first = self._world = await nursery.start(self._run_world, None)
+            addresses = await nursery.start(self._first.server.serve)
+            announce(addresses)
+            await stop.wait()
+            await self.world.server.hub.close()
+            await self._first.server.stop()
+            nursery.cancel_scope.cancel()
+
+    async def go_back(self, position: int) -> None:
+        """Show an earlier position: requests from now on read it, open watches end."""
+        assert self._nursery is not None
+        before = self.world
+        self._recording.position = position
+        self._world = await self._nursery.start(self._run_world, before.server)
+        before.server.hub.expire()
+        self._nursery.start_soon(self._close, before)
+
+    async def _run_world(
+        self,
+        predecessor: ApiServer | None,
+        task_status: trio.TaskStatus[World] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        settings, clock = self._settings, self._clock
+        health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].start)
+        async with trio.open_nursery() as nursery:
+            store = read_only_store(settings, self._recording, clock, nursery, self._extensions)
+            try:
+                server = ApiServer(settings, store, health, nursery, self._extensions, clock, predecessor)
+                health.finish_start()
+                task_status.started(World(store, server, nursery.cancel_scope))
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await store.aggregated.close()
+
+    @staticmethod
+    async def _close(world: World) -> None:
+        """End the tasks of a world when its watches have ended."""
+        with trio.move_on_after(CLOSE_TIMEOUT):
+            while world.server.hub.watchers():
+                await trio.sleep(CLOSE_TIMEOUT / 100)
+        world.scope.cancel()

@@ -1,0 +1,54 @@
+"""Opens what is replayed: a data folder, the folder of its journal, or a file that `rewound journal export` wrote.
+
+None of them is changed. A folder is read where it is, also beside a server that writes to it: the recording ends with
+the newest event at this moment. A file is imported into a temporary folder first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from journal.errors import NoJournal
+from journal.files.data_file import DATA
+from journal.recording import Recording
+from journal.transfer.restore import Progress, restore
+
+_GZIP = b"\x1f\x8b"
+IMPORTED = "recording"  # folder of a file's journal
+
+
+@contextmanager
+def open_source(source: Path, temporary: Path, progress: Progress | None = None) -> Iterator[Recording]:
+    """`temporary` is a folder for what a file has. JournalError, OSError."""
+    recording = Recording.open_folder(_journal_of(source, temporary, progress))
+    try:
+        yield recording
+    finally:
+        recording.close()
+
+
+def _journal_of(source: Path, temporary: Path, progress: Progress | None) -> Path:
+    if source.is_dir():
+        return _in_folder(source)
+    imported = temporary / IMPORTED
+    with source.open("rb") as stream:
+        restore(_decompressed(stream), imported, progress)
+    return imported
+
+
+def _in_folder(folder: Path) -> Path:
+    for path in (folder / "journal", folder):
+        if (path / DATA).exists():
+            return path
+    raise NoJournal(folder)
+
+
+def _decompressed(stream: io.BufferedReader) -> BinaryIO:
+    if stream.peek(2)[:2] == _GZIP:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+    return stream

@@ -1,0 +1,100 @@
+"""`rewound replay` as people type it: flags, commands on the terminal, and a folder that a server writes to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.cli.main import main
+from gateway.cli.replay.console import Console
+from gateway.replay.player import Moment
+from gateway.replay.replay import Plan
+from tests.gateway.api import TOKENS, config_map, served
+from tests.gateway.journal_commands import put, write_history
+from tests.gateway.replay.replaying import replayed
+from tests.ports import reserve_port
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replay", "--help"])
+    text = capsys.readouterr().out
+    assert "rewound replay rewound-data --from 12:00 --speed 10x" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["missing"], 1, "missing"),
+        (["{data}", "--at", "1", "--from", "1"], 2, "--at and --from: give one of them"),
+        (["{data}", "--at", "77"], 2, "77 is not in the journal, which has 0 to 3"),
+        (["{data}", "--at", "soon"], 2, "'soon' is not a moment"),
+        (["{data}", "--speed", "fast"], 2, "'fast' is not a speed"),
+        (["{data}", "--until", "object."], 2, "--until: 'object.' is no expression"),
+        (["{data}", "--exit", "--paused"], 2, "it would never end"),
+        (["{data}", "--secure-port", "0"], 2, "--secure-port: is off and so is --insecure-port"),
+        (["{empty}"], 1, "there is no journal in"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    write_history(tmp_path / "data", [put("a"), put("b"), put("c")])
+    (tmp_path / "empty").mkdir()
+    given = [one.format(data=tmp_path / "data", empty=tmp_path / "empty") for one in arguments]
+    assert (
+        main(
+            [
+                "replay",
+                *given,
+                *([] if "--secure-port" in given else ["--secure-port", "0", "--insecure-port", "1"]),
+            ]
+        )
+        == code
+    )
+    assert says in capsys.readouterr().err
+
+
+async def test_commands_of_the_terminal(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a", {"n": str(number)}) for number in range(20)])
+    async with replayed(tmp_path, Plan(at=Moment(5, 0))) as replay:
+        stop, control = trio.Event(), replay.api.control
+        assert control is not None
+        console = Console(control, replay.recording, stop)
+        assert (await console.perform("status\n")).startswith("version 5 of 20, 2024-05-01T12:00:05")
+        assert (await console.perform("\n")).startswith("version 6 ")
+        assert (await console.perform("step 3\n")).startswith("version 9 ")
+        assert (await console.perform("back 2\n")).startswith("version 7 ")
+        assert (await console.perform("goto 12\n")).startswith("version 12 ")
+        assert (await console.perform("goto 2024-05-01T12:00:03Z\n")).startswith("version 3 ")
+        assert "not a number" in await console.perform("step many\n")
+        assert "is not one of play, pause" in await console.perform("dance\n")
+        assert "not in the recording, which has 0 to 20" in await console.perform("goto 21\n")
+        assert "goto MOMENT" in await console.perform("help\n")
+        assert "playing at max" in await console.perform("play max\n")
+        await replay.stopped()
+        assert (await console.perform("status\n")).endswith(": the end")
+        await console.perform("quit\n")
+        assert stop.is_set()
+
+
+async def test_folder_of_a_running_server(tmp_path: Path) -> None:
+    """In a process of its own, because LMDB opens a file once in a process."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS)
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        head = await api.head()
+        command = [
+            *(sys.executable, "-m", "gateway.cli.main", "replay", str(api.settings.data_dir)),
+            *("--from", "1", "--speed", "max", "--exit", "--secure-port", "0"),
+            *("--insecure-port", str(reserve_port()), "--token-auth-file", str(tokens)),
+        ]
+        with trio.fail_after(60):
+            ended = await trio.run_process(command, capture_stdout=True)
+        assert f"stopped at version {head} (" in ended.stdout.decode()
+        await api.create("configmaps", config_map("b"))
+        assert (await api.ask("GET", "/readyz")).text == "ok"

@@ -1,0 +1,117 @@
+"""A replay plays, pauses, steps and stops where it is told to, by requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.replay.player import FULL_SPEED, Moment
+from gateway.replay.replay import Plan
+from gateway.replay.until import BadExpression
+from tests.gateway.api import served
+from tests.gateway.journal_commands import put, write_history
+from tests.gateway.replay.replaying import CONTROL, replayed
+
+
+def record(folder: Path) -> int:
+    """A ConfigMap with the numbers 0 to 9, a second apart; returns the version before."""
+    write_history(
+        folder, [put("before"), *(put("a", {"n": str(number)}, user="admin") for number in range(10))]
+    )
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "after"),
+    [
+        ("object.data.n == '4'", 5),
+        ("event.verb == 'update' && event.kind == 'ConfigMap'", 2),
+        ("old != null && old.data.n == '2'", 4),
+        (
+            "event.user == 'admin' && event.name == 'a' && event.namespace == 'default' && event.version > 0",
+            1,
+        ),
+        ("int(object.data.n) > 6", 8),
+        ("object.spec.missing", 10),
+        ("event.resource == 'pods'", 10),
+    ],
+)
+async def test_until(tmp_path: Path, expression: str, after: int) -> None:
+    start = record(tmp_path)
+    plan = Plan(at=Moment(start, 0), speed=FULL_SPEED, until=expression, play=True)
+    async with replayed(tmp_path, plan) as replay:
+        state = await replay.stopped()
+        assert int(state["version"]) == start + after
+        assert state["stopped"] == (
+            f"the expression holds at version {start + after}" if after < 10 else "the end"
+        )
+
+
+@pytest.mark.parametrize("expression", ["object.", "unknown == 1", "'text'", "1 + 'a' == 2"])
+async def test_bad_expressions_are_refused(tmp_path: Path, expression: str) -> None:
+    record(tmp_path)
+    with pytest.raises((BadExpression, BaseExceptionGroup)) as refused:
+        async with replayed(tmp_path, Plan(until=expression)):
+            pass
+    assert refused.group_contains(BadExpression) if refused.type is not BadExpression else True
+
+
+async def test_plays_to_a_version_and_pauses(tmp_path: Path, autojump_clock: object) -> None:
+    start = record(tmp_path)
+    plan = Plan(at=Moment(start, 0), to=start + 8, speed=0.5, play=True)
+    async with replayed(tmp_path, plan) as replay:
+        await trio.sleep(5)
+        state = await replay.move(action="pause")
+        assert (state["playing"], state["stopped"], int(state["version"])) == (False, "paused", start + 2)
+        await trio.sleep(60)
+        assert (await replay.state())["version"] == state["version"]
+        assert (await replay.move(action="play", speed="max"))["speed"] == "max"
+        assert int((await replay.stopped())["version"]) == start + 8
+
+
+async def test_goes_to_times_in_both_directions(tmp_path: Path) -> None:
+    start = record(tmp_path)
+    async with replayed(tmp_path) as replay:
+        end = (await replay.state())["end"]["time"]
+        await replay.move(action="goto", at=str(start + 3))
+        state = await replay.state()
+        moved = await replay.move(action="goto", at=state["time"])
+        assert moved["version"] == state["version"]
+        assert (await replay.move(action="goto", at=end))["version"] == str(start + 10)
+        between = state["time"].replace("Z", "")[:-3] + "500Z"
+        moved = await replay.move(action="goto", at=between)
+        assert (moved["version"], moved["time"]) == (state["version"], between)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"action": "fly"},
+        {"action": "step", "count": 0},
+        {"action": "step", "count": "x"},
+        {"action": "step", "count": True},
+        {"action": "goto"},
+        {"action": "goto", "at": "yesterday"},
+        {"action": "goto", "at": "999999"},
+        {"action": "play", "speed": "-1x"},
+        {"action": "play", "speed": "nan"},
+        [],
+    ],
+)
+async def test_nonsense_is_refused(tmp_path: Path, wanted: Any) -> None:
+    record(tmp_path)
+    async with replayed(tmp_path) as replay:
+        before = await replay.state()
+        body = str(wanted).replace("'", '"').replace("True", "true").encode()
+        response = await replay.api.ask("POST", CONTROL, body)
+        assert response.expect(400)["reason"] == "BadRequest"
+        assert await replay.state() == before
+
+
+async def test_an_ordinary_server_has_no_replay(tmp_path: Path) -> None:
+    async with served() as api:
+        assert (await api.ask("GET", CONTROL)).status == 404
