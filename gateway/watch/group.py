@@ -12,6 +12,7 @@ An idle group has swept every commit that affects it; `update_head` then moves i
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import trio
@@ -112,14 +113,6 @@ class Group:
     def empty(self) -> bool:
         return not self.sweeping and not self.lagging
 
-    @property
-    def is_delivered(self) -> bool:
-        """Whether every member has been sent all that was committed."""
-        return self.empty or (self.idle and not any(map(self._is_behind, self.lagging)))
-
-    def _is_behind(self, member: Member) -> bool:
-        return member.cursor < self.head or member.rest is not None
-
     # Members.
 
     def join(self, member: Member) -> None:
@@ -162,14 +155,13 @@ class Group:
         """Wake members that wait for the sweep, to check again whether they should end."""
         self._progress.unpark_all()
 
-    async def wait_idle(self) -> None:
-        """Wait until every sweeping member has been sent all that was committed."""
-        while not self.idle and not self.empty:
-            await self._progress.park()
+    def is_idle(self) -> bool:
+        """Whether every sweeping member has been sent all that was committed."""
+        return self.idle or self.empty
 
-    async def wait_delivered(self) -> None:
-        """Wait until every member has been sent all that was committed, those that catch up too."""
-        while not self.is_delivered:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that becomes true when members are sent to."""
+        while not condition():
             await self._progress.park()
 
     def reached(self, member: Member) -> int:

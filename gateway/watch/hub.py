@@ -8,6 +8,7 @@ ten. A group ends with its last member.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -141,12 +142,12 @@ class Hub:
 
     @property
     def is_delivered(self) -> bool:
-        return all(sweeper.group.is_delivered for sweeper in self._sweepers.values())
+        return all(_is_delivered(sweeper.group) for sweeper in self._sweepers.values())
 
     async def wait_delivered(self) -> None:
         """Wait until every watcher that reads has been sent all that was committed."""
         for sweeper in list(self._sweepers.values()):
-            await sweeper.group.wait_delivered()
+            await sweeper.group.wait_until(partial(_is_delivered, sweeper.group))
 
     def end(self, definition: object, type_name: str) -> None:
         """End every watch of a kind that is no longer served, in a separate task, as there may be thousands."""
@@ -165,7 +166,7 @@ class Hub:
 
         with trio.move_on_after(CLOSE_TIMEOUT):
             for sweeper in [one for one in self._sweepers.values() if ends(one.interest)]:
-                await sweeper.group.wait_idle()
+                await sweeper.group.wait_until(sweeper.group.is_idle)
         members = [one for one, interest in self._members.items() if ends(interest)]
         for first in range(0, len(members), TURN):
             for member in members[first : first + TURN]:
@@ -242,6 +243,14 @@ class Hub:
         for sweeper in self._sweepers.values():
             groups[sweeper.interest.type_name].append(sweeper.group)
         return {name: _statistics(groups[name], counters) for name, counters in self._counters.items()}
+
+
+def _is_delivered(group: Group) -> bool:
+    """Whether every member has been sent all that was committed, those that catch up too."""
+    if group.empty:
+        return True
+    behind = (member.cursor < group.head or member.rest is not None for member in group.lagging)
+    return group.idle and not any(behind)
 
 
 def _statistics(groups: list[Group], counters: WatchCounters) -> WatchStatistics:
