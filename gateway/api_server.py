@@ -32,11 +32,11 @@ from gateway.connections.server import Server
 from gateway.connections.server_state import Handle
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
-from gateway.extensions import Extensions
+from gateway.extensions import AddControls, Extensions
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.paths import Paths
+from gateway.handlers.paths import Paths, Serve
 from gateway.handlers.pipeline import InjectFault, Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from gateway.faults.switch import FaultSwitch
     from gateway.page.handler import JournalPage
     from gateway.proxy.connects import Connects
-    from gateway.testing.controls import Controls
 
 # How long running requests may take to end after the listeners are closed.
 GRACE = 60.0
@@ -101,10 +100,9 @@ class ApiServer:
         self._checks = Checks(names, store.committer, store.journal, store.supervisor)
         self._checks.add_to(health)
         memory_limit = settings.memory_limit or default_limit()
-        self._memory: MemoryBudget = (
-            predecessor._memory if predecessor else MemoryBudget.of_limit(memory_limit)
-        )
-        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
+        own_memory = MemoryBudget.of_limit(memory_limit)
+        self._memory: MemoryBudget = predecessor._memory if predecessor else own_memory
+        self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
         pipeline = self._make_pipeline(health, clock, extensions)
@@ -138,7 +136,7 @@ class ApiServer:
             elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
                 meters.meter_webhooks(self._metrics, plugin.rejections.counts, plugin.timings)
         store.registry.follow(self._kinds_changed)
-        meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
+        meters.meter_watches(self._metrics, self.hub.statistics, self.hub.watchers)
 
     def _make_pipeline(self, health: Health, clock: Clock, extensions: Extensions) -> Pipeline:
         store, settings = self._store, self._settings
@@ -163,7 +161,7 @@ class ApiServer:
             Reviews(authenticator, authorizer, store.access.audiences),
             store.access.accounts.issuer,
             WatchOpener(
-                store.names, self._hub, store.reads, store.journal, store.registry, RecentConversions(shown)
+                store.names, self.hub, store.reads, store.journal, store.registry, RecentConversions(shown)
             ),
             {"componentstatuses": self._checks.component_statuses},
             self._memory,
@@ -205,7 +203,7 @@ class ApiServer:
             self._request_limits,
             self._advertised,
             store.access.accounts,
-            self._test_controls(clock, extensions, faults),
+            self._test_controls(clock, extensions.add_controls, faults),
             self._serve_journal_page if settings.enable_journal_page else None,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
@@ -259,20 +257,15 @@ class ApiServer:
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
     def _test_controls(
-        self, clock: Clock, extensions: Extensions, faults: FaultSwitch | None
-    ) -> Controls | None:
-        if not self._settings.enable_test_controls and extensions.add_controls is None:
+        self, clock: Clock, more: AddControls | None, faults: FaultSwitch | None
+    ) -> Serve | None:
+        enabled = self._settings.enable_test_controls
+        if not enabled and more is None:
             return None
         from gateway.testing.build import build_controls
-        from gateway.testing.controls import Controls
 
-        enabled = self._settings.enable_test_controls
-        controls = build_controls(self._store, clock) if enabled else Controls()
-        if faults is not None:
-            faults.add_controls(controls.add)
-        if extensions.add_controls is not None:
-            extensions.add_controls(controls)
-        return controls
+        add = [one for one in (faults.add_controls if faults else None, more) if one is not None]
+        return build_controls(self._store if enabled else None, clock, add)
 
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource
@@ -348,7 +341,7 @@ class ApiServer:
             before = previous.stored_type(type_name)
             for definition in before.served if before is not None else ():
                 if following.successor(definition) is None:
-                    self._hub.end(definition, type_name)
+                    self.hub.end(definition, type_name)
                 if not following.serves(definition.group, definition.plural):
                     self._metrics.forget(definition.group, definition.plural)
 
@@ -380,10 +373,6 @@ class ApiServer:
             task_status.started(self._addresses)
         self._stopped.set()
 
-    @property
-    def hub(self) -> Hub:
-        return self._hub
-
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
         """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
@@ -398,7 +387,7 @@ class ApiServer:
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""
         self._stop.set()
-        await self._hub.close()
+        await self.hub.close()
         await self._stopped.wait()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.requests.observer import RequestObserver
+
+# Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
+AddControls = Callable[[Callable[..., None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Extensions:
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
-    add_controls: Callable[[Any], None] | None = None  # adds paths below /debug/rewound/ to the `Controls`
+    add_controls: AddControls | None = None
 
 
 NO_EXTENSIONS = Extensions()

@@ -12,6 +12,7 @@ Each responds with the state after it. Going back ends the open watches with 410
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from actors.errors import BadRequest
@@ -20,7 +21,7 @@ from gateway.replay.player import FULL_SPEED, Moment, Player
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
-from gateway.testing.controls import Controls, json_body
+from gateway.testing.controls import json_body
 from journal.recording import Recording
 
 MAX_STEPS = 1_000_000
@@ -30,9 +31,9 @@ class ReplayControl:
     def __init__(self, player: Player, recording: Recording) -> None:
         self._player, self._recording = player, recording
 
-    def add_to(self, controls: Controls) -> None:
-        controls.add("GET", "replay", self._show)
-        controls.add("POST", "replay", self._move)
+    def add_to(self, add: Callable[..., None]) -> None:
+        add("GET", "replay", self._show)
+        add("POST", "replay", self._move)
 
     async def _show(self, context: RequestContext) -> Response:
         return await render.document(context, self.state())

@@ -63,7 +63,7 @@ async def run_replay(
     clock = ReplayClock()
     control: ReplayControl
     server = ReplayServer(
-        settings, recording, clock, replace(extensions, add_controls=lambda paths: control.add_to(paths))
+        settings, recording, clock, replace(extensions, add_controls=lambda add: control.add_to(add))
     )
 
     def described(type_id: int) -> tuple[str, str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from actors.clock import Clock
 from actors.errors import BadRequest
 from gateway.requests import render
@@ -15,9 +17,15 @@ from gateway.testing.snapshots import Snapshots
 _LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds
 
 
-def build_controls(store: Store, clock: Clock) -> Controls:
-    """Each part adds its own paths."""
+def build_controls(
+    store: Store | None, clock: Clock, more: Sequence[Callable[[Callable[..., None]], None]] = ()
+) -> Controls:
+    """Each part adds its own paths, and so does each in `more`. Without a store there are only those."""
     controls = Controls()
+    for add in more:
+        add(controls.add)
+    if store is None:
+        return controls
 
     async def status(context: RequestContext) -> Response:
         return await render.document(context, {"time": clock.now(), "version": str(store.feed.head)})

@@ -32,9 +32,7 @@ from gateway.watch.watched_type import WatchedType
 logger = logging.getLogger(__name__)
 
 # Members sent to between two checkpoints: two milliseconds of sends, or three with encryption.
-TURN = 256
-TURN_BYTES = 2 << 20
-SMALLEST_TURN = 8
+TURN, TURN_BYTES, SMALLEST_TURN = 256, 2 << 20, 8
 # What a step without matching events counts as, in bytes: a member of a narrow selection must not loop for long.
 EMPTY_STEP_BYTES = 16 << 10
 _NO_PIPES: frozenset[Pipe] = frozenset()
@@ -154,10 +152,6 @@ class Group:
     def wake_waiting(self) -> None:
         """Wake members that wait for the sweep, to check again whether they should end."""
         self._progress.unpark_all()
-
-    def is_idle(self) -> bool:
-        """Whether every sweeping member has been sent all that was committed."""
-        return self.idle or self.empty
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that becomes true when members are sent to."""

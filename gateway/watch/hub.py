@@ -166,7 +166,7 @@ class Hub:
 
         with trio.move_on_after(CLOSE_TIMEOUT):
             for sweeper in [one for one in self._sweepers.values() if ends(one.interest)]:
-                await sweeper.group.wait_until(sweeper.group.is_idle)
+                await sweeper.group.wait_until(partial(_is_swept, sweeper.group))
         members = [one for one, interest in self._members.items() if ends(interest)]
         for first in range(0, len(members), TURN):
             for member in members[first : first + TURN]:
@@ -243,6 +243,11 @@ class Hub:
         for sweeper in self._sweepers.values():
             groups[sweeper.interest.type_name].append(sweeper.group)
         return {name: _statistics(groups[name], counters) for name, counters in self._counters.items()}
+
+
+def _is_swept(group: Group) -> bool:
+    """Whether every sweeping member has been sent all that was committed."""
+    return group.idle or group.empty
 
 
 def _is_delivered(group: Group) -> bool:
