@@ -70,10 +70,12 @@ class Timings:
         return other
 
     def phase(self, type_: str, operation: str) -> StepTiming:
-        return self._phases.setdefault((type_, operation), StepTiming())
+        found = self._phases.get((type_, operation))
+        return found or self._phases.setdefault((type_, operation), StepTiming())
 
     def plugin(self, name: str, type_: str, operation: str) -> StepTiming:
-        return self._plugins.setdefault((name, type_, operation), StepTiming())
+        found = self._plugins.get((name, type_, operation))
+        return found or self._plugins.setdefault((name, type_, operation), StepTiming())
 
     def phases(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
         """Seconds and counts by type, operation and rejected."""

@@ -69,12 +69,19 @@ class ResponseReader:
             return Response(status, fields, b"", reusable and not self._buffer)
         if not 200 <= status <= 206:
             return Response(status, fields, b"", False)
+        arrived = self._arrived_body(fields)
+        if arrived is not None:
+            return Response(status, fields, arrived, reusable and not self._buffer)
         body, ended = await self._body(minor, fields)
         return Response(status, fields, body, reusable and ended and not self._buffer)
 
     async def head(self) -> tuple[int, int, dict[bytes, bytes]]:
         """The minor version, the status and the fields."""
-        end = await self._find(b"\r\n\r\n", MAX_HEAD, "the head of the response is too large")
+        if not self._buffer:
+            await self._more(began=False)
+        end = self._buffer.find(b"\r\n\r\n")
+        if not 0 <= end <= MAX_HEAD:
+            end = await self._find(b"\r\n\r\n", MAX_HEAD, "the head of the response is too large")
         lines = self._buffer[:end].split(b"\r\n")
         self._buffer = self._buffer[end + 4 :]
         line = _STATUS_LINE.fullmatch(lines[0])
@@ -86,6 +93,17 @@ class ResponseReader:
         if status == 101:
             raise ResponseError("the peer switched protocols")
         return int(line[1]), status, _fields(lines)
+
+    def _arrived_body(self, fields: dict[bytes, bytes]) -> bytes | None:
+        """The body if it has a length and has arrived with the head, as most do; None otherwise."""
+        length = fields.get(b"content-length", b"")
+        if b"transfer-encoding" in fields or not length.isdigit() or len(length) > 18:
+            return None
+        size, buffer = self._bounded(int(length)), self._buffer
+        if len(buffer) < size:
+            return None
+        self._buffer = buffer[size:]
+        return buffer[:size]
 
     async def _body(self, minor: int, fields: dict[bytes, bytes]) -> tuple[bytes, bool]:
         """The body, and whether its end is known without the end of the connection."""

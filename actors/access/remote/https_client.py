@@ -2,26 +2,30 @@
 
 Connections that are idle are kept for up to 90 seconds, those that were used last are used first. One that the peer
 has closed meanwhile is not used; if the peer closes it just while a request is under way, before a byte of the response
-has arrived, the request is sent once more over a new connection. Redirects are not followed. The caller bounds the time
-and the number of calls. A call that fails or is cancelled closes its connection.
+has arrived, the request is sent once more over a new connection. Redirects are not followed. The caller bounds the
+number of calls. A call that fails, takes too long or is cancelled closes its connection.
 """
 
 from __future__ import annotations
 
 import base64
 import ssl
+from collections.abc import Mapping
 from functools import lru_cache
+from math import inf
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 import trio
 
+from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
-from actors.access.remote.tls_stream import ByteStream, TlsStream, dial
+from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
 
 IDLE_SECONDS: Final = 90.0
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
 MAX_HANDSHAKES: Final = 8
+MAX_HEADS: Final = 64  # that are kept encoded: one for each URL, until a token changes
 _SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted
 
 
@@ -94,31 +98,50 @@ class HttpsClient:
         self._kept = kept
         self._idle: list[tuple[float, _Connection]] = []  # since when; the oldest first
         self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
+        self._deadlines = Deadlines()
+        self._heads: dict[tuple[str, tuple[tuple[str, str], ...]], bytes] = {}
 
-    async def post(self, url: str, headers: dict[str, str], body: bytes, largest: int) -> Response:
-        """The response; its body only if it is a success.
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, largest: int, deadline: float = inf
+    ) -> Response:
+        """The response; its body only if it is a success. `deadline` is in the time of trio.
 
         Raises InvalidUrl, OSError (ssl.SSLError among these), ResponseError, ResponseTooLarge for a body of more than
-        `largest` bytes.
+        `largest` bytes, TooSlow.
         """
         address = parse_url(url)
         if not address.tls:
             raise InvalidUrl(url)
-        request = _head(address, headers, len(body)) + body
+        request = b"%b%d\r\n\r\n%b" % (self._head(url, address, headers), len(body), body)
         connection = self._take_idle(address)
         if connection is not None:
+            self._deadlines.add(connection.stream, deadline)
             try:
                 return await self._exchange(connection, request, largest)
             except Disconnected as error:
                 if error.began:
                     raise
-        return await self._exchange(await self._connect(address), request, largest)
+            finally:
+                self._deadlines.remove(connection.stream)
+        with trio.CancelScope(deadline=deadline):
+            return await self._exchange(await self._connect(address), request, largest)
+        raise TooSlow
 
     def close(self) -> None:
         """Close idle connections; a further call opens new ones."""
         idle, self._idle = self._idle, []
         for _, connection in idle:
             connection.stream.close()
+
+    def _head(self, url: str, address: Address, headers: Mapping[str, str]) -> bytes:
+        """The head of a request up to its length."""
+        key = url, tuple(headers.items())
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= MAX_HEADS:
+                self._heads.clear()
+            head = self._heads[key] = _head(address, headers)
+        return head
 
     async def _exchange(self, connection: _Connection, request: bytes, largest: int) -> Response:
         response: Response | None = None
@@ -193,9 +216,9 @@ async def _with_tls(transport: ByteStream, context: ssl.SSLContext, name: str) -
     return stream
 
 
-def _head(address: Address, headers: dict[str, str], length: int) -> bytes:
-    fields = {"host": address.authority, **headers, "content-length": str(length)}
+def _head(address: Address, headers: Mapping[str, str]) -> bytes:
+    fields = {"host": address.authority, **headers}
     if address.authorization:
         fields.setdefault("authorization", address.authorization)
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"POST {address.path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+    return f"POST {address.path} HTTP/1.1\r\n{lines}content-length: ".encode("latin-1")

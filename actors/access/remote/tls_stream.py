@@ -20,6 +20,10 @@ _T = TypeVar("_T")
 PART: Final = 1 << 16  # bytes that are read at once
 
 
+class TooSlow(Exception):
+    """The time of a call is over."""
+
+
 class ByteStream(Protocol):
     async def send(self, data: bytes) -> None: ...
     async def receive(self) -> bytes:
@@ -28,16 +32,20 @@ class ByteStream(Protocol):
     def readable(self) -> bool:
         """Whether something has arrived that nobody has read: bytes, or the end."""
 
+    def expire(self) -> None:
+        """End what waits for the stream, now and later, with TooSlow."""
+
     def close(self) -> None: ...
 
 
 class SocketByteStream:
     """A connected socket. Only waiting is a checkpoint: a call has one, for the response."""
 
-    __slots__ = ("_poll", "_socket")
+    __slots__ = ("_expired", "_poll", "_socket")
 
     def __init__(self, socket: stdlib_socket.socket) -> None:
         self._socket = socket
+        self._expired = False
         self._poll = select.poll()
         self._poll.register(socket, select.POLLIN)
 
@@ -47,18 +55,31 @@ class SocketByteStream:
             try:
                 rest = rest[self._socket.send(rest) :]
             except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._socket)
+                try:
+                    await trio.lowlevel.wait_writable(self._socket)
+                except trio.ClosedResourceError:
+                    raise TooSlow from None
+            if self._expired:
+                raise TooSlow
 
     async def receive(self) -> bytes:
-        while True:
-            await trio.lowlevel.wait_readable(self._socket)
+        while not self._expired:
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+            except trio.ClosedResourceError:
+                break
             try:
                 return self._socket.recv(PART)
             except BlockingIOError:
                 pass
+        raise TooSlow
 
     def readable(self) -> bool:
         return bool(self._poll.poll(0))
+
+    def expire(self) -> None:
+        self._expired = True
+        trio.lowlevel.notify_closing(self._socket)  # wakes who waits with ClosedResourceError
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -87,24 +108,39 @@ class TlsStream:
         await self._flush()
 
     async def send(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            written = await self._exchange(partial(self._tls.write, rest))
-            rest = rest[written:]
-        await self._flush()
+        try:
+            written = self._tls.write(data)
+        except ssl.SSLWantReadError:
+            written = 0
+        if written < len(data):
+            await self._write_rest(memoryview(data)[written:])
+        await self._transport.send(self._outgoing.read())
 
     async def receive(self) -> bytes:
         """b"" at the end, also without the alert that ends TLS: who reads knows how long a message is."""
         try:
-            return await self._exchange(self._read)
+            if not self._incoming.pending and not self._tls.pending():
+                await self._arrive()  # OpenSSL would only say so
+            try:
+                return self._tls.read(PART)
+            except ssl.SSLWantReadError:
+                return await self._exchange(self._read)
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
 
     def readable(self) -> bool:
         return bool(self._incoming.pending) or bool(self._tls.pending()) or self._transport.readable()
 
+    def expire(self) -> None:
+        self._transport.expire()
+
     def close(self) -> None:
         self._transport.close()
+
+    async def _write_rest(self, rest: memoryview) -> None:
+        """OpenSSL takes one record at a time."""
+        while rest:
+            rest = rest[await self._exchange(partial(self._tls.write, rest)) :]
 
     def _read(self) -> bytes:
         return self._tls.read(PART)
@@ -116,11 +152,14 @@ class TlsStream:
                 return step()
             except ssl.SSLWantReadError:
                 await self._flush()
-                arrived = await self._transport.receive()
-                if arrived:
-                    self._incoming.write(arrived)
-                else:
-                    self._incoming.write_eof()
+                await self._arrive()
+
+    async def _arrive(self) -> None:
+        arrived = await self._transport.receive()
+        if arrived:
+            self._incoming.write(arrived)
+        else:
+            self._incoming.write_eof()
 
     async def _flush(self) -> None:
         if self._outgoing.pending:

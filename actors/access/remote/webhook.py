@@ -15,7 +15,8 @@ import random
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import orjson
 import trio
@@ -23,6 +24,7 @@ import trio
 from actors.access.remote.http_response import Response, ResponseError, ResponseTooLarge
 from actors.access.remote.https_client import HttpsClient, InvalidUrl
 from actors.access.remote.target import Target
+from actors.access.remote.tls_stream import TooSlow
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5
@@ -36,8 +38,8 @@ MAX_CALLS: Final = 100
 TOKEN_FILE_SECONDS: Final = 60.0  # how long the contents of a token file are used before it is read again
 _RETRIED: Final = frozenset({429, 500, 504})
 
-
-MakeBody = Callable[[], Awaitable[bytes]]
+T = TypeVar("T")
+MakeBody = Callable[[], bytes | Awaitable[bytes]]
 
 
 class WebhookError(Exception):
@@ -60,6 +62,7 @@ class Webhook:
         )
         self._calls = trio.Semaphore(MAX_CALLS)
         self._token, self._token_expires = "", float("-inf")
+        self._fixed_headers = _headers_for(target)
 
     async def post(self, document: Any, first_delay: float = FIRST_DELAY) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
@@ -78,11 +81,8 @@ class Webhook:
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
         """Like `send`, with a single try of at most so many seconds, and a response of so many bytes."""
 
-        async def make() -> bytes:
-            return body
-
         try:
-            return await self._try(make, url, seconds, largest)
+            return await self._try(lambda: body, url, seconds, largest)
         except _Retriable as failed:
             raise failed.error from None
 
@@ -94,18 +94,14 @@ class Webhook:
     async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
         """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
         delay = first_delay
-
-        async def make() -> bytes:
-            return body
-
         for _ in range(TRIES - 1):
             try:
-                return await self._try(make)
+                return await self._try(lambda: body)
             except _Retriable as failed:
                 await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
                 delay *= DELAY_FACTOR
         try:
-            return await self._try(make)
+            return await self._try(lambda: body)
         except _Retriable as failed:
             raise failed.error from None
 
@@ -142,16 +138,20 @@ class Webhook:
     async def _try(
         self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS, largest: int = MAX_RESPONSE
     ) -> bytes:
-        with trio.CancelScope(deadline=trio.current_time() + seconds):
+        deadline = trio.current_time() + seconds
+        try:
             try:
                 self._calls.acquire_nowait()
             except trio.WouldBlock:
-                await self._calls.acquire()
+                await _before(deadline, self._calls.acquire())
             try:
-                return await self._call(await make(), url or self._target.url, largest)
+                made = make()
+                body = made if isinstance(made, bytes) else await _before(deadline, made)
+                return await self._call(body, url or self._target.url, largest, deadline)
             finally:
                 self._calls.release()
-        raise self._error(f"did not respond within {seconds:g} s")
+        except TooSlow:
+            raise self._error(f"did not respond within {seconds:g} s") from None
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         try:
@@ -162,9 +162,9 @@ class Webhook:
             raise self._error("the response is not a JSON object")
         return value
 
-    async def _call(self, body: bytes, url: str, largest: int) -> bytes:
+    async def _call(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
         try:
-            response = await self._client.post(url, self._headers(), body, largest)
+            response = await self._client.post(url, self._headers(), body, largest, deadline)
         except InvalidUrl:
             raise self._error("the URL cannot be used") from None
         except (ResponseTooLarge, ssl.SSLError) as error:
@@ -178,23 +178,13 @@ class Webhook:
         return response.body
 
     def _headers(self) -> dict[str, str]:
-        headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            "user-agent": "rewound",
-            "accept-encoding": "identity",  # the size of the response is limited as it arrives
-        }
-        if self._target.host:
-            headers["host"] = self._target.host
-        authorization = self._target.authorization or self._token_header()
-        if authorization:
-            headers["authorization"] = authorization
-        return headers
-
-    def _token_header(self) -> str:
         path = self._target.token_file
-        if path is None:
-            return ""
+        if path is None or self._target.authorization:
+            return self._fixed_headers
+        token = self._token_of(path)
+        return {**self._fixed_headers, "authorization": f"Bearer {token}"} if token else self._fixed_headers
+
+    def _token_of(self, path: Path) -> str:
         now = trio.current_time()
         if now >= self._token_expires:
             try:
@@ -202,7 +192,7 @@ class Webhook:
             except (OSError, UnicodeDecodeError):
                 raise self._error(f"cannot read the token file {path}") from None
             self._token_expires = now + TOKEN_FILE_SECONDS
-        return f"Bearer {self._token}" if self._token else ""
+        return self._token
 
     def _status_error(self, response: Response) -> Exception:
         error = self._error(f"responded with status {response.status}")
@@ -211,6 +201,27 @@ class Webhook:
         if retry_after.isdigit():
             return _Retriable(error, min(float(retry_after[:9]), MAX_RETRY_AFTER))
         return _Retriable(error) if response.status in _RETRIED else error
+
+
+def _headers_for(target: Target) -> dict[str, str]:
+    """Those of every call, without a token that is in a file."""
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json",
+        "user-agent": "rewound",
+        "accept-encoding": "identity",  # the size of the response is limited as it arrives
+    }
+    if target.host:
+        headers["host"] = target.host
+    if target.authorization:
+        headers["authorization"] = target.authorization
+    return headers
+
+
+async def _before(deadline: float, work: Awaitable[T]) -> T:
+    with trio.CancelScope(deadline=deadline):
+        return await work
+    raise TooSlow
 
 
 def _shown(error: Exception) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import orjson
 import trio
 
 from actors.access.remote.webhook import WebhookError
@@ -125,23 +124,25 @@ class WebhookCaller:
         hook, uid = match.hook, new_uid()
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", 400)
-        version = await _version(request.written)
+        version = await _version(request.written) if request.written else ""
         build = partial(self._build, uid, match, request, version)
         built: tuple[bytes, Object | None] | None = None
-
-        async def run(work: Callable[[], T]) -> T:
-            return await trio.to_thread.run_sync(work) if request.in_thread else work()
-
         if converts(match.definition):
             # Before the call: the time of conversions is not that of the webhook.
-            built = await self._build_converted(build, run)
+            built = await self._build_converted(build, partial(_run, in_thread=request.in_thread))
 
-        async def make() -> bytes:
+        def make() -> bytes | Awaitable[bytes]:
             nonlocal built
             if built is None:
-                built = await run(build)
-            body, _ = built
-            return body
+                if request.in_thread:
+                    return make_in_thread()
+                built = build()
+            return built[0]
+
+        async def make_in_thread() -> bytes:
+            nonlocal built
+            built = await trio.to_thread.run_sync(build)
+            return built[0]
 
         try:
             response = await self._clients.ask(hook, make)
@@ -168,8 +169,7 @@ class WebhookCaller:
         # Before it is prepared, an object has the version that the client sent, if any.
         new = new_document(request, match.definition, "" if self._mutating else version)
         old = old_document(request, match.definition, version)
-        review: Any = self._reviews.request(uid, match.hook, match.definition, request, new, old)
-        return orjson.dumps(review), new
+        return self._reviews.request(uid, match.hook, match.definition, request, new, old), new
 
     def _annotate_failure(self, match: Match, request: AdmissionRequest) -> None:
         annotations = request.context.annotations if request.context is not None else None
@@ -183,6 +183,10 @@ class WebhookCaller:
         if annotations is not None:
             for key, value in verdict.annotations.items():
                 annotations.setdefault(f"{hook.name}/{key}", value)
+
+
+async def _run(work: Callable[[], T], *, in_thread: bool) -> T:
+    return await trio.to_thread.run_sync(work) if in_thread else work()
 
 
 async def _version(written: int | Proposal) -> str:

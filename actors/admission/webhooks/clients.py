@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections import OrderedDict
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -60,8 +60,7 @@ class WebhookClients:
         service = hook.service
         if service is None:
             try:
-                parts = urlsplit(hook.url)
-                return hook.url, parts.hostname or "", parts.port or 443
+                return hook.url, *_host_and_port(hook.url)
             except ValueError:
                 raise WebhookError("the URL cannot be used") from None
         try:
@@ -81,14 +80,14 @@ class WebhookClients:
             found = self._clients.get(key) or Webhook(_target(hook, url, host, port, tls, user))
             self._clients[key] = found
         self._clients.move_to_end(key)
-        self._close_idle()
+        if len(self._clients) > MAX_CLIENTS:
+            self._close_idle()
         return found
 
     def _close_idle(self) -> None:
-        if len(self._clients) > MAX_CLIENTS:
-            idle = next((key for key, one in self._clients.items() if one.idle), None)
-            if idle is not None:
-                self._clients.pop(idle).close()
+        idle = next((key for key, one in self._clients.items() if one.idle), None)
+        if idle is not None:
+            self._clients.pop(idle).close()
 
     def _tls(self, ca_bundle: bytes, user: User) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -104,6 +103,12 @@ class WebhookClients:
         except KubeconfigError as error:
             raise WebhookError(str(error)) from None
         return context
+
+
+@lru_cache(maxsize=512)
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or 443
 
 
 def _target(hook: Addressed, url: str, host: str, port: int, tls: ssl.SSLContext, user: User) -> Target:

@@ -46,6 +46,7 @@ class Candidates(NamedTuple):
     matches: tuple[Match, ...]
     unlabelled: tuple[Match, ...]  # those that may match an object with none of `labels`
     labels: frozenset[str]  # the others need one of these
+    selective: bool  # at least one has an objectSelector
 
 
 def _candidates(found: Iterable[Match]) -> Candidates:
@@ -54,6 +55,7 @@ def _candidates(found: Iterable[Match]) -> Candidates:
         every,
         tuple(one for one in every if not one.hook.needed_label),
         frozenset(one.hook.needed_label for one in every if one.hook.needed_label),
+        any(one.hook.object_selector for one in every),
     )
 
 
@@ -204,8 +206,8 @@ def _with_labels(candidates: Candidates, labels: Mapping[str, str]) -> Candidate
 
 def matching_object(request: AdmissionRequest, candidates: Candidates) -> Sequence[Match]:
     """Those whose objectSelector matches the object or the one before."""
-    if not candidates.matches:
-        return ()
+    if not candidates.selective:
+        return candidates.matches
     new, old = labels_of(request)
     labelled = not (candidates.labels.isdisjoint(new or ()) and candidates.labels.isdisjoint(old or ()))
     return [

@@ -85,7 +85,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         for match in self._configurations.candidates(request).matches:
             if state.round and match.hook.identity not in state.again:
                 continue
-            if not matches_object(match.hook, *labels_of(current)):
+            if match.hook.object_selector and not matches_object(match.hook, *labels_of(current)):
                 continue
             try:
                 changed = await self._ask(match, current, state.round, warnings)

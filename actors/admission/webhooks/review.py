@@ -7,8 +7,10 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+
 from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
-from actors.admission.webhooks.hook import Hook
+from actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
 from actors.admission.webhooks.matching import NAMESPACES
 from actors.errors import WebhookDenied
 from actors.identity import AUTHENTICATED, MASTERS
@@ -19,6 +21,7 @@ from actors.names import Names
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"
 LOWEST_REFUSAL, HIGHEST_STATUS = 400, 999
+MAX_COMMON: Final = 256  # kinds, operations and versions of reviews; custom kinds come and go
 _DETAILS: Final = ("name", "group", "kind", "uid")
 
 
@@ -36,15 +39,18 @@ class Verdict:
     annotations: dict[str, str] = field(default_factory=dict)
 
 
+ALLOWED: Final = Verdict(True)
+
+
 class Reviews:
     """Builds and reads reviews in the names of one dialect."""
 
     def __init__(self, names: Names) -> None:
-        self._group = names.group("admission")
+        group = names.group("admission")
+        self._versions = {one: f"{group}/{one}" for one in REVIEW_VERSIONS}
         self._meta = f"{names.group('meta')}/v1"
-
-    def api_version(self, hook: Hook) -> str:
-        return f"{self._group}/{hook.review_version}"
+        # What all reviews of a kind have in common, encoded: the parts before and behind the uid.
+        self._common: dict[tuple[str, Definition, Definition, str, bool], tuple[bytes, bytes]] = {}
 
     def request(
         self,
@@ -54,30 +60,36 @@ class Reviews:
         request: AdmissionRequest,
         new: Object | None,
         old: Object | None,
-    ) -> Object:
-        """The review; `definition` is the version in which the objects are."""
-        original, subresource = request.definition, request.subresource
-        document: Object = {
-            "uid": uid,
-            "kind": _kind(request.viewed_in(definition)),
-            "resource": _resource(definition),
-            "subResource": subresource,
-            "requestKind": _kind(request.viewed_in(original)),
-            "requestResource": _resource(original),
-            "requestSubResource": subresource,
-            "name": request.name or ((new or {}).get("metadata") or {}).get("name", ""),
-            "namespace": _namespace(request),
-            "operation": request.operation,
-            "userInfo": _user_info(request),
-            "object": new,
-            "oldObject": old,
-            "dryRun": request.dry_run,
-            "options": self._options(request),
-        }
-        for name in ("subResource", "requestSubResource", "name", "namespace"):
-            if not document[name]:
-                del document[name]
-        return {"kind": "AdmissionReview", "apiVersion": self.api_version(hook), "request": document}
+    ) -> bytes:
+        """The encoded review; `definition` is the version in which the objects are. Any thread may call it."""
+        review: Object = {}
+        name = request.name or ((new or {}).get("metadata") or {}).get("name", "")
+        if name:
+            review["name"] = name
+        if namespace := _namespace(request):
+            review["namespace"] = namespace
+        review["operation"] = request.operation
+        review["userInfo"] = _user_info(request)
+        review["object"] = new
+        review["oldObject"] = old
+        review["dryRun"] = request.dry_run
+        review["options"] = self._options(request)
+        start, middle = self._common_parts(hook, definition, request)
+        return b"".join((start, uid.encode(), middle, memoryview(orjson.dumps(review))[1:], b"}"))
+
+    def _common_parts(
+        self, hook: Hook, definition: Definition, request: AdmissionRequest
+    ) -> tuple[bytes, bytes]:
+        connects = request.operation == CONNECT
+        key = hook.review_version, definition, request.definition, request.subresource, connects
+        found = self._common.get(key)
+        if found is None:
+            if len(self._common) >= MAX_COMMON:
+                self._common.clear()
+            found = self._common[key] = _encode_common(
+                self._versions[hook.review_version], definition, request
+            )
+        return found
 
     def _options(self, request: AdmissionRequest) -> Object | None:
         if request.operation == CONNECT:
@@ -92,6 +104,8 @@ class Reviews:
 
     def verdict(self, uid: str, hook: Hook, response: dict[str, Any], *, mutating: bool) -> Verdict:
         """What a webhook decided. BadResponse if it did not respond with a review of this request."""
+        if _only_allows(uid, self._versions[hook.review_version], response):
+            return ALLOWED
         exact = hook.review_version == "v1"  # earlier webhooks may leave out type and uid
         self._check_type(hook, response, exact=exact)
         found = response.get("response")
@@ -112,13 +126,39 @@ class Reviews:
         )
 
     def _check_type(self, hook: Hook, response: dict[str, Any], *, exact: bool) -> None:
-        expected = self.api_version(hook), "AdmissionReview"
+        expected = self._versions[hook.review_version], "AdmissionReview"
         got = _text(response, "apiVersion"), _text(response, "kind")
         if got != expected and (exact or any(got)):
             raise BadResponse(
                 f"expected webhook response of {expected[0]}, Kind={expected[1]}, "
                 f"got {got[0][:64]}, Kind={got[1][:64]}"
             )
+
+
+def _encode_common(version: str, definition: Definition, request: AdmissionRequest) -> tuple[bytes, bytes]:
+    original, subresource = request.definition, request.subresource
+    types: Object = {"kind": _kind(request.viewed_in(definition)), "resource": _resource(definition)}
+    if subresource:
+        types["subResource"] = subresource
+    types["requestKind"] = _kind(request.viewed_in(original))
+    types["requestResource"] = _resource(original)
+    if subresource:
+        types["requestSubResource"] = subresource
+    review = orjson.dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
+    return review.removesuffix(b'"}}'), b'",' + orjson.dumps(types)[1:-1] + b","
+
+
+def _only_allows(uid: str, version: str, response: dict[str, Any]) -> bool:
+    """Whether a response allows the write and says nothing else, as most do."""
+    found = response.get("response")
+    return (
+        type(found) is dict
+        and len(found) == 2
+        and found.get("allowed") is True
+        and found.get("uid") == uid
+        and response.get("apiVersion") == version
+        and response.get("kind") == "AdmissionReview"
+    )
 
 
 def denial(hook: Hook, status: Object) -> WebhookDenied:

@@ -34,6 +34,9 @@ class Received:
     def readable(self) -> bool:
         return True
 
+    def expire(self) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         pass
 
