@@ -58,12 +58,8 @@ class ResponseReader:
 
     async def read(self) -> Response:
         minor, status, fields = await self.head()
-        for _ in range(MAX_INTERIM):
-            if status >= 200:
-                break
-            minor, status, fields = await self.head()
         if status < 200:
-            raise ResponseError("too many interim responses, or a switch of protocols")
+            minor, status, fields = await self._final_head()
         reusable = minor == 1 and b"close" not in fields.get(b"connection", b"").lower()
         if status in (204, 304):
             return Response(status, fields, b"", reusable and not self._buffer)
@@ -75,6 +71,14 @@ class ResponseReader:
         body, ended = await self._body(minor, fields)
         return Response(status, fields, body, reusable and ended and not self._buffer)
 
+    async def _final_head(self) -> tuple[int, int, dict[bytes, bytes]]:
+        """The head that follows interim responses."""
+        for _ in range(MAX_INTERIM):
+            minor, status, fields = await self.head()
+            if status >= 200:
+                return minor, status, fields
+        raise ResponseError("too many interim responses, or a switch of protocols")
+
     async def head(self) -> tuple[int, int, dict[bytes, bytes]]:
         """The minor version, the status and the fields."""
         if not self._buffer:
@@ -82,8 +86,9 @@ class ResponseReader:
         end = self._buffer.find(b"\r\n\r\n")
         if not 0 <= end <= MAX_HEAD:
             end = await self._find(b"\r\n\r\n", MAX_HEAD, "the head of the response is too large")
-        lines = self._buffer[:end].split(b"\r\n")
-        self._buffer = self._buffer[end + 4 :]
+        buffer = self._buffer
+        lines = buffer[:end].split(b"\r\n")
+        self._buffer = buffer[end + 4 :]
         line = _STATUS_LINE.fullmatch(lines[0])
         if line is None:
             raise ResponseError("the response is not HTTP/1.1")

@@ -17,7 +17,10 @@ import trio
 
 _T = TypeVar("_T")
 
-PART: Final = 1 << 16  # bytes that are read at once
+# Bytes that are read at once: few at first, because each read allocates so many and most responses are short.
+FIRST_PART: Final = 1 << 12
+PART: Final = 1 << 16
+RECORD: Final = 1 << 14  # what OpenSSL decrypts at once
 
 
 class TooSlow(Exception):
@@ -41,10 +44,11 @@ class ByteStream(Protocol):
 class SocketByteStream:
     """A connected socket. Only waiting is a checkpoint: a call has one, for the response."""
 
-    __slots__ = ("_expired", "_poll", "_socket")
+    __slots__ = ("_expired", "_part", "_poll", "_socket")
 
     def __init__(self, socket: stdlib_socket.socket) -> None:
         self._socket = socket
+        self._part = FIRST_PART
         self._expired = False
         self._poll = select.poll()
         self._poll.register(socket, select.POLLIN)
@@ -69,9 +73,11 @@ class SocketByteStream:
             except trio.ClosedResourceError:
                 break
             try:
-                return self._socket.recv(PART)
+                arrived = self._socket.recv(self._part)
             except BlockingIOError:
-                pass
+                continue
+            self._part = FIRST_PART if len(arrived) < self._part else PART
+            return arrived
         raise TooSlow
 
     def readable(self) -> bool:
@@ -122,7 +128,7 @@ class TlsStream:
             if not self._incoming.pending and not self._tls.pending():
                 await self._arrive()  # OpenSSL would only say so
             try:
-                return self._tls.read(PART)
+                return self._read()
             except ssl.SSLWantReadError:
                 return await self._exchange(self._read)
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -143,7 +149,8 @@ class TlsStream:
             rest = rest[await self._exchange(partial(self._tls.write, rest)) :]
 
     def _read(self) -> bytes:
-        return self._tls.read(PART)
+        # No more than can be there, because that much is allocated.
+        return self._tls.read(min(self._incoming.pending + self._tls.pending() or 1, RECORD))
 
     async def _exchange(self, step: Callable[[], _T]) -> _T:
         """Repeat a step of TLS until it needs nothing more from the peer."""

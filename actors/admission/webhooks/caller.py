@@ -89,7 +89,8 @@ class WebhookCaller:
         except RequestError:
             self.refused(hook, request, INTERNAL, 0, began)
             raise
-        self._annotate(hook, request, verdict)
+        if verdict.annotations:
+            self._annotate(hook, request, verdict)
         if not verdict.allowed:
             refused = denial(hook, verdict.status)
             refused.warnings = verdict.warnings

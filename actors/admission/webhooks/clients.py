@@ -36,14 +36,12 @@ class WebhookClients:
 
         `make` makes the body when the call can begin.
         """
-        url, host, port = self._address(hook)
-        webhook = await self._client(hook, url, host, port)
+        url, webhook = await self._client(hook)
         return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 
     async def send(self, webhook: Addressed, body: bytes, largest: int) -> bytes:
         """The body of the response, which may have so many bytes. WebhookError if there is none."""
-        url, host, port = self._address(webhook)
-        client = await self._client(webhook, url, host, port)
+        url, client = await self._client(webhook)
         seconds = webhook.seconds
         return await client.send_once(body, f"{url}?timeout={seconds}s", seconds, largest)
 
@@ -70,7 +68,9 @@ class WebhookClients:
         path = hook.url if hook.url.startswith("/") else f"/{hook.url}"
         return f"https://{dialled}{path}", service.host, service.port
 
-    async def _client(self, hook: Addressed, url: str, host: str, port: int) -> Webhook:
+    async def _client(self, hook: Addressed) -> tuple[str, Webhook]:
+        """The URL to call, and the client for it."""
+        url, host, port = self._address(hook)
         key = host, port, hook.service is not None, hook.ca_bundle
         found = self._clients.get(key)
         if found is None:
@@ -82,7 +82,7 @@ class WebhookClients:
         self._clients.move_to_end(key)
         if len(self._clients) > MAX_CLIENTS:
             self._close_idle()
-        return found
+        return url, found
 
     def _close_idle(self) -> None:
         idle = next((key for key, one in self._clients.items() if one.idle), None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from time import perf_counter
+from typing import Final
 
 import trio
 
@@ -17,6 +17,8 @@ from actors.admission.webhooks.rejections import Rejections
 from actors.conversion.waiting import Converts
 from actors.errors import RequestError
 from actors.names import Names
+
+ADMITTED: Final = Admitted()
 
 
 class ValidatingAdmissionWebhook(AsyncPlugin):
@@ -51,13 +53,20 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """The refusal of the first in the list of all webhooks counts, whichever responded first."""
         found = self._configurations.matching(request)
-        outcomes: list[tuple[str, ...] | RequestError] = [()] * len(found)
         if len(found) == 1:
-            await self._ask(found[0], request, outcomes, 0)
-        else:
-            async with trio.open_nursery() as nursery:
-                for index, match in enumerate(found):
-                    nursery.start_soon(partial(self._ask, match, request, outcomes, index))
+            warnings = await self._ask(found[0], request)
+            return Admitted(None, warnings) if warnings else ADMITTED
+        outcomes: list[tuple[str, ...] | RequestError] = [()] * len(found)
+
+        async def ask(index: int, match: Match) -> None:
+            try:
+                outcomes[index] = await self._ask(match, request)
+            except RequestError as error:
+                outcomes[index] = error
+
+        async with trio.open_nursery() as nursery:
+            for index, match in enumerate(found):
+                nursery.start_soon(ask, index, match)
         refusals = [one for one in outcomes if isinstance(one, RequestError)]
         warnings = tuple(
             text for one in outcomes for text in (one.warnings if isinstance(one, RequestError) else one)
@@ -67,19 +76,11 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
             raise refusals[0]
         return Admitted(None, warnings)
 
-    async def _ask(
-        self,
-        match: Match,
-        request: AdmissionRequest,
-        outcomes: list[tuple[str, ...] | RequestError],
-        index: int,
-    ) -> None:
+    async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[str, ...]:
+        """The warnings of a webhook that allows the write; RequestError if it does not."""
         began = perf_counter()
-        try:
-            verdict, _ = await self._caller.ask(match, request)
-        except RequestError as error:
-            outcomes[index] = error
-            return
-        if verdict is not None:
-            self._caller.passed(match.hook, request, began)
-            outcomes[index] = verdict.warnings
+        verdict, _ = await self._caller.ask(match, request)
+        if verdict is None:
+            return ()
+        self._caller.passed(match.hook, request, began)
+        return verdict.warnings
