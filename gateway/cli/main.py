@@ -10,6 +10,7 @@ usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
   rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
+  rewound record        capture a running server into a journal
   rewound history       the versions of an object, and what changed
   rewound blame         who set each field of an object
   rewound at            objects as they were at a version or a time
@@ -42,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.dev import dev
 
         return dev(rest)
+    if command == "record":
+        from gateway.cli.record import record
+
+        return record(rest)
     if command in REWIND_COMMANDS:
         from gateway.cli.rewind.commands import run as run_rewind
 

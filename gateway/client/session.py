@@ -135,7 +135,7 @@ class Session:
                 verify=context,
                 proxy=target.proxy_url or None,
                 # Proxies of the environment, but never for a server on this machine.
-                trust_env=not _is_local(target.server),
+                trust_env=not is_local(target.server),
                 timeout=_SECONDS,
             )
         except (ValueError, ImportError) as error:
@@ -183,7 +183,7 @@ def _document(response: httpx.Response, target: Target) -> Document:
     return document
 
 
-def _is_local(server: str) -> bool:
+def is_local(server: str) -> bool:
     host = urlsplit(server).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -34,7 +34,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
 
 
-def add_connection(parser: Any) -> None:
+def add_connection(parser: Any, namespace: str = "instead of that of the context") -> None:
+    """`namespace`: what the flag --namespace means for the command."""
     group = parser.add_argument_group("which server, and as whom")
     group.add_argument(
         "--kubeconfig",
@@ -57,7 +58,7 @@ def add_connection(parser: Any) -> None:
     group.add_argument(
         "--as-group", action="append", default=[], metavar="GROUP", help="and this group; may be repeated"
     )
-    group.add_argument("-n", "--namespace", default="", metavar="NAME", help="instead of that of the context")
+    group.add_argument("-n", "--namespace", default="", metavar="NAME", help=namespace)
 
 
 def open_session(options: Options) -> Session:

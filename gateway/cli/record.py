@@ -1,0 +1,191 @@
+"""`rewound record`: capture a running server into a journal, to read, replay and serve it elsewhere.
+
+Lists and watches every kind of the server, custom ones too, and writes what arrives into OUT: a data
+folder, which a second run continues; or one file, if OUT ends in .journal or .journal.gz. Values of
+Secrets are masked unless --with-secrets is given. Ctrl-C ends it.
+
+rewound record incident                                        everything that $KUBECONFIG may read
+rewound record --kubeconfig prod.yaml --duration 10m incident.journal.gz
+rewound record --kinds pods,deployments.apps -n shop incident  only these, only in one namespace
+rewound journal log --data-dir incident                        what happened
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from actors.rewind.wording import escaped
+from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
+from gateway.cli.journal.query.failure import Failure
+from gateway.client.errors import ClientError
+from journal.errors import JournalError
+
+if TYPE_CHECKING:
+    from gateway.record.recorder import Progress, RecordOptions
+    from gateway.record.writer import RecordingWriter
+
+FILES = (".journal", ".journal.gz")
+UNFINISHED = ".recording"  # what the folder of a file is called while it is recorded
+
+
+def record(arguments: Sequence[str]) -> int:
+    parser = Parser("rewound record", __doc__)
+    parser.add_argument(
+        "out", type=Path, metavar="OUT", help="a folder, or a file that ends in .journal[.gz]"
+    )
+    parser.add_argument(
+        "--kinds", default="", metavar="KIND,...", help="only these: pods, cm, deployments.apps (default all)"
+    )
+    parser.add_argument(
+        "--duration", type=duration, metavar="TIME", help="end after this long (default: when stopped)"
+    )
+    parser.add_argument(
+        "--with-secrets", action="store_true", help="record the values of Secrets (default: masked)"
+    )
+    add_connection(parser, "only what is in this namespace (default: everything)")
+    try:
+        return _record(parser.parse_args(arguments))
+    except UsageError as error:
+        return _fail(error, 2)
+    except (ClientError, Failure, JournalError, OSError) as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _record(options: Options) -> int:
+    from gateway.client.kubeconfig import Overrides, load_target
+    from gateway.client.streaming import StreamingSession
+    from gateway.record.recorder import RecordOptions
+
+    logging.basicConfig(level=logging.WARNING, format="rewound: %(message)s")
+    logging.getLogger("gateway.record").setLevel(logging.INFO)
+    out: Path = options.out
+    as_file = out.name.endswith(FILES)
+    if as_file and out.exists():
+        raise Failure(f"{out} already exists; name another file")
+    target = load_target(
+        Overrides(
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+            server=options.server,
+            certificate_authority=options.certificate_authority,
+            token=options.token,
+            impersonated_user=options.as_user,
+            impersonated_groups=tuple(options.as_group),
+        )
+    )
+    folder = out.with_name(out.name + UNFINISHED) if as_file else out
+    chosen = RecordOptions(
+        tuple(one for one in options.kinds.split(",") if one),
+        options.namespace,
+        options.with_secrets,
+        options.duration,
+    )
+    writer = _run(StreamingSession(target), folder, chosen)
+    _print_summary(writer, out)
+    if as_file:
+        _export(folder, out)
+    return 0
+
+
+def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
+    import trio
+
+    from gateway.record.recorder import Recorder
+
+    line = ProgressLine()
+    recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
+
+    async def until_stopped() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+            try:
+                await recorder.run()
+            finally:
+                nursery.cancel_scope.cancel()
+                with trio.move_on_after(2, shield=True):
+                    await session.aclose()
+
+    try:
+        trio.run(until_stopped)
+        if not recorder.started.is_set():
+            raise Failure("stopped before all kinds were listed: nothing was recorded")
+        return recorder.writer
+    except BaseExceptionGroup as group:
+        raise _only(group) from group
+    finally:
+        line.clear()
+
+
+async def _cancel_on_signal(scope: Any) -> None:
+    import trio
+
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            scope.cancel()
+            return
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that ended all tasks."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class ProgressLine:
+    """One line on stderr that changes, on a terminal; elsewhere one line when the recording begins."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._next = 0.0
+        self._begun = False
+
+    def __call__(self, progress: Progress) -> None:
+        complete = progress.listed == progress.kinds
+        text = f"{progress.objects:,} objects of {progress.kinds} kinds, {progress.events:,} events recorded"
+        if not complete:
+            text = f"listed {progress.listed} of {progress.kinds} kinds, {progress.objects:,} objects"
+        if self._terminal and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.2
+            print(f"\rrecording: {text}\x1b[K", end="", file=sys.stderr, flush=True)
+        elif not self._terminal and complete and not self._begun and progress.events:
+            self._begun = True
+            print(f"rewound: recording {text}", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _print_summary(writer: RecordingWriter, out: Path) -> None:
+    print(f"recorded {writer.events:,} events up to version {writer.head} into {out}", file=sys.stderr)
+    if writer.renumbered:
+        print(
+            f"{writer.renumbered:,} of them have another version than on the server; their reason says which",
+            file=sys.stderr,
+        )
+
+
+def _export(folder: Path, out: Path) -> None:
+    """Make the file, and remove the folder, which has the same content."""
+    from gateway.cli.journal.commands import journal
+
+    code = journal(["export", "--data-dir", str(folder), str(out)])
+    if code:
+        raise Failure(f"the recording stays in {folder}; export it with `rewound journal export`")
+    shutil.rmtree(folder)
+
+
+def _fail(error: Exception, code: int) -> int:
+    print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
+    return code

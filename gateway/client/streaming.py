@@ -1,0 +1,144 @@
+"""The client for trio: many requests and watches at the same time, with the credentials of one target.
+
+It sends what `Session` sends and raises the same errors. Each watch has a connection of its own; connections that no
+request uses are kept for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import orjson
+import trio
+
+from gateway.client.credentials import Credential, FixedCredential, KeyPair
+from gateway.client.errors import ClientError
+from gateway.client.session import Document, Session, is_local
+from gateway.client.target import Target
+from gateway.client.tls import client_context
+
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 60.0
+MAX_LINE = 32 << 20  # bytes of one watch event
+
+
+class _Lines:
+    """Joins lines that arrive in parts; what a broken connection leaves of the last one is dropped."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The lines that are complete with this data. ClientError."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._parts, lines[0]))
+            self._parts, self._size = [], 0
+        self._size += len(rest)
+        if self._size > MAX_LINE:
+            raise ClientError(f"the server sent a watch event of more than {MAX_LINE >> 20} MiB")
+        if rest:
+            self._parts.append(rest)
+        return lines
+
+
+class StreamingSession(Session):
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
+        self.requests = 0
+
+    async def aclose(self) -> None:
+        clients, self._clients = self._clients, {}
+        for one in clients.values():
+            await one.aclose()
+
+    async def get_document(self, path: str, **query: str) -> Document:
+        """The document of a successful GET. StatusError, ClientError."""
+        async with self._open_response(path, query, READ_SECONDS) as response:
+            try:
+                document = orjson.loads(await response.aread())
+            except orjson.JSONDecodeError:
+                document = None
+        if not isinstance(document, dict):
+            raise ClientError(f"{self.target.server}{path} did not respond with a JSON object")
+        return document
+
+    async def read_lines(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        """Pass on the lines of a GET that lasts, to its end; it may be silent for so long. StatusError, ClientError.
+
+        What `take` raises ends it. Then the response is cancelled, not left: the iterators of the HTTP library are
+        generators, which must not be collected half-read.
+        """
+        failure: Exception | None = None
+        lines = _Lines()
+        async with self._open_response(path, query, seconds) as response:
+            with trio.CancelScope() as scope:
+                async for data in response.aiter_bytes():
+                    try:
+                        for line in lines.split(data) if failure is None else ():
+                            await take(line)
+                    except Exception as error:
+                        failure = error
+                        scope.cancel()
+        if failure is not None:
+            raise failure
+
+    @asynccontextmanager
+    async def _open_response(
+        self, path: str, query: dict[str, str], seconds: float
+    ) -> AsyncIterator[httpx.Response]:
+        credential = await self._credential()
+        client = self._client(credential)
+        name = self.target.tls_server_name
+        self.requests += 1
+        try:
+            async with client.stream(
+                "GET",
+                self.target.server.rstrip("/") + path,
+                params=query or None,
+                headers=self._headers(credential),
+                timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
+                extensions={"sni_hostname": name} if name else None,
+            ) as response:
+                if response.status_code == 401:
+                    self.target.credentials.rejected(credential)
+                if response.status_code >= 300:
+                    await response.aread()
+                    raise self._refusal(response)
+                yield response
+        except httpx.TimeoutException as error:
+            raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise self._connection_error(error) from error
+
+    async def _credential(self) -> Credential:
+        """Plugins and identity providers take long: they run in a thread."""
+        source = self.target.credentials
+        if isinstance(source, FixedCredential):
+            return source.credential()
+        return await trio.to_thread.run_sync(source.credential)
+
+    def _client(self, credential: Credential) -> httpx.AsyncClient:
+        """A new client for a new certificate: it is presented in the TLS handshake only."""
+        found = self._clients.get(credential.pair)
+        if found is None:
+            target = self.target
+            context = client_context(
+                target.authority, credential.pair, target.configured_in, insecure=target.insecure
+            )
+            local = is_local(target.server)
+            found = self._clients[credential.pair] = httpx.AsyncClient(
+                verify=context,
+                proxy=target.proxy_url or None,
+                trust_env=not local,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+                # Compression costs more than it saves on one machine.
+                headers={"accept-encoding": "identity"} if local else None,
+            )
+        return found

@@ -1,0 +1,155 @@
+"""One recorded change: an object of another server, in the form in which the journal stores objects.
+
+Who wrote it is not known: the user is `recorded`. Field manager and time are those of the newest entry of
+metadata.managedFields. Values of Secrets are masked unless the user asks for them.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from actors.selectors.facts import pack_facts
+from actors.store.document import facts_of, in_usual_order
+from gateway.record.kinds import RecordedKind
+
+Document = dict[str, Any]
+
+USER: Final = "recorded"
+SECRETS: Final = "secrets"
+# Values of a Secret are base64: this is valid for clients that decode it.
+MASK: Final = base64.b64encode(b"***").decode()
+MASKED_MANIFEST: Final = "***"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class Change:
+    kind: RecordedKind
+    namespace: str
+    name: str
+    uid: str
+    version: str  # of the recorded server; empty if it is not known
+    removed: bool
+    body: bytes  # with an empty resourceVersion; empty for what a list no longer has: the last content counts
+    facts: bytes
+    arrived: int  # microseconds since 1970
+    manager: str = ""
+    applied: bool = False  # by server-side apply
+    written: int = 0  # microseconds since 1970, by managedFields; 0: not known
+    reason: str = ""
+
+    @property
+    def number(self) -> int | None:
+        """The version as a number; None for one that is none, or not known."""
+        return int(self.version) if self.version.isdecimal() and len(self.version) < 20 else None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.kind.type_name, self.namespace, self.name
+
+
+def change_of(
+    kind: RecordedKind, given: Document, arrived: int, *, removed: bool, with_secrets: bool
+) -> Change:
+    """The change that leads to an object as the server sent it. KeyError, TypeError for what is no object."""
+    stored = _in_storage_form(kind, given)
+    if kind.type_name == SECRETS and not with_secrets:
+        _mask(stored)
+    metadata = stored["metadata"]
+    version = str(metadata.get("resourceVersion", ""))
+    ordered = in_usual_order({**metadata, "resourceVersion": ""})
+    document: Document = {} if kind.is_built_in else {"apiVersion": kind.api_version}
+    document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
+    document.update((key, one) for key, one in stored.items() if key not in _TYPE and key != "metadata")
+    manager, written, applied = _last_writer(metadata)
+    return Change(
+        kind,
+        metadata.get("namespace", "") if kind.namespaced else "",
+        metadata["name"],
+        metadata.get("uid", ""),
+        version,
+        removed,
+        orjson.dumps(document),
+        _facts(kind, stored),
+        arrived,
+        manager,
+        applied,
+        written,
+    )
+
+
+def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
+    """An object that a list at a version no longer has: it was deleted while nobody recorded."""
+    reason = f"found to be deleted by the list at version {version}"
+    return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
+
+
+_TYPE: Final = ("kind", "apiVersion")
+
+
+def _in_storage_form(kind: RecordedKind, given: Document) -> Document:
+    definition = kind.definition
+    if definition is None or not definition.storage.stored_as or definition.storage.conversion is None:
+        return dict(given)
+    converted = definition.storage.conversion.to_storage(
+        {key: one for key, one in given.items() if key not in _TYPE}
+    )
+    return dict(converted)
+
+
+def _facts(kind: RecordedKind, stored: Document) -> bytes:
+    metadata = stored["metadata"]
+    if kind.storage is not None:
+        try:
+            return facts_of(kind.storage, stored)
+        except Exception:
+            pass  # an object of another release, without what this one selects by
+    fields = {"metadata.name": metadata["name"]}
+    if kind.namespaced:
+        fields["metadata.namespace"] = metadata.get("namespace", "")
+    owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
+    return pack_facts(metadata.get("labels") or {}, fields, metadata.get("uid", ""), owners)
+
+
+def _mask(secret: Document) -> None:
+    """Replace the values, and the annotations that repeat the whole object."""
+    for field in ("data", "stringData"):
+        if isinstance(secret.get(field), dict):
+            secret[field] = dict.fromkeys(secret[field], MASK)
+    metadata = secret["metadata"]
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict):
+        secret["metadata"] = {
+            **metadata,
+            "annotations": {
+                name: MASKED_MANIFEST if _is_manifest(name, value) else value
+                for name, value in annotations.items()
+            },
+        }
+
+
+def _is_manifest(name: str, value: object) -> bool:
+    return name.endswith("/last-applied-configuration") or str(value).lstrip().startswith(("{", "["))
+
+
+def _last_writer(metadata: Document) -> tuple[str, int, bool]:
+    """Manager, time and whether it applied, of the newest entry of managedFields; else the creation."""
+    newest: Document = {}
+    for entry in metadata.get("managedFields") or ():
+        if entry.get("time", "") >= newest.get("time", ""):
+            newest = entry
+    time = newest.get("time") or metadata.get("creationTimestamp") or ""
+    return newest.get("manager", ""), _micros(time), newest.get("operation") == "Apply"
+
+
+def _micros(time: str) -> int:
+    try:
+        return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND
+    except (ValueError, TypeError):
+        return 0

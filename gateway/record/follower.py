@@ -1,0 +1,168 @@
+"""Records one kind: one list, then a watch from its version, for as long as the recording lasts.
+
+A watch that ends goes on from the last version that it reached. If that has expired (410), the kind is listed again
+and what differs becomes changes. Lost connections and busy servers are tried again after a pause that grows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+import trio
+
+from gateway.client.errors import ClientError, StatusError
+from gateway.client.streaming import StreamingSession
+from gateway.record.changes import Change, change_of, removal
+from gateway.record.kinds import RecordedKind
+
+logger = logging.getLogger(__name__)
+
+PAGE: Final = "500"
+WATCH_SECONDS: Final = 900
+# A watch may be silent between two bookmarks, and for longer where the server sends none.
+SILENT_SECONDS: Final = WATCH_SECONDS + 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+_NOT_SERVED: Final = (404, 405)
+_NOT_ALLOWED: Final = (401, 403)
+
+Document = dict[str, Any]
+
+
+class Expired(Exception):
+    """The version has left the history of the server."""
+
+
+@dataclass(slots=True)
+class KindState:
+    kind: RecordedKind
+    position: str = ""  # everything up to this version has arrived; empty: it has to be listed
+    flushed: str = ""  # the same for what is in the journal
+    pending: int = 0  # changes that have arrived and are not in the journal
+    names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
+    listed: bool = False  # the state at the beginning has arrived
+
+
+class Follower:
+    def __init__(
+        self,
+        session: StreamingSession,
+        state: KindState,
+        namespace: str,
+        take: Callable[[KindState, Change], Awaitable[None]],
+        now: Callable[[], int],
+        lists: trio.CapacityLimiter,
+        *,
+        with_secrets: bool,
+    ) -> None:
+        """`take` stores a change; `now()` in microseconds since 1970; `lists` bounds how many run at once."""
+        self._session = session
+        self._state = state
+        self._path = state.kind.path(namespace)
+        self._take = take
+        self._now = now
+        self._lists = lists
+        self._with_secrets = with_secrets
+        self._pause = FIRST_PAUSE
+
+    async def run(self) -> None:
+        """Until cancelled, or until the server no longer serves the kind to this user."""
+        state = self._state
+        while True:
+            try:
+                if not state.position:
+                    async with self._lists:
+                        await self._list()
+                state.listed = True
+                await self._watch()
+                self._pause = FIRST_PAUSE
+            except Expired:
+                state.position = ""
+            except StatusError as error:
+                if error.code in (*_NOT_SERVED, *_NOT_ALLOWED):
+                    logger.warning("%s is not recorded any more: %s", state.kind.type_name, error)
+                    return
+                await self._wait(error)
+            except ClientError as error:
+                await self._wait(error)
+
+    async def _wait(self, error: Exception) -> None:
+        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, error, self._pause)
+        await trio.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def _list(self) -> None:
+        """List all objects; those that were known and are gone become removals."""
+        state, seen = self._state, set[tuple[str, str]]()
+        version, token = "", ""
+        while True:
+            query = {"limit": PAGE, **({"continue": token} if token else {})}
+            try:
+                page = await self._session.get_document(self._path, **query)
+            except StatusError as error:
+                if error.code == 410 and token:
+                    raise Expired from None  # between two pages: from the start
+                raise
+            version = str(page["metadata"]["resourceVersion"])
+            arrived = self._now()
+            for number, item in enumerate(page.get("items") or ()):
+                change = await self._taken(item, arrived, removed=False)
+                seen.add((change.namespace, change.name))
+                if number % 50 == 49:
+                    await trio.lowlevel.checkpoint()
+            token = page["metadata"].get("continue", "")
+            if not token:
+                break
+        for namespace, name in sorted(state.names - seen):
+            await self._store(removal(state.kind, namespace, name, version, self._now()))
+        state.names = seen
+        state.position = version
+        self._pause = FIRST_PAUSE
+
+    async def _watch(self) -> None:
+        """Take events until the watch ends. Expired, StatusError, ClientError."""
+        query = {
+            "watch": "1",
+            "resourceVersion": self._state.position,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        try:
+            await self._session.read_lines(self._path, SILENT_SECONDS, self._event, **query)
+        except StatusError as error:
+            if error.code == 410:
+                raise Expired from None
+            raise
+
+    async def _event(self, line: bytes) -> None:
+        try:
+            event = orjson.loads(line)
+            kind, given = event["type"], event["object"]
+            if kind == "ERROR":
+                if given.get("code") == 410:
+                    raise Expired
+                raise StatusError(given.get("code", 500), given.get("reason", ""), given.get("message", ""))
+            if kind != "BOOKMARK":
+                change = await self._taken(given, self._now(), removed=kind == "DELETED")
+                names = self._state.names
+                (names.discard if change.removed else names.add)((change.namespace, change.name))
+            self._state.position = str(given["metadata"]["resourceVersion"])
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
+
+    async def _taken(self, given: Document, arrived: int, *, removed: bool) -> Change:
+        try:
+            change = change_of(
+                self._state.kind, given, arrived, removed=removed, with_secrets=self._with_secrets
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ClientError(f"{self._path}: an object cannot be read ({error!r})") from error
+        await self._store(change)
+        return change
+
+    async def _store(self, change: Change) -> None:
+        self._state.pending += 1
+        await self._take(self._state, change)

@@ -1,0 +1,301 @@
+"""Records a server: finds its kinds, follows each, and writes what arrives into the journal of a data folder.
+
+    discovery -> a Follower for each kind -> Settling (the order of versions) -> RecordingWriter (the journal)
+
+The folder is complete and readable at every moment. A recording that was interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.built_in import built_in
+from actors.names import NAMES
+from gateway.client.errors import ClientError, StatusError
+from gateway.client.streaming import StreamingSession
+from gateway.record.changes import Change
+from gateway.record.definitions import built_in_definitions, definition_of
+from gateway.record.follower import Follower, KindState
+from gateway.record.kinds import RecordedKind, dialect_of, discover
+from gateway.record.positions import Positions, load_positions, save_positions
+from gateway.record.settling import SETTLE, Settling
+from gateway.record.writer import RecordingWriter
+from journal.log import Journal
+
+logger = logging.getLogger(__name__)
+
+LISTS: Final = 8  # at the same time
+TICK: Final = 0.1  # seconds between two looks at what has arrived
+SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
+LONGEST_START: Final = 120.0  # seconds after which kinds that cannot be listed are no longer waited for
+MOST_HELD: Final = 50_000  # changes that wait for the journal; watches are not read beyond
+REDISCOVERY: Final = 1.0  # seconds after a change of a definition
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    kinds: tuple[str, ...] = ()  # empty: all
+    namespace: str = ""  # empty: all, with what is in none
+    with_secrets: bool = False
+    duration: float | None = None  # seconds after the first lists; None: until it is stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    kinds: int
+    listed: int  # kinds whose first list is complete
+    objects: int
+    events: int
+    held: int
+
+
+class Recorder:
+    def __init__(
+        self,
+        session: StreamingSession,
+        folder: Path,
+        options: RecordOptions,
+        now: Callable[[], int],
+        report: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        """`now()` in microseconds since 1970."""
+        self._session = session
+        self._folder = folder
+        self._options = options
+        self._now = now
+        self._report = report
+        self._states: dict[str, KindState] = {}
+        self._settling = Settling(trio.current_time)
+        self._rediscover = trio.Event()
+        self._lists = trio.CapacityLimiter(LISTS)
+        self._saved = 0.0
+        self.started = trio.Event()  # the first lists are in the journal
+
+    @property
+    def writer(self) -> RecordingWriter:
+        return self._writer
+
+    async def run(self) -> RecordingWriter:
+        """Record until cancelled or for the duration, and leave everything that arrived in the journal.
+
+        ClientError before the first list, JournalError, OSError.
+        """
+        self._names = await dialect_of(self._session, NAMES.values())
+        self._catalog = built_in(self._names)
+        self._positions = await self._load_positions()
+        kinds = await self._wanted()
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
+        journal = Journal.open(self._folder / "journal", dialect=self._names.dialect)
+        try:
+            save_positions(self._folder, self._positions)
+            journal.register_types([*(one.type_name for one in kinds), definition_type(self._names)])
+            self._writer = RecordingWriter(journal)
+            try:
+                await self._follow(kinds)
+            finally:
+                if self.started.is_set():
+                    self._write(self._settling.all())
+                    self._save()
+        finally:
+            journal.close()
+        return self._writer
+
+    def progress(self) -> Progress:
+        states = self._states.values()
+        return Progress(
+            len(states),
+            sum(one.listed for one in states),
+            sum(len(one.names) for one in states),
+            self._writer.events,
+            len(self._settling),
+        )
+
+    # What to record.
+
+    async def _load_positions(self) -> Positions:
+        options, server = self._options, self._session.target.server
+        found, cluster = load_positions(self._folder), await self._cluster()
+        if found is None:
+            if self._folder.exists() and any(self._folder.iterdir()):
+                raise ClientError(f"{self._folder} is not empty and has no recording; name another folder")
+            return Positions(server, cluster, options.namespace, options.with_secrets)
+        if found.cluster and cluster and found.cluster != cluster:
+            raise ClientError(
+                f"{self._folder} has a recording of another cluster ({found.server}); name another folder"
+            )
+        if (found.namespace, found.secrets) != (options.namespace, options.with_secrets):
+            raise ClientError(
+                f"{self._folder} was begun with another --namespace or without --with-secrets; "
+                "give the same flags, or name another folder"
+            )
+        found.server = server
+        return found
+
+    async def _cluster(self) -> str:
+        """What distinguishes the cluster from others, if this user may read it."""
+        try:
+            path = f"/api/v1/namespaces/{self._names.system_namespace}"
+            return str((await self._session.get_document(path))["metadata"]["uid"])
+        except (StatusError, KeyError):
+            return ""
+
+    async def _wanted(self) -> tuple[RecordedKind, ...]:
+        discovered = await discover(self._session, self._catalog, self._names)
+        for problem in discovered.problems:
+            logger.warning("%s", problem)
+        chosen = self._options.kinds
+        for text in chosen:
+            if not any(one.has_name(text) for one in discovered.kinds):
+                raise ClientError(
+                    f"--kinds: {text!r} is no kind of this server that can be listed and watched"
+                )
+        found = [one for one in discovered.kinds if not chosen or any(one.has_name(text) for text in chosen)]
+        if self._options.namespace:
+            found = [one for one in found if one.namespaced]
+        if any(not one.is_built_in for one in found):
+            # Custom objects cannot be served without their definitions.
+            definitions = [one for one in discovered.kinds if one.type_name == definition_type(self._names)]
+            found = [*definitions, *(one for one in found if one not in definitions)]
+        return tuple(found)
+
+    # While it runs.
+
+    async def _follow(self, kinds: tuple[RecordedKind, ...]) -> None:
+        async with trio.open_nursery() as nursery:
+            for kind in kinds:
+                self._start(kind, nursery)
+            nursery.start_soon(self._find_new_kinds, nursery)
+            await self._await_first_lists()
+            with trio.move_on_after(
+                float("inf") if self._options.duration is None else self._options.duration
+            ):
+                while True:
+                    self._report(self.progress())
+                    await trio.sleep(TICK)
+                    self._write(self._settling.due())
+                    self._save_sometimes()
+            nursery.cancel_scope.cancel()
+
+    def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
+        """Follow a kind, from where its recording ended if there is one."""
+        state = KindState(kind, names=self._writer.names_of(kind.type_name))
+        saved, newest = (
+            self._positions.kinds.get(kind.type_name, ""),
+            self._writer.newest_version(kind.type_name),
+        )
+        state.position = _later(saved, newest) if saved else ""
+        state.flushed = state.position
+        self._states[kind.type_name] = state
+        follower = Follower(
+            self._session,
+            state,
+            self._options.namespace,
+            self._take,
+            self._now,
+            self._lists,
+            with_secrets=self._options.with_secrets,
+        )
+        nursery.start_soon(self._run_follower, follower, state)
+
+    async def _run_follower(self, follower: Follower, state: KindState) -> None:
+        await follower.run()
+        # The server no longer has the kind, or this user has no right to it.
+        state.listed = True
+        self._positions.kinds.pop(state.kind.type_name, None)
+        self._states.pop(state.kind.type_name, None)
+
+    async def _take(self, state: KindState, change: Change) -> None:
+        self._settling.add(change)
+        if change.kind.type_name == definition_type(self._names):
+            self._rediscover.set()
+        while len(self._settling) > MOST_HELD and self._settling.open:
+            await trio.sleep(TICK)
+
+    async def _await_first_lists(self) -> None:
+        """Wait for all lists, and a moment longer for the events since, before anything is written."""
+        with trio.move_on_after(LONGEST_START) as patience:
+            while not all(one.listed for one in self._states.values()):
+                self._report(self.progress())
+                await trio.sleep(TICK)
+        if patience.cancelled_caught:
+            missing = sorted(name for name, one in self._states.items() if not one.listed)
+            logger.warning("recording begins without the first list of %s", ", ".join(missing))
+        await trio.sleep(SETTLE)
+        self._add_definitions()
+        self._settling.open = True
+        if not self._positions.exact_from:
+            versions = [one.position for one in self._states.values() if one.position.isdecimal()]
+            self._positions.exact_from = max(map(int, versions), default=0)
+        self._write(self._settling.due())
+        self._save()
+        self.started.set()
+
+    async def _find_new_kinds(self, nursery: trio.Nursery) -> None:
+        """Look for kinds again whenever a definition has changed."""
+        while True:
+            await self._rediscover.wait()
+            await trio.sleep(REDISCOVERY)
+            self._rediscover = trio.Event()
+            try:
+                kinds = await self._wanted()
+            except ClientError as error:
+                logger.warning("new kinds cannot be found: %s", error)
+                await trio.sleep(REDISCOVERY)
+                self._rediscover.set()
+                continue
+            fresh = [one for one in kinds if one.type_name not in self._states]
+            self._writer.journal.register_types([one.type_name for one in fresh])
+            for kind in fresh:
+                self._start(kind, nursery)
+            self._add_definitions()
+
+    def _add_definitions(self) -> None:
+        """Add definitions of recorded kinds that neither this release nor the recorded server has one of."""
+        storage = self._catalog.storage(definition_type(self._names))
+        definitions = built_in_definitions(self._names, storage)
+        state = self._states.get(definitions.type_name)
+        known = {name for _, name in state.names} if state is not None else set[str]()
+        known |= {name for _, name in self._writer.names_of(definitions.type_name)}
+        for one in self._states.values():
+            kind = one.kind
+            if not kind.is_built_in and kind.group and kind.type_name not in known:
+                self._settling.add(definition_of(kind, definitions, self._names, self._now()))
+
+    # The journal.
+
+    def _write(self, changes: list[Change]) -> None:
+        if not changes:
+            return
+        self._writer.write(changes)
+        for change in changes:
+            state = self._states.get(change.kind.type_name)
+            if state is not None and state.pending:
+                state.pending -= 1
+        if self._positions.exact_from:
+            self._writer.forget_before(self._positions.exact_from)
+
+    def _save_sometimes(self) -> None:
+        if trio.current_time() - self._saved >= SAVED_EVERY:
+            self._save()
+
+    def _save(self) -> None:
+        self._saved = trio.current_time()
+        for name, state in self._states.items():
+            if not state.pending:
+                state.flushed = state.position
+            if state.flushed:
+                self._positions.kinds[name] = state.flushed
+        save_positions(self._folder, self._positions)
+
+
+def _later(one: str, other: str) -> str:
+    if one.isdecimal() and other.isdecimal():
+        return str(max(int(one), int(other)))
+    return one

@@ -1,0 +1,82 @@
+"""Records a served API into a folder, within the event loop of a test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import trio
+
+from gateway.client.credentials import Credential, FixedCredential, bearer
+from gateway.client.streaming import StreamingSession
+from gateway.client.target import Target
+from gateway.record.recorder import Recorder, RecordOptions
+from journal.log import Journal
+from journal.records import Event
+from tests.gateway.api import ADMIN, Api
+
+
+class CountingSession(StreamingSession):
+    """Remembers the lists and watches that it sent: path, and `watch` or `list`."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.sent: list[tuple[str, str]] = []
+
+    def _open_response(
+        self, path: str, query: dict[str, str], seconds: float
+    ) -> AbstractAsyncContextManager[Any]:
+        self.sent.append((path, "watch" if "watch" in query else "list" if "limit" in query else "get"))
+        # The virtual clock goes on while a thread of the server works: no request may time out.
+        return super()._open_response(path, query, float("inf"))
+
+
+def session_to(api: Api, token: str = ADMIN) -> CountingSession:
+    assert api.addresses.insecure is not None
+    host, port = api.addresses.insecure
+    credentials = FixedCredential(Credential(bearer(token)))
+    return CountingSession(Target(f"http://{host}:{port}", credentials, "a test"))
+
+
+@asynccontextmanager
+async def recording(
+    api: Api, folder: Path, *, token: str = ADMIN, **options: Any
+) -> AsyncIterator[tuple[Recorder, CountingSession]]:
+    """A recording that has begun; at the end of the block it has everything that was written before."""
+    api.client.timeout = httpx.Timeout(None)  # for the same reason
+    session = session_to(api, token)
+    recorder = Recorder(session, folder, RecordOptions(**options), api.clock.now)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.run)
+            await recorder.started.wait()
+            yield recorder, session
+            await trio.sleep(3)  # of the virtual clock: what was sent has arrived
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await session.aclose()
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Journal]:
+    """The journal of a recording that has ended."""
+    journal = Journal.open(folder / "journal", readonly=True)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def events_of(journal: Journal, type_name: str, *, since: int = 0) -> list[Event]:
+    with journal.read() as view:
+        return [one for one in view.all_events(since) if one.type_id == journal.type_id(type_name)]
+
+
+def texts(events: list[Event]) -> list[tuple[str, str]]:
+    """What was done with which text, of ConfigMaps."""
+    return [(one.verb, orjson.loads(one.body)["data"]["text"]) for one in events]
