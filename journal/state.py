@@ -323,6 +323,51 @@ def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:
             yield *keys.names_of(key), Row(offset, facts, body)
 
 
+class ScopedReads:
+    """Lists of a type or of a namespace in it, for a view of the latest state and one of an older state."""
+
+    __slots__ = ()
+
+    def page(
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        *,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
+        match: Match | None = None,
+        stop: Stop | None = None,
+        size: int | None = None,
+    ) -> Page:
+        found = self._entries(type_id, namespace, after, chunk_for(limit, match))
+        return page(found, limit, match, stop, size)
+
+    def rows(
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        after: tuple[str, str] | None = None,
+        wanted: int | None = None,
+    ) -> Iterator[tuple[str, str, Row]]:
+        """All rows after a position, read in chunks; a caller that wants a few of them says how many."""
+        return rows(self._entries(type_id, namespace, after, wanted))
+
+    def _entries(
+        self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        scope = keys.scope(type_id, namespace)
+        if scope is None:
+            return iter(())
+        start = scope if after is None else max(scope, keys.after(type_id, after))
+        return self._entries_of(type_id, scope, start, wanted)
+
+    def _entries_of(
+        self, type_id: int, scope: bytes, start: bytes, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        """The rows of a scope from the key `start` on, in chunks."""
+        raise NotImplementedError
+
+
 def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tuple[bytes, int]]:
     """(key, offset) of up to `count` checked rows."""
     found: list[tuple[bytes, int]] = []

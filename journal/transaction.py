@@ -87,9 +87,14 @@ class ReadTransaction:
 
     def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
         """Rows of a scope from the key `start` on, in chunks; `wanted` sizes the first chunk."""
-        known = state.count(self.txn, self.databases.counts, scope) if start == scope else None
+        cursor = self.txn.cursor(self.databases.state)
+        known = None
+        if start == scope:
+            known = state.count(self.txn, self.databases.counts, scope)
+        elif not (cursor.set_range(start) and cursor.key()[: len(scope)] == scope):
+            return iter(())  # a chunk would read and check rows of other scopes in vain
         scan = state.Scan(scope, start, known, self._mark(scope[:2]))
-        return state.chunks(self.txn.cursor(self.databases.state), self._checked, scan, wanted)
+        return state.chunks(cursor, self._checked, scan, wanted)
 
     def _mark(self, packed_type: bytes) -> state.Mark:
         """A value that changes whenever the state of a type changes."""

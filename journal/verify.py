@@ -31,28 +31,35 @@ Progress = Callable[[int], None]  # how many records were read
 def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
     """Check the newest events and their rows; DamagedTail names the newest event that fails."""
     newer: set[bytes] = set()
+    counted: set[bytes] = set()
     offset = 0
     try:
         cursor = reading.txn.cursor(reading.databases.events)
         for key, value in islice(cursor.iterprev(), depth):
             offset = keys.offset_of(key)
             event = decode_event(offset, value)
-            _check_indexed(reading, _link_of(event))
-            _check_newest(reading, event, newer)
+            link = _link_of(event)
+            _check_indexed(reading, link)
+            if link.key not in newer:
+                newer.add(link.key)
+                _check_counts(reading, link.key, counted)
+                _check_newest(reading, link.key, event)
     except Damaged as damage:
         raise DamagedTail(path, offset, damage.what) from damage
     except PageError as damage:
         raise DamagedTail(path, offset, str(damage)) from damage
 
 
-def _check_newest(reading: ReadTransaction, event: Event, newer: set[bytes]) -> None:
-    """The newest event of an object must be its state, and its counts must be readable."""
-    key = _key_of(event)
-    if key in newer:
-        return
-    newer.add(key)
+def _check_counts(reading: ReadTransaction, key: bytes, counted: set[bytes]) -> None:
+    """The counts of an object's scopes must be readable. `counted` has the scopes that were checked before."""
     for scope in keys.scopes_of(key):
-        state.count(reading.txn, reading.databases.counts, scope)
+        if scope not in counted:
+            counted.add(scope)
+            state.count(reading.txn, reading.databases.counts, scope)
+
+
+def _check_newest(reading: ReadTransaction, key: bytes, event: Event) -> None:
+    """The newest event of an object must be its state."""
     row = state.get(reading.txn, reading.databases.state, key)
     if event.removed:
         if row is not None:
@@ -210,9 +217,6 @@ class _Run:
         return rebuilt
 
 
-def _key_of(event: Event) -> bytes:
-    return keys.of_object(event.type_id, event.namespace, event.name)
-
-
 def _link_of(event: Event) -> Link:
-    return Link(event.offset, _key_of(event), event.previous, event.removed)
+    key = keys.of_object(event.type_id, event.namespace, event.name)
+    return Link(event.offset, key, event.previous, event.removed)

@@ -13,11 +13,10 @@ from journal.errors import Compacted
 from journal.records import Event, Row, decode_event
 from journal.replay.past_view import PastView
 from journal.replay.versions import Versions
-from journal.state import Match, Page, Stop
 from journal.transaction import ReadTransaction
 
 
-class View(ReadTransaction):
+class View(ReadTransaction, state.ScopedReads):
     """The journal at its head, as of the moment the transaction began."""
 
     __slots__ = ("_versions",)
@@ -41,41 +40,14 @@ class View(ReadTransaction):
         scope = keys.scope(type_id, namespace)
         return 0 if scope is None else state.count(self.txn, self.databases.counts, scope)
 
-    def page(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        *,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-        match: Match | None = None,
-        stop: Stop | None = None,
-        size: int | None = None,
-    ) -> Page:
-        found = self._entries(type_id, namespace, after, state.chunk_for(limit, match))
-        return state.page(found, limit, match, stop, size)
-
-    def rows(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        after: tuple[str, str] | None = None,
-        wanted: int | None = None,
-    ) -> Iterator[tuple[str, str, Row]]:
-        """All rows after a position, read in chunks; a caller that wants a few of them says how many."""
-        return state.rows(self._entries(type_id, namespace, after, wanted))
-
     def at(self, offset: int) -> View | PastView:
         """The state at an offset: Compacted below the floor, FutureVersion ahead of the head."""
         return self if offset == self.head else PastView(self, self._versions, offset)
 
-    def _entries(
-        self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
+    def _entries_of(
+        self, type_id: int, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[state.Entry]]:
-        scope = keys.scope(type_id, namespace)
-        if scope is None:
-            return iter(())
-        return self.entries(scope, scope if after is None else max(scope, keys.after(type_id, after)), wanted)
+        return self.entries(scope, start, wanted)
 
     # The log.
 

@@ -105,15 +105,15 @@ class ClusterRoleAggregationController:
         after: Position | None = None
         while (after := self._scan(after)) is not None:
             await trio.lowlevel.checkpoint()
-        for name in self._aggregated:
-            self.queue.add(name)
 
     def _scan(self, after: Position | None) -> Position | None:
         last = None
         with self._journal.read() as view:
             for _, name, row in next_page(view, self._type_id, "", after):
                 last = ("", name)
-                self._observe(name, unpack_labels(row.facts), row.body)
+                self._labels[name] = unpack_labels(row.facts)
+                if _AGGREGATION in row.body:
+                    self._remember(name, row.body)
         return last
 
     async def reconcile(self, key: str) -> None:

@@ -9,11 +9,11 @@ from journal.errors import Compacted, Damaged, FutureVersion
 from journal.records import Row
 from journal.replay.rows import Reference, row_of
 from journal.replay.versions import Version, Versions
-from journal.state import Entry, Match, Page, Stop
+from journal.state import Entry, ScopedReads, Stop
 from journal.transaction import ReadTransaction
 
 
-class PastView:
+class PastView(ScopedReads):
     """The reads of a view at an older offset. Ends with the transaction it was made from."""
 
     __slots__ = ("_prepared", "_reading", "_versions", "head")
@@ -57,32 +57,9 @@ class PastView:
         scope = keys.scope(type_id, namespace)
         return 0 if scope is None else self._version(type_id).count(self._reading, scope)
 
-    def page(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        *,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-        match: Match | None = None,
-        stop: Stop | None = None,
-        size: int | None = None,
-    ) -> Page:
-        found = self._entries(type_id, namespace, after, state.chunk_for(limit, match))
-        return state.page(found, limit, match, stop, size)
-
-    def rows(
-        self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None
-    ) -> Iterator[tuple[str, str, Row]]:
-        return state.rows(self._entries(type_id, namespace, after, None))
-
-    def _entries(
-        self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
+    def _entries_of(
+        self, type_id: int, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[Entry]]:
-        scope = keys.scope(type_id, namespace)
-        if scope is None:
-            return iter(())
-        start = scope if after is None else max(scope, keys.after(type_id, after))
         return self._version(type_id).entries(self._reading, scope, start, wanted)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[Reference]:

@@ -76,6 +76,16 @@ def test_damaged_row_is_not_returned_after_another_write(
         read(view)
 
 
+def test_scan_after_the_last_object_reads_no_row_of_another_type(filled: Journal, model: Model) -> None:
+    """A damaged row of the next type would raise."""
+    filled.append([model.put("other", type_id=2)])
+    other = keys.of_object(2, "default", "other")
+    put(filled, "state", other, flipped(stored(filled, "state", other)))
+    with filled.read() as view:
+        assert list(view.rows(1, None, ("default", "n09"))) == []
+        assert view.page(1, "default", after=("default", "n09"), limit=5).bodies == []
+
+
 def test_cached_copy_from_before_the_damage_may_be_returned(filled: Journal, model: Model) -> None:
     with filled.read() as view:
         for _ in range(2):  # rows that are read twice are cached

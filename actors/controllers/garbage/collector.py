@@ -158,8 +158,12 @@ class GarbageCollector:
         self._foreground.clear()
         self._waiting_owners.clear()
         self._unresolved.clear()
-        for type_id, definition in list(self._types):
-            await self._scan_type(type_id, definition)
+        with self._journal.read() as view:
+            written = view.written_types()  # the feed reports the first object of any other type
+        for type_id in written:
+            definition = self._types.definition(type_id)
+            if definition is not None:
+                await self._scan_type(type_id, definition)
 
     async def _scan_type(self, type_id: int, definition: Definition) -> None:
         after: Position | None = None

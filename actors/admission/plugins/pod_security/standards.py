@@ -79,17 +79,17 @@ def _standards(names: Names) -> list[_Standard]:
 
 class Standards:
     def __init__(self, names: Names) -> None:
-        standards = _standards(names)
-        self._checks = {
-            (level, minor): _checks_of(standards, level, minor)
-            for level in (BASELINE, RESTRICTED)
-            for minor in range(NEWEST + 1)
-        }
+        self._standards = _standards(names)
+        # By level and minor version; a cluster uses few of them.
+        self._checks: dict[tuple[str, int], tuple[Check, ...]] = {}
 
     def violations(self, level: LevelVersion, pod: EvaluatedPod) -> list[Violation]:
         if level.level == PRIVILEGED:
             return []
-        checks = self._checks[level.level, _minor(level.version)]
+        key = level.level, _minor(level.version)
+        checks = self._checks.get(key)
+        if checks is None:
+            checks = self._checks[key] = _checks_of(self._standards, *key)
         return [found for check in checks if (found := check(pod)) is not None]
 
 
