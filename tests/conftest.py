@@ -5,6 +5,7 @@ half a million objects in vain.
 """
 
 import gc
+import sys
 
 import pytest
 
@@ -40,3 +41,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    shared_server = sys.modules.get("tests.gateway.shared_server")
+    if shared_server is not None:
+        shared_server.stop_shared()

@@ -10,9 +10,7 @@ data is in memory.
 
 from __future__ import annotations
 
-import shutil
 import ssl
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +32,8 @@ from gateway import compose
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings.settings import LOOPBACK, Addresses, Settings
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
+from tests.gateway.initial_data import copy_initial_data, keep_initial_data
+from tests.gateway.plain_client import PlainClient, is_plain
 
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
@@ -111,7 +111,8 @@ class Api:
     stop: trio.Event = field(default_factory=trio.Event)
     stopped: trio.Event = field(default_factory=trio.Event)
     addresses: Addresses = field(default_factory=lambda: Addresses(None, None))
-    client: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(verify=_NO_TLS))
+    _plain: PlainClient | None = None
+    _httpx: httpx.AsyncClient | None = None
 
     # The server.
 
@@ -119,9 +120,9 @@ class Api:
         """With `prepared` data, controllers have nothing to write at the start."""
         self.stop, self.stopped = trio.Event(), trio.Event()
         await self.nursery.start(self._run)
+        self._httpx = None
         if self.addresses.insecure is not None:
-            host, port = self.addresses.insecure
-            self.client = httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=_NO_TLS, timeout=30)
+            self._plain = PlainClient(*self.addresses.insecure)
             if not prepared:
                 await self._await_controllers()
 
@@ -179,7 +180,7 @@ class Api:
         self.stopped.set()
 
     async def finish(self) -> None:
-        await self.client.aclose()
+        await self.close_idle()
         self.stop.set()
         await self.stopped.wait()
 
@@ -189,6 +190,22 @@ class Api:
         await self.start()
 
     # HTTP.
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        """For requests that `ask` cannot send, such as streams."""
+        if self._httpx is None:
+            host, port = self.addresses.insecure or ("", 0)
+            base = f"http://{host}:{port}" if host else ""
+            self._httpx = httpx.AsyncClient(base_url=base, verify=_NO_TLS, timeout=30)
+        return self._httpx
+
+    async def close_idle(self) -> None:
+        """Close the connections on which no request runs."""
+        if self._plain is not None:
+            self._plain.close()
+        if self._httpx is not None:
+            await self._httpx.aclose()
 
     async def ask(
         self,
@@ -205,10 +222,14 @@ class Api:
             pairs = (f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
             path += "?" + "&".join(pairs)
         content = orjson.dumps(body) if isinstance(body, dict) else body
-        sent = {"authorization": f"Bearer {token}"} if token else {}
-        response = await self.client.request(
-            method, path, content=content, headers={"user-agent": "test/1", **sent, **(headers or {})}
-        )
+        sent: dict[str, str | bytes] = {"user-agent": "test/1"}
+        if token:
+            sent["authorization"] = f"Bearer {token}"
+        sent.update(headers or {})
+        if self._plain is not None and is_plain(method, sent):
+            status, received, data = await self._plain.request(method, path, content, sent)
+            return ApiResponse(status, httpx.Headers(received), data)
+        response = await self.client.request(method, path, content=content, headers=sent)
         return ApiResponse(response.status_code, response.headers, response.content)
 
     async def head(self) -> str:
@@ -269,33 +290,16 @@ def _document_of(response: ApiResponse) -> Document:
     return document
 
 
-# Settings that have no influence on the initial objects.
-_INDEPENDENT = {
-    "admission",
-    "anonymous_auth",
-    "audit",
-    "authorization",
-    "authorization_mode",
-    "enable_admission_plugins",
-    "enable_test_controls",
-    "faults",
-    "proxy",
-    "token_auth_file",
-    "token_webhook",
-}
-_initial_folder = tempfile.TemporaryDirectory(prefix="rewound-initial-")
-_initial_data = Path(_initial_folder.name, "data")
-
-
 def prepare_initial_data() -> None:
-    """Start a server once and keep its data: the others start with the objects that every cluster has."""
+    """Start a server of each dialect once and keep its data: see `initial_data`."""
 
-    async def start() -> None:
-        async with served() as api:
+    async def start(dialect: str) -> None:
+        async with served(dialect=dialect) as api:
             await api.finish()
-            shutil.copytree(api.settings.data_dir, _initial_data)
+            keep_initial_data(dialect, api.settings.data_dir)
 
-    trio.run(start)
+    for dialect in NAMES:
+        trio.run(start, dialect)
 
 
 @asynccontextmanager
@@ -304,9 +308,7 @@ async def served(
 ) -> AsyncIterator[Api]:
     """Run a server with these settings. Without a folder its data is in memory."""
     with memory_folder() as scratch:
-        prepared = folder is None and _INDEPENDENT.issuperset(changed) and _initial_data.exists()
-        if prepared:
-            shutil.copytree(_initial_data, scratch / "data")
+        prepared = folder is None and copy_initial_data(changed, scratch / "data")
         async with trio.open_nursery() as nursery:
             api = Api(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)

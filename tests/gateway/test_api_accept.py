@@ -7,6 +7,7 @@ import yaml
 
 from tests.gateway.api import config_map, served
 from tests.gateway.protobuf_client import MEDIA
+from tests.gateway.shared_server import shared
 
 JSON, YAML = "application/json", "application/yaml"
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -61,7 +62,7 @@ async def test_accept_header_selects_the_content_type(accept: str | None, media:
 
 @pytest.mark.parametrize("accept", REFUSED, ids=range(len(REFUSED)))
 async def test_unserved_accept_header_is_not_acceptable(accept: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         for path in (PATH, f"{PATH}/a", "/apis", "/version"):
             response = await api.ask("GET", path, headers={"accept": accept})
             status = response.expect(406)
@@ -71,7 +72,7 @@ async def test_unserved_accept_header_is_not_acceptable(accept: str) -> None:
 
 
 async def test_unserved_parameters_get_a_406_without_details() -> None:
-    async with served() as api:
+    async with shared() as api:
         for accept, details in (("text/html", {}), (f"{JSON};as=Chart;g=meta.cluster.io;v=v1", None)):
             status = (await api.ask("GET", PATH, headers={"accept": accept})).expect(406)
             assert status.get("details") == details
@@ -82,13 +83,13 @@ async def test_unserved_parameters_get_a_406_without_details() -> None:
     [("GET", "/api/v1/boats", 404), ("POST", f"{PATH}/a", 405), ("GET", f"{PATH}/a", 406)],
 )
 async def test_missing_resource_is_a_404_before_a_406(method: str, path: str, code: int) -> None:
-    async with served() as api:
+    async with shared() as api:
         (await api.ask(method, path, headers={"accept": "text/html"})).expect(code)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
 async def test_documents_cannot_be_tables(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         table = f"{JSON};as=Table;g=meta.cluster.io;v=v1"
         (await api.ask("GET", path, headers={"accept": table})).expect(406)
         (await api.ask("GET", path, headers={"accept": f"{table},{JSON}"})).expect(200)
@@ -125,7 +126,7 @@ async def test_yaml_has_the_same_content_as_json() -> None:
 
 
 async def test_forbidden_status_is_yaml_if_accepted() -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", PATH, token=None, headers={"accept": YAML})
         assert (response.status, response.headers["content-type"]) == (403, YAML)
         assert yaml.safe_load(response.text)["reason"] == "Forbidden"

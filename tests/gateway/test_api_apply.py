@@ -10,6 +10,7 @@ import pytest
 from tests.actors.kinds.test_signing_request_rules import request
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, ApiResponse, served
+from tests.gateway.shared_server import shared
 
 APPLY = {"content-type": "application/apply-patch+yaml"}
 CONFIG: Document = {
@@ -84,7 +85,7 @@ async def test_conflict_is_a_status_with_causes() -> None:
     ],
 )
 async def test_invalid_bodies_change_nothing(body: Document | bytes, words: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await apply(api, CONFIG)
         raw = json.dumps(body).encode() if isinstance(body, dict) else body
         path = api.path("configmaps", name="a") + "?fieldManager=m1"
@@ -102,14 +103,14 @@ async def test_field_validation_decides_about_unknown_fields() -> None:
 
 
 async def test_dry_run_stores_nothing() -> None:
-    async with served() as api:
+    async with shared() as api:
         returned = (await apply(api, CONFIG, dryRun="All")).expect(201)
         assert owners(returned) == {"m1": OWNED}
         (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
 
 
 async def test_invalid_result_is_refused() -> None:
-    async with served() as api:
+    async with shared() as api:
         (await apply(api, {**CONFIG, "data": {"not a key": "x"}})).expect(422)
         (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
 
@@ -190,7 +191,7 @@ async def test_downgrade_to_client_side_apply() -> None:
 
 
 async def test_field_manager_is_required_and_managed_fields_are_refused() -> None:
-    async with served() as api:
+    async with shared() as api:
         path = api.path("configmaps", name="a")
         status = (await api.ask("PATCH", path, CONFIG, headers=APPLY)).expect(422)
         assert status["details"]["causes"][0]["field"] == "fieldManager"

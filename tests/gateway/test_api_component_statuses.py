@@ -10,6 +10,7 @@ from journal.errors import StorageFull
 from journal.log import Journal
 from tests.gateway.api import config_map, names, served
 from tests.gateway.protobuf_client import MEDIA
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/componentstatuses"
 COMPONENTS = {"cluster": ["controllers", "journal"], "kubernetes": ["controller-manager", "etcd-0"]}
@@ -79,7 +80,7 @@ async def test_component_statuses_as_a_table() -> None:
     ],
 )
 async def test_selectors_select_component_statuses(query: str, found: list[str]) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert names((await api.ask("GET", f"{PATH}?{query}")).expect(200)) == found
 
 
@@ -99,7 +100,7 @@ async def test_component_statuses_are_read_only() -> None:
 
 
 async def test_list_refuses_a_wrong_timeout() -> None:
-    async with served() as api:
+    async with shared() as api:
         refused = (await api.ask("GET", f"{PATH}?timeoutSeconds=soon")).expect(400)
         assert "must be a 64-bit integer" in refused["message"]
         (await api.ask("GET", f"{PATH}?timeoutSeconds=5")).expect(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, names, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 READ = [
@@ -40,7 +41,7 @@ async def test_known_content_types_are_decoded(content_type: str | None, body: b
 
 @pytest.mark.parametrize("content_type", NOT_READ)
 async def test_unknown_content_types_are_refused(content_type: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
         for method, path in (("POST", PATH), ("PUT", f"{PATH}/a"), ("DELETE", f"{PATH}/a"), ("DELETE", PATH)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 CONTAINERS = [{"name": "c", "image": "i"}]
@@ -34,6 +35,6 @@ async def test_default_policy_orphans_pods_with_a_warning(query: str, expected: 
 
 
 async def test_missing_job_gets_the_warning_too() -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("DELETE", f"{JOBS}/none")
         assert (response.status, len(response.warnings)) == (404, 1)

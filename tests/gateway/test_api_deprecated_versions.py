@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 GOING = {
     "/apis/policy/v1beta1/podsecuritypolicies": "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+",
@@ -23,7 +23,7 @@ STAYING = (
 
 
 async def test_deprecated_versions_warn() -> None:
-    async with served() as api:
+    async with shared() as api:
         for path, text in GOING.items():
             response = await api.ask("GET", path)
             response.expect(200)
@@ -35,7 +35,7 @@ async def test_deprecated_versions_warn() -> None:
 @pytest.mark.parametrize("plural", ["statefulsets", "replicasets", "deployments"])
 @pytest.mark.parametrize("version", ["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"])
 async def test_removed_versions_are_not_served(version: str, plural: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         for path in (f"/apis/{version}/namespaces/default/{plural}", f"/apis/{version}/{plural}"):
             assert (await api.ask("GET", path)).status == 404
         assert (await api.ask("GET", f"/apis/{version}")).status == 404

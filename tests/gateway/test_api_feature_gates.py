@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.kinds import features
 from tests.gateway.api import Api, served
+from tests.gateway.shared_server import shared
 
 LABELS = {"matchLabels": {"a": "b"}}
 CONTAINER = {"name": "c", "image": "i"}
@@ -140,7 +141,7 @@ async def create(api: Api, plural: str, body: dict[str, Any], code: int = 201) -
 
 
 async def test_fields_are_dropped_unless_their_feature_is_on() -> None:
-    async with served() as api:
+    async with shared() as api:
         for plural, sent, path, instead in DROPPED.values():
             assert at(await create(api, plural, sent), path) == instead
     async with served(feature_gates="AllAlpha=true,AllBeta=true") as api:
@@ -149,7 +150,7 @@ async def test_fields_are_dropped_unless_their_feature_is_on() -> None:
 
 
 async def test_values_are_refused_unless_their_feature_is_on() -> None:
-    async with served() as api:
+    async with shared() as api:
         for plural, sent in REFUSED.values():
             await create(api, plural, sent, 422)
     async with served(feature_gates=",".join(f"{name}=true" for name in REFUSED)) as api:

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.gateway.api import names, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 BODY = b"""
@@ -63,7 +64,7 @@ async def test_unknown_beside_invalid_is_400_in_every_mode(method: str, mode: st
 
 @pytest.mark.parametrize("mode", ["Ignore", "Warn", "Strict"])
 async def test_invalid_alone_is_422_in_every_mode(mode: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = b'{"metadata": {"name": "a", "labels": {"a b": ""}}}'
         assert "a b" in await api.refuse("POST", PATH, body, 422, fieldValidation=mode)
 
@@ -125,7 +126,7 @@ async def test_dry_run_warns_too() -> None:
 
 async def test_warnings_about_many_unknown_fields_are_limited() -> None:
     body = orjson.dumps({"metadata": {"name": "a"}, **{f"extra{number}": 1 for number in range(300)}})
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("POST", PATH, body, dryRun="All")
         assert len(response.headers.multi_items()) < 80
         assert response.warnings[0] == '299 - "unknown field \\"extra0\\""'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.api import config_map, served
+from tests.gateway.api import config_map
+from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
 REFUSED = [
@@ -23,7 +24,7 @@ TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/no
 
 @pytest.mark.parametrize("path", REFUSED)
 async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         response = await api.ask("HEAD", path)
         assert (response.status, response.body) == (405, b"")
@@ -34,20 +35,20 @@ async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None
 
 @pytest.mark.parametrize("path", TAKEN)
 async def test_head_is_get_without_a_body(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         got, head = await api.ask("GET", path), await api.ask("HEAD", path)
         assert (head.status, head.body) == (got.status, b"")
         for name in ("content-type", "content-length"):
             assert head.headers[name] == got.headers[name]
 
 
-async def test_head_of_metrics_is_served() -> None:
-    async with served() as api:
+async def test_head_of_metrics_is_shared() -> None:
+    async with shared() as api:
         response = await api.ask("HEAD", "/metrics")
         assert (response.status, response.body) == (200, b"")
 
 
 async def test_head_needs_the_rights_of_get() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await api.ask("HEAD", COLLECTION, token=None)).status == 403
         assert (await api.ask("HEAD", "/livez", token=None)).status == 200

@@ -11,6 +11,7 @@ import pytest
 from actors.value_count import COUNTED_BYTES, MANY_VALUES, MAX_VALUES, check_values, is_large
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.protobuf_client import MEDIA, message, wrapped
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -57,7 +58,7 @@ FORMATS = [
 
 @pytest.mark.parametrize(("body", "media"), FORMATS)
 async def test_body_with_too_many_values_is_refused(body, media: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         refused = await api.refuse("POST", PATH, body(TOO_MANY), 413, headers={"content-type": media})
         assert f"at most {MAX_VALUES} are allowed" in refused
 
@@ -130,7 +131,7 @@ async def test_small_bodies_do_not_use_the_thread() -> None:
 @pytest.mark.parametrize("token", ["admin-token", ALICE])
 async def test_large_review_is_refused(token: str) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "x" * LARGE}}}
-    async with served() as api:
+    async with shared() as api:
         refused = await api.refuse("POST", REVIEWS, orjson.dumps(review), 413, token=token)
         assert "a SelfSubjectAccessReview may have 65536 bytes at most" in refused
 

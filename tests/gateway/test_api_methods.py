@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.api import config_map, served
+from tests.gateway.api import config_map
+from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
 REFUSED = [
@@ -31,7 +32,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("method", sorted({method for method, _ in REFUSED}))
 async def test_unsupported_method_of_a_path_is_not_allowed(method: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
         for path in [path for refused, path in REFUSED if refused == method]:
@@ -44,14 +45,14 @@ async def test_unsupported_method_of_a_path_is_not_allowed(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["FOO", "CONNECT"])
 async def test_unknown_method_is_not_allowed(method: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask(method, COLLECTION)).expect(405)
         assert (status["kind"], status["reason"], status["details"]) == ("Status", "MethodNotAllowed", {})
         assert (await api.ask("GET", "/livez")).status == 200
 
 
 async def test_authorization_comes_before_the_method_check() -> None:
-    async with served() as api:
+    async with shared() as api:
         for method, path in REFUSED:
             response = await api.ask(method, path, config_map("a"), token=None)
             assert response.status == 403, (method, path)
@@ -74,7 +75,7 @@ async def test_authorization_comes_before_the_method_check() -> None:
     ],
 )
 async def test_allow_header_lists_the_methods_of_the_path(method: str, path: str, allowed: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask(method, path)
         assert (response.status, response.headers["allow"]) == (405, allowed)
         assert response.headers["cache-control"] == "no-cache, private"

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.shared_server import shared
 
 NO_RESOURCE = [
     "/api/v2",
@@ -45,7 +46,7 @@ NO_PATH = [
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_unknown_resource_of_a_group_is_a_status(method: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         head = await api.head()
         for path in NO_RESOURCE:
             status = (await api.ask(method, path, config_map("a"))).expect(404)
@@ -56,7 +57,7 @@ async def test_unknown_resource_of_a_group_is_a_status(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_unknown_path_is_plain_text(method: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         for path in NO_PATH:
             response = await api.ask(method, path, b"{}" if method == "POST" else None)
             assert (response.status, response.text) == (404, "404 page not found\n"), path
@@ -79,7 +80,7 @@ async def test_forbidden_request_does_not_reveal_what_exists(token: str | None) 
 )
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_missing_object_is_not_found(method: str, name: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         head = await api.head()
         status = (
             await api.ask(method, f"/apis/coordination.cluster.io/v1/namespaces/default/leases/{name}")
@@ -114,7 +115,7 @@ async def test_missing_namespace_has_empty_collections_and_refuses_writes() -> N
     ],
 )
 async def test_subresource_of_a_missing_object_is_not_found(path: str, message: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await api.ask("GET", path)).expect(404)["message"] == message
 
 
@@ -123,7 +124,7 @@ async def test_subresource_of_a_missing_object_is_not_found(path: str, message: 
     ("name", "why"), [("%2e%2e", "\"..\": may not be '..'"), ("a%25", "\"a%\": may not contain '%'")]
 )
 async def test_impossible_name_is_not_found(method: str, name: str, why: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = {"metadata": {"name": unquote(name)}} if method in ("PUT", "PATCH") else None
         headers = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}
         path = f"/api/v1/namespaces/default/configmaps/{name}"

@@ -10,6 +10,7 @@ import trio
 
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, ApiResponse, config_map, served
+from tests.gateway.shared_server import shared
 
 FORMATS = {
     "json": "application/json-patch+json",
@@ -136,7 +137,7 @@ async def test_dry_run_stores_nothing(format_: str) -> None:
 
 @pytest.mark.parametrize("format_", FORMATS)
 async def test_patch_of_a_missing_object_is_not_found(format_: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await patch(api, format_, setting(format_, "k", "w"))).expect(404)
         assert status["details"] == {"name": "a", "kind": "configmaps"}
 

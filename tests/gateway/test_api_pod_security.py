@@ -11,6 +11,7 @@ import yaml
 from gateway.settings.admission import AdmissionSettings
 from gateway.settings.checks import SettingsError
 from tests.gateway.api import ALICE, Api, ApiResponse, served
+from tests.gateway.shared_server import shared
 
 MERGE = {"content-type": "application/merge-patch+json"}
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
@@ -145,7 +146,7 @@ async def test_without_its_namespace_a_pod_is_refused_and_a_template_is_not() ->
 
 
 async def test_labels_that_are_not_a_policy_are_refused() -> None:
-    async with served() as api:
+    async with shared() as api:
         wrong = labels(enforce="zzz", warn_version="1.25")
         refused = (
             await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a", "labels": wrong}})

@@ -6,6 +6,7 @@ from typing import Any
 
 from actors.kinds.policy.pod_security_policy import DEPRECATED
 from tests.gateway.api import Api, names, served
+from tests.gateway.shared_server import shared
 
 PATH = "/apis/policy/v1beta1/podsecuritypolicies"
 ANY = {"rule": "RunAsAny"}
@@ -47,8 +48,8 @@ async def test_policies_are_listed_and_deleted_with_warnings() -> None:
         assert (await ask(api, "GET", PATH))["items"] == []
 
 
-async def test_removed_versions_are_not_served() -> None:
-    async with served() as api:
+async def test_removed_versions_are_not_shared() -> None:
+    async with shared() as api:
         for path in (
             "/apis/apps/v1beta1/namespaces/default/statefulsets",
             "/apis/apps/v1beta2/namespaces/default/statefulsets",

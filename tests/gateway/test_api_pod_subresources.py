@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.api import Api, served
+from tests.gateway.shared_server import shared
 
 PODS = "/api/v1/namespaces/default/pods"
 DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -36,7 +37,7 @@ async def test_binding_sets_the_node(path: str) -> None:
 
 async def test_incomplete_bindings_are_refused() -> None:
     """Whether or not the pod exists."""
-    async with served() as api:
+    async with shared() as api:
         path = "/api/v1/namespaces/default/bindings"
         for name, why in (("", "Name parameter required."), ("a/b", "may not contain '/'")):
             assert why in (await api.ask("POST", path, binding(name))).expect(400)["message"]

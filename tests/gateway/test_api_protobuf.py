@@ -6,6 +6,7 @@ import pytest
 
 from tests.gateway.api import Api, ApiResponse, config_map, served
 from tests.gateway.protobuf_client import MAGIC, MEDIA, message, unwrapped, wrapped
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 ASKED = {"accept": MEDIA}
@@ -78,7 +79,7 @@ async def test_partial_metadata_in_protobuf() -> None:
 
 async def test_table_is_not_acceptable_in_protobuf() -> None:
     """Cells may have any type. A client that also accepts JSON gets JSON."""
-    async with served() as api:
+    async with shared() as api:
         table = ";as=Table;g=meta.cluster.io;v=v1"
         for path in (PATH, f"{PATH}?watch=1"):
             response = await api.ask("GET", path, headers={"accept": MEDIA + table})
@@ -98,7 +99,7 @@ async def test_failure_is_a_status_in_protobuf() -> None:
 
 
 async def test_discovery_in_protobuf() -> None:
-    async with served() as api:
+    async with shared() as api:
         found = unwrapped((await get(api, "/api/v1")).body)
         assert found.groupVersion == "v1"
         [maps] = [one for one in found.resources if one.name == "configmaps"]
@@ -112,7 +113,7 @@ async def test_discovery_in_protobuf() -> None:
 
 
 async def test_documents_without_a_kind_are_json() -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", "/version", headers=ASKED)
         assert response.headers["content-type"] == "application/json"
         assert response.expect(200)["major"] == "1"
@@ -191,7 +192,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("body", "why"), WRONG.values(), ids=WRONG.keys())
 async def test_malformed_bodies_are_refused(body: bytes, why: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)
 
 
@@ -221,7 +222,7 @@ def enveloped(raw: bytes, kind: str = "ConfigMap", content_type: str = "", encod
 
 
 async def test_unknown_field_numbers_are_validated_like_unknown_fields() -> None:
-    async with served() as api:
+    async with shared() as api:
         body = enveloped(UNKNOWN)
         refused = await api.refuse("POST", PATH, body, 400, headers=SENT, fieldValidation="Strict")
         assert refused.endswith("strict decoding error: unknown field number 99")
@@ -263,6 +264,6 @@ async def test_content_type_of_the_envelope_is_honoured() -> None:
     ],
 )
 async def test_unsupported_content_type_of_the_envelope_is_refused(sent: dict[str, str], why: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = enveloped(NAMED.SerializeToString(), **sent)
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 POLICY = {"metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"a": "no good!"}}}}
 
@@ -21,6 +22,6 @@ async def test_refusal_names_the_first_group(plural: str, kind: str, body: dict[
 
 
 async def test_not_found_names_the_current_group() -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask("GET", api.path("ingresses", name="a"))).expect(404)
         assert status["details"]["group"] == "networking.cluster.io"

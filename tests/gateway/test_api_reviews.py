@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.api import ALICE, Api, served
+from tests.gateway.shared_server import shared
 
 AUTHORIZATION = "/apis/authorization.cluster.io/v1"
 TOKEN_REVIEWS = "/apis/authentication.cluster.io/v1/tokenreviews"
@@ -79,7 +80,7 @@ async def test_token_review() -> None:
 
 
 async def test_reviews_are_not_stored() -> None:
-    async with served() as api:
+    async with shared() as api:
         head = await api.head()
         await status(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS})
         await status(api, TOKEN_REVIEWS, {"token": "no"})
@@ -90,7 +91,7 @@ async def test_reviews_are_not_stored() -> None:
 
 
 async def test_invalid_review_names_the_field() -> None:
-    async with served() as api:
+    async with shared() as api:
         path = f"{AUTHORIZATION}/subjectaccessreviews"
         refused = (await api.ask("POST", path, {"spec": {"user": "x"}})).expect(422)
         assert refused["details"]["causes"][0]["field"] == "spec.resourceAttributes"
@@ -112,7 +113,7 @@ async def test_invalid_review_names_the_field() -> None:
     ],
 )
 async def test_review_cannot_be_a_table(path: str, spec: dict[str, Any], form: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         accept = f"application/json;as={form};v=v1;g=meta.cluster.io"
         refused = await api.ask("POST", path, {"spec": spec}, headers={"accept": accept})
         assert refused.expect(406)["message"] == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 SERVICES = "/api/v1/namespaces/default/services"
 
@@ -68,7 +69,7 @@ async def test_service_proxy_has_no_endpoints() -> None:
 
 
 async def test_deprecated_version_of_flow_schemas_warns() -> None:
-    async with served() as api:
+    async with shared() as api:
         group = "flowcontrol.apiserver.cluster.io"
         newer = await api.ask("GET", f"/apis/{group}/v1beta2/flowschemas")
         older = await api.ask("GET", f"/apis/{group}/v1beta1/flowschemas")

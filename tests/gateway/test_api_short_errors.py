@@ -10,6 +10,7 @@ import pytest
 from gateway.requests.errors import Failure
 from gateway.requests.response_bounds import MAX_BYTES
 from tests.gateway.api import config_map, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 LONG = "\x01ä" * 150_000
@@ -33,7 +34,7 @@ BODIES: list[Any] = [
 
 @pytest.mark.parametrize(("method", "body", "media"), BODIES)
 async def test_error_is_short(method: str, body: Any, media: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         path = PATH if method == "POST" else f"{PATH}/a"
         query = {} if method == "DELETE" else {"fieldValidation": "Strict"}

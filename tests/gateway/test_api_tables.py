@@ -3,6 +3,7 @@
 import pytest
 
 from tests.gateway.api import Api, served
+from tests.gateway.shared_server import shared
 
 META = "meta.cluster.io"
 TABLE = f"application/json;as=Table;v=v1;g={META}"
@@ -67,7 +68,7 @@ async def test_include_object_selects_the_object_of_a_row(include, kind):
 
 
 async def test_unknown_include_object_is_refused_only_for_tables():
-    async with served() as api:
+    async with shared() as api:
         refused = (await get(api, f"{MAPS}?includeObject=All", TABLE)).expect(400)
         assert "includeObject" in refused["message"]
         (await get(api, f"{MAPS}?includeObject=All", "application/json")).expect(200)
@@ -94,7 +95,7 @@ async def test_writes_return_a_table_and_deletes_a_status():
 
 
 async def test_errors_are_a_status():
-    async with served() as api:
+    async with shared() as api:
         assert (await get(api, f"{MAPS}/nope", TABLE)).expect(404)["kind"] == "Status"
 
 

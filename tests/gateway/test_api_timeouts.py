@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from gateway import store
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.idle import until_idle
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -100,7 +101,7 @@ async def test_delete_collection_within_its_timeout_succeeds(mock_clock: MockClo
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("value", ["-1", "x", "", "1.5", "1s", "0x10", "9" * 30, " 1", "1_000"])
 async def test_invalid_timeouts_are_refused(method: str, value: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         status = (await api.ask(method, PATH, timeoutSeconds=value)).expect(400)
         assert status["reason"] == "BadRequest"

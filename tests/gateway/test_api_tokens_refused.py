@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.actors.object_store import Refused, Verbs
-from tests.gateway.api import Opener, config_map, everywhere, names, served
+from tests.gateway.api import Opener, config_map, everywhere, names
+from tests.gateway.shared_server import shared
 
 
 def forged(**fields: Any) -> str:
@@ -126,7 +127,7 @@ async def test_forged_count_does_not_change_the_items(opened: Opener, remaining:
 
 
 async def test_status_names_the_parameter() -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask("GET", api.path("configmaps"), **{"continue": "x"})).expect(400)
         assert status["reason"] == "BadRequest"
         assert "continue key is not valid" in status["message"]

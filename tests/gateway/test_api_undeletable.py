@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 CLASSES = "/apis/scheduling.cluster.io/v1/priorityclasses"
 
 
 @pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
 async def test_system_priority_classes_cannot_be_deleted(name: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         refusal = (await api.ask("DELETE", f"{CLASSES}/{name}")).expect(403)
         assert refusal["reason"] == "Forbidden" and refusal["message"] == (
             f'priorityclasses.scheduling.cluster.io "{name}" is forbidden: '

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.release import RELEASE
-from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 STRINGS = {
     "major",
@@ -21,7 +21,7 @@ STRINGS = {
 
 
 async def test_version_document_has_all_fields() -> None:
-    async with served() as api:
+    async with shared() as api:
         version = (await api.ask("GET", "/version", token=None)).expect(200)
         assert set(version) == STRINGS
         assert all(isinstance(value, str) for value in version.values())
@@ -33,7 +33,7 @@ async def test_version_document_has_all_fields() -> None:
 
 @pytest.mark.parametrize(("accept", "code"), [("application/yaml", 200), ("image/png", 406)])
 async def test_version_is_negotiated(accept: str, code: int) -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", "/version", headers={"accept": accept})
         assert response.status == code
         if code == 200:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.actors.object_store import Refused, Verbs
-from tests.gateway.api import Opener, config_map, everywhere, names, served
+from tests.gateway.api import Opener, config_map, everywhere, names
+from tests.gateway.shared_server import shared
 
 NEWEST, OLD, TOKEN, INVALID, BAD = "newest", "old", "token", "Invalid", "BadRequest"
 PLAIN, LIMITED, CONTINUED = "no limit", "limit", "limit and continue"
@@ -140,7 +141,7 @@ async def test_get_with_every_resource_version(opened: Opener, version: str) -> 
     ],
 )
 async def test_status_names_the_invalid_combination(query: dict[str, str], code: int, text: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask("GET", api.path("configmaps"), **query)).expect(code)
         assert text in status["message"]
         if code == 422:

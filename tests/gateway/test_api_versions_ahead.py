@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from tests.actors.object_store import Refused, open_store
-from tests.gateway.api import Opener, config_map, everywhere, served
+from tests.gateway.api import Opener, config_map, everywhere
+from tests.gateway.shared_server import shared
 
 AHEAD = 1_000_000
 
@@ -55,7 +56,7 @@ async def test_get_at_a_future_version_is_a_504(opened: Opener, name: str) -> No
 @pytest.mark.usefixtures("short_wait")
 @pytest.mark.parametrize("name", ["", "a"], ids=["list", "get"])
 async def test_status_has_retry_after(name: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", api.path("configmaps", name=name), resourceVersion=AHEAD)
         head = await api.head()
         status = response.expect(504)

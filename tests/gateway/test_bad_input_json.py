@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 DEPTH = 10_000
@@ -36,7 +37,7 @@ NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b
 @pytest.mark.parametrize(("body", "expected"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_malformed_json_is_refused(method: str, body: bytes, expected: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, body, 400)
         assert message.startswith("couldn't get version/kind; json parse error: ")
@@ -45,14 +46,14 @@ async def test_malformed_json_is_refused(method: str, body: bytes, expected: str
 
 @pytest.mark.parametrize(("found", "body"), NOT_OBJECTS.items())
 async def test_json_that_is_no_object_is_refused(found: str, body: bytes) -> None:
-    async with served() as api:
+    async with shared() as api:
         message = await api.refuse("POST", PATH, body, 400)
         assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
 
 
 @pytest.mark.parametrize("number", [b"9" * 60_000, b"1." + b"9" * 60_000, b"1e999999999", b"-" + b"9" * 400])
 async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = b'{"metadata":{"name":"a","generation":' + number + b"}}"
         message = await api.refuse("POST", PATH, body, 400)
         assert "metadata.generation" in message
@@ -88,7 +89,7 @@ DELETE_OPTIONS = {
 
 @pytest.mark.parametrize(("body", "code"), DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
 async def test_malformed_delete_options_are_refused(body: bytes, code: int) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         for path in (f"{PATH}/a", PATH):
             message = await api.refuse("DELETE", path, body, code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, names, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 UNREADABLE = [
@@ -53,7 +54,7 @@ REFUSED = [
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_malformed_query_is_refused(method: str, query: str) -> None:
     """If a malformed selector were ignored, a delete would delete everything."""
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         message = await api.refuse(method, f"{PATH}?{query}", b"", 400)
         assert message.startswith("the query of the request has ")
@@ -62,7 +63,7 @@ async def test_malformed_query_is_refused(method: str, query: str) -> None:
 
 @pytest.mark.parametrize(("method", "query", "code", "expected"), REFUSED)
 async def test_invalid_parameters_are_refused(method: str, query: str, code: int, expected: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         body = b'{"metadata":{"name":"b"}}' if method == "POST" else b""
         message = await api.refuse(method, f"{PATH}?{query}", body, code)
@@ -100,5 +101,5 @@ async def test_watch_of_one_object_refuses_another_name(query: str) -> None:
 
 @pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])
 async def test_timeout_parameter_is_accepted(timeout: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         (await api.ask("GET", f"{PATH}?timeout={timeout}")).expect(200)

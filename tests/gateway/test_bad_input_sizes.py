@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.gateway.api import names, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 MIB = 1024 * 1024
@@ -25,7 +26,7 @@ async def test_body_of_three_mebibytes_is_accepted() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "GET"])
 async def test_body_of_one_byte_more_is_refused(method: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, sized(LIMIT + 1), 413)
         assert message == "Request entity too large: limit is 3145728"
@@ -36,7 +37,7 @@ async def test_chunked_body_over_the_limit_is_refused() -> None:
         for _ in range(8):
             yield b" " * (MIB // 2)
 
-    async with served() as api:
+    async with shared() as api:
         head = await api.head()
         response = await api.client.post(
             PATH, content=chunks(), headers={"authorization": "Bearer admin-token"}
@@ -66,7 +67,7 @@ async def test_value_over_one_mebibyte_is_refused() -> None:
     ],
 )
 async def test_too_long_names_and_labels_are_refused(metadata: dict, expected: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert expected in await api.refuse("POST", PATH, orjson.dumps({"metadata": metadata}), 422)
 
 

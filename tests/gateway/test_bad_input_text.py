@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -23,7 +24,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
     ],
 )
 async def test_invalid_text_in_values(raw: bytes, stored: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         body = b'{"metadata":{"name":"a"},"data":{"k":"' + raw + b'"}}'
         made = (await api.ask("POST", PATH, body)).expect(201)
         assert made["data"]["k"] == stored
@@ -36,7 +37,7 @@ async def test_invalid_text_in_values(raw: bytes, stored: str) -> None:
 
 @pytest.mark.parametrize("raw", [b"a\xff", b"a\\ud800", b"a\\u0000", b"\xed\xa0\x80"])
 async def test_invalid_text_in_names_and_keys_is_refused(raw: bytes) -> None:
-    async with served() as api:
+    async with shared() as api:
         await api.refuse("POST", PATH, b'{"metadata":{"name":"' + raw + b'"}}', 422)
         await api.refuse("POST", PATH, b'{"metadata":{"name":"a","labels":{"' + raw + b'":""}}}', 422)
         await api.refuse("POST", PATH, b'{"metadata":{"name":"a"},"data":{"' + raw + b'":""}}', 422)

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.gateway.api import config_map, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WRONG = [
@@ -35,7 +36,7 @@ WRONG = [
 @pytest.mark.parametrize(("body", "expected"), WRONG)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, expected: str) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a", text="kept"))
         path = PATH if method == "POST" else f"{PATH}/a"
         assert expected in await api.refuse(method, path, orjson.dumps(body), 400)
@@ -45,7 +46,7 @@ async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, exp
     "name", ["", "A", "a_b", "a/b", ".", "..", "-a", "a-", "a..b", "ü", "a\0b", "x" * 254, " a", "a\n"]
 )
 async def test_invalid_names_are_refused(name: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = orjson.dumps({"metadata": {"name": name}})
         assert "metadata.name: " in await api.refuse("POST", PATH, body, 422)
 

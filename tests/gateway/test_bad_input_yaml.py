@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from tests.gateway.api import config_map, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 YAML = {"content-type": "application/yaml"}
@@ -58,7 +59,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("body", "expected"), BROKEN.values(), ids=BROKEN)
 async def test_malformed_yaml_is_refused(body: bytes, expected: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         message = await api.refuse("POST", PATH, body, 400, headers=YAML)
         assert message.startswith("error converting YAML to JSON: yaml: line ")
         assert expected in message
@@ -67,7 +68,7 @@ async def test_malformed_yaml_is_refused(body: bytes, expected: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"null\n", b"# nothing\n", b"- a\n", b"text", b"12"])
 async def test_yaml_that_is_no_object_is_refused(body: bytes) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert "into a ConfigMap" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
 
@@ -76,7 +77,7 @@ async def test_yaml_that_is_no_object_is_refused(body: bytes) -> None:
     [("no", "bool"), ("1.5", "number"), ("12", "number"), ("[a]", "array"), ("{a: b}", "object")],
 )
 async def test_plain_scalars_of_other_types_are_refused(value: str, found: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         body = f"metadata: {{name: a}}\ndata:\n  k: {value}\n".encode()
         assert f"cannot unmarshal {found}" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
@@ -91,6 +92,6 @@ async def test_moderate_aliases_are_accepted() -> None:
 
 @pytest.mark.parametrize("body", [bomb(), b"{", b"- All\n", b"dryRun: All\n", b"kind: ConfigMap\n"])
 async def test_malformed_delete_options_are_refused(body: bytes) -> None:
-    async with served() as api:
+    async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
         assert "DeleteOptions" in await api.refuse("DELETE", f"{PATH}/a", body, 400, headers=YAML)

@@ -12,6 +12,7 @@ from actors.access.rules import Rules
 from actors.identity import User
 from gateway.extensions import Extensions
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, served
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 REVIEWS = "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews"
@@ -125,14 +126,14 @@ async def test_a_part_that_the_caller_may_not_impersonate_is_refused(
 )
 @pytest.mark.parametrize("path", [PATH, "/healthz", "/api"])
 async def test_headers_without_a_user_are_refused(header: str, path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         for value in ("", "x") if header != "Impersonate-User" else ("",):
             refused = (await ask(api, [(header, value)], ADMIN, path=path)).expect(400)
             assert header.lower() in refused["message"]
 
 
 async def test_rights_of_the_caller_are_gone() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await ask(api, [("Impersonate-User", "carol")], ADMIN)).status == 403
         both = [("Impersonate-User", "carol"), ("Impersonate-Group", "system:masters")]
         assert (await ask(api, both, ADMIN)).status == 200
@@ -141,7 +142,7 @@ async def test_rights_of_the_caller_are_gone() -> None:
 
 
 async def test_the_caller_is_authenticated_first() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await ask(api, [("Impersonate-User", "admin")], "wrong")).status == 401
         assert (await ask(api, [("Impersonate-Group", "x")], "wrong")).status == 401
         refused = (await ask(api, [("Impersonate-User", "admin")], None)).expect(403)
@@ -197,7 +198,7 @@ async def test_a_bad_escape_stays_in_the_key() -> None:
 
 
 async def test_a_name_that_is_not_utf8_is_refused() -> None:
-    async with served() as api:
+    async with shared() as api:
         sent = {b"impersonate-user": b"b\xffb", b"authorization": f"Bearer {ADMIN}".encode()}
         response = await api.client.request("GET", PATH, headers=sent)
         assert response.status_code == 400

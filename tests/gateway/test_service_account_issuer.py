@@ -29,6 +29,7 @@ from tests.gateway.account_tokens import (
 )
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.https import certificates, served_securely
+from tests.gateway.shared_server import shared
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _rsa_key = rsa.generate_private_key(65537, 2048)
@@ -86,7 +87,7 @@ async def test_openapi_describes_the_documents_of_the_issuer() -> None:
         CONFIGURATION: ("getServiceAccountIssuerOpenIDConfiguration", "WellKnown", "application/json"),
         KEYS: ("getServiceAccountIssuerOpenIDKeyset", "openid", "application/jwk-set+json"),
     }
-    async with served() as api:
+    async with shared() as api:
         for path, (name, tag, media) in described.items():
             document = (await api.ask("GET", f"/openapi/v3{path}")).expect(200)
             operation = document["paths"][f"{path}/"]["get"]

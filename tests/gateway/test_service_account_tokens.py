@@ -24,6 +24,7 @@ from tests.gateway.account_tokens import (
     status_with,
 )
 from tests.gateway.api import served
+from tests.gateway.shared_server import shared
 
 
 def pod(name: str = "p", **metadata: object) -> Document:
@@ -90,7 +91,7 @@ async def test_token_expires_by_the_clock_of_the_server() -> None:
 
 
 async def test_impossible_duration_is_refused() -> None:
-    async with served() as api:
+    async with shared() as api:
         for seconds, message in (
             (599, "may not specify a duration less than 10 minutes"),
             (2**32 + 1, "may not specify a duration larger than 2^32 seconds"),
@@ -114,7 +115,7 @@ async def test_longest_life_of_tokens_is_limited_by_flag() -> None:
 
 
 async def test_token_is_for_its_audiences_only() -> None:
-    async with served() as api:
+    async with shared() as api:
         token = await issued(api, "default", audiences=["vault", "https://a.example"])
         assert await status_with(api, token) == 401
         assert "authenticated" not in await review(api, token)
@@ -266,7 +267,7 @@ async def test_admission_plugins_decide_about_token_requests() -> None:
 
 
 async def test_token_request_of_a_missing_namespace_or_account_is_not_found() -> None:
-    async with served() as api:
+    async with shared() as api:
         (await request_token(api, "nobody")).expect(404)
         path = "/api/v1/namespaces/nowhere/serviceaccounts/default/token"
         (await api.ask("POST", path, {"spec": {}})).expect(404)

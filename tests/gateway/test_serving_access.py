@@ -8,12 +8,13 @@ import pytest
 
 from gateway.settings.checks import SettingsError
 from tests.gateway.api import ADMIN, ALICE, config_map, served, settings
+from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
 async def test_token_authenticates_its_user() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
         status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
         assert 'User "alice" cannot list resource "configmaps"' in status["message"]
@@ -21,7 +22,7 @@ async def test_token_authenticates_its_user() -> None:
 
 @pytest.mark.parametrize("token", ["unknown", ADMIN + "x", ADMIN[:-1], "ä"])
 async def test_unknown_token_gets_401_on_every_path(token: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         headers = {"authorization": f"Bearer {token}".encode()}
         for path in (PATH, "/livez", "/version", "/nowhere"):
             answer = await api.ask("GET", path, token=None, headers=headers)
@@ -29,21 +30,21 @@ async def test_unknown_token_gets_401_on_every_path(token: str) -> None:
 
 
 async def test_bearer_scheme_is_case_insensitive() -> None:
-    async with served() as api:
+    async with shared() as api:
         for scheme in ("bearer", "BEARER", "Bearer"):
             headers = {"authorization": f"{scheme} {ADMIN}"}
             assert (await api.ask("GET", PATH, token=None, headers=headers)).status == 200
 
 
 async def test_second_space_before_the_token_makes_the_caller_anonymous_and_warns() -> None:
-    async with served() as api:
+    async with shared() as api:
         answer = await api.ask("GET", PATH, token=None, headers={"authorization": f"Bearer  {ADMIN}"})
         assert answer.status == 403
         assert "extra space before the bearer token" in answer.warnings[0]
 
 
 async def test_other_authorization_schemes_are_ignored() -> None:
-    async with served() as api:
+    async with shared() as api:
         answer = await api.ask("GET", PATH, token=None, headers={"authorization": "Basic YWRtaW46YWRtaW4="})
         assert 'User "system:anonymous"' in answer.expect(403)["message"]
 

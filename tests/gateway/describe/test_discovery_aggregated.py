@@ -8,6 +8,7 @@ import pytest
 
 from actors.names import NAMES
 from tests.gateway.api import Api, served
+from tests.gateway.shared_server import shared
 
 LIST = "APIGroupDiscoveryList"
 
@@ -55,7 +56,7 @@ def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str
 
 
 async def test_resource_has_its_names_and_scope() -> None:
-    async with served() as api:
+    async with shared() as api:
         document = (await api.ask("GET", "/apis", headers=accept("cluster"))).document
         (apps,) = (one for one in document["items"] if one["metadata"]["name"] == "apps")
         (resource,) = (one for one in apps["versions"][0]["resources"] if one["resource"] == "deployments")
@@ -66,14 +67,14 @@ async def test_resource_has_its_names_and_scope() -> None:
 
 
 async def test_content_type_has_the_parameters_of_the_request() -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", "/apis", headers=accept("cluster"))
         assert response.headers["content-type"].endswith(f";v=v2beta1;as={LIST}")
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
 async def test_matching_etag_gets_304(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         etag = (await api.ask("GET", path, headers=accept("cluster"))).headers["etag"]
         again = await api.ask("GET", path, headers={**accept("cluster"), "if-none-match": etag})
         assert (again.status, again.body) == (304, b"")
@@ -90,7 +91,7 @@ async def test_matching_etag_gets_304(path: str) -> None:
     ],
 )
 async def test_other_requests_get_the_separate_documents(path: str, headers: dict[str, str]) -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", path, headers=headers)
         assert response.status == 200 and response.headers["content-type"] == "application/json"
         assert response.document["kind"] in ("APIGroupList", "APIGroup", "APIResourceList")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.api import Api, served
+from tests.gateway.api import Api
+from tests.gateway.shared_server import shared
 
 
 async def resources_by_name(api: Api, path: str) -> dict[str, Any]:
@@ -25,13 +26,13 @@ async def resources_by_name(api: Api, path: str) -> dict[str, Any]:
 async def test_subresource_of_another_group_has_group_and_version(
     path: str, name: str, group: str, kind: str
 ) -> None:
-    async with served() as api:
+    async with shared() as api:
         entry = (await resources_by_name(api, path))[name]
         assert (entry["group"], entry["version"], entry["kind"]) == (group, "v1", kind)
 
 
 async def test_subresource_of_the_same_group_has_neither() -> None:
-    async with served() as api:
+    async with shared() as api:
         resources = await resources_by_name(api, "/api/v1")
         for name in ("pods", "pods/status", "pods/binding", "nodes/status"):
             assert "group" not in resources[name] and "version" not in resources[name]

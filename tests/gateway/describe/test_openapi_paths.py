@@ -6,6 +6,7 @@ from typing import Any
 
 from actors.names import REWIND_GROUP
 from tests.gateway.api import Api, served
+from tests.gateway.shared_server import shared
 
 METHODS = {
     "get": "get",
@@ -40,7 +41,7 @@ async def test_every_described_operation_is_served() -> None:
 
 
 async def test_every_resource_in_discovery_is_described() -> None:
-    async with served() as api:
+    async with shared() as api:
         paths = await described(api)
         groups = (await api.ask("GET", "/apis")).document["groups"]
         versions = [f"/apis/{one['groupVersion']}" for group in groups for one in group["versions"]]
@@ -62,7 +63,7 @@ def _path(root: str, resource: dict[str, Any], verb: str) -> str:
 
 
 async def test_lists_of_all_namespaces_and_deprecated_watches_are_described() -> None:
-    async with served() as api:
+    async with shared() as api:
         paths = await described(api)
         assert paths["/api/v1/pods"]["get"]["operationId"] == "listCoreV1PodForAllNamespaces"
         for path in (
@@ -76,7 +77,7 @@ async def test_lists_of_all_namespaces_and_deprecated_watches_are_described() ->
 
 
 async def test_operations_have_parameters_bodies_and_responses() -> None:
-    async with served() as api:
+    async with shared() as api:
         paths = await described(api)
         item = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
         assert [one["name"] for one in item["parameters"]] == ["name", "namespace", "pretty"]

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.describe.openapi.handler import OLD_PROTOBUF, PROTOBUF
 from tests.gateway.api import ALICE, Api, served
+from tests.gateway.shared_server import shared
 
 DIALECTS = pytest.mark.parametrize(
     ("dialect", "prefix", "root"),
@@ -46,7 +47,7 @@ async def test_version_3_has_a_document_for_each_section(dialect: str, prefix: s
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
 async def test_matching_etag_gets_304(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         etag = (await api.ask("GET", path)).headers["etag"]
         assert etag == (await api.ask("GET", path)).headers["etag"]
         for known in (etag, f'"old", W/{etag}', "*"):
@@ -57,7 +58,7 @@ async def test_matching_etag_gets_304(path: str) -> None:
 
 
 async def test_etags_of_media_types_differ() -> None:
-    async with served() as api:
+    async with shared() as api:
         json = await api.ask("GET", "/openapi/v2")
         protobuf = await api.ask("GET", "/openapi/v2", headers={"accept": PROTOBUF})
         assert json.headers["etag"] != protobuf.headers["etag"]
@@ -78,7 +79,7 @@ async def test_etags_of_media_types_differ() -> None:
     ],
 )
 async def test_media_type_is_negotiated(accept: str, given: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", "/openapi/v2", headers={"accept": accept})
         assert (response.status, response.headers["content-type"]) == (200, given)
 
@@ -88,14 +89,14 @@ async def test_media_type_is_negotiated(accept: str, given: str) -> None:
     [("/openapi/v2", "image/png"), ("/openapi/v3", PROTOBUF), ("/openapi/v3/api/v1", PROTOBUF)],
 )
 async def test_other_media_types_are_not_acceptable(path: str, accept: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask("GET", path, headers={"accept": accept})).expect(406)
         assert status["reason"] == "NotAcceptable"
         assert "application/json" in status["message"]
 
 
 async def test_url_with_the_current_hash_is_immutable() -> None:
-    async with served() as api:
+    async with shared() as api:
         right = await _url(api, "apis/apps/v1")
         response = await api.ask("GET", right)
         assert "immutable" in response.headers["cache-control"] and response.headers["expires"]
@@ -104,13 +105,13 @@ async def test_url_with_the_current_hash_is_immutable() -> None:
 
 
 async def test_url_with_an_old_hash_redirects_to_the_current_one() -> None:
-    async with served() as api:
+    async with shared() as api:
         response = await api.ask("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
         assert (response.status, response.headers["location"]) == (301, await _url(api, "apis/apps/v1"))
 
 
 async def test_large_documents_are_compressed() -> None:
-    async with served() as api:
+    async with shared() as api:
         compressed = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "gzip"})
         plain = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "identity"})
         assert compressed.headers["content-encoding"] == "gzip"
@@ -119,7 +120,7 @@ async def test_large_documents_are_compressed() -> None:
 
 
 async def test_head_is_served_and_post_is_not_allowed() -> None:
-    async with served() as api:
+    async with shared() as api:
         head = await api.ask("HEAD", "/openapi/v2", headers={"accept-encoding": "identity"})
         assert (head.status, head.body) == (200, b"") and int(head.headers["content-length"]) > 100_000
         assert (await api.ask("POST", "/openapi/v2")).status == 405
@@ -127,18 +128,18 @@ async def test_head_is_served_and_post_is_not_allowed() -> None:
 
 @pytest.mark.parametrize("path", ["/openapi", "/openapi/v1", "/openapi/v2/x", "/openapi/v3/apis/nowhere/v1"])
 async def test_other_paths_are_not_found(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await api.ask("GET", path)).status == 404
 
 
 async def test_anonymous_users_may_not_read_documents() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert (await api.ask("GET", "/openapi/v3", token=ALICE)).status == 200
         assert (await api.ask("GET", "/openapi/v2", token=None)).status == 403
 
 
 async def test_index_of_paths_lists_openapi() -> None:
-    async with served() as api:
+    async with shared() as api:
         assert {"/openapi/v2", "/openapi/v3"} <= set((await api.ask("GET", "/")).document["paths"])
 
 

@@ -79,5 +79,5 @@ async def test_silent_client_delays_the_stop_by_seconds(behave: Behave, mock_clo
         await behave(watcher)
         for number in range(3):
             await api.create("configmaps", config_map(f"c-{number}", big="x" * 300_000))
-        await api.client.aclose()
+        await api.close_idle()
         assert await seconds_to_stop(api, mock_clock) < 5

@@ -90,7 +90,7 @@ async def test_watch_of_a_stopping_server_is_reported_complete(transport: str) -
     ):
         await api.create("secrets", config_map("a"))
         await watch.take(1)
-        await api.client.aclose()
+        await api.close_idle()
         api.stop.set()
         await watch.end()
         [record, _] = await observer.ended(2, PATH)
@@ -134,7 +134,7 @@ async def test_each_http2_stream_is_reported(mock_clock: MockClock) -> None:
         await timed.end()
         await until_idle()
         assert [record.stages[-1] for record in records] == ["complete", "complete", "started"]
-        await api.client.aclose()
+        await api.close_idle()
         api.stop.set()
         await stopped.end()
         await observer.ended(4, PATH)

@@ -10,6 +10,7 @@ from actors.access.rules import Rules
 from actors.identity import User
 from gateway.extensions import Extensions
 from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.shared_server import shared
 from tests.gateway.watch.watching import watching
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -28,7 +29,7 @@ class OnlyMine:
 
 @pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/namespaces/default/configmaps"])
 async def test_watch_without_permission_is_forbidden(path: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         status = (await api.ask("GET", path, token=ALICE)).expect(403)
         assert status["message"] == (
             'configmaps is forbidden: User "alice" cannot watch resource "configmaps" in API group "" '
@@ -58,7 +59,7 @@ async def test_permission_for_one_name_allows_a_watch_of_it() -> None:
 
 
 async def test_forbidden_message_has_the_selected_name() -> None:
-    async with served() as api:
+    async with shared() as api:
         query = {"watch": 1, "fieldSelector": "metadata.name=other"}
         status = (await api.ask("GET", PATH, token=ALICE, **query)).expect(403)
         assert status["details"] == {"name": "other", "kind": "configmaps"}
@@ -67,7 +68,7 @@ async def test_forbidden_message_has_the_selected_name() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_deprecated_watch_paths_allow_only_get(method: str) -> None:
-    async with served() as api:
+    async with shared() as api:
         for path in (
             "/api/v1/watch/namespaces/default/configmaps",
             "/api/v1/watch/namespaces/default/configmaps/a",

@@ -44,7 +44,7 @@ async def test_stopping_server_ends_every_watch_in_good_order(transport: str) ->
         ]
         await api.create("configmaps", config_map("a"))
         await watches[0].take(1)
-        await api.client.aclose()
+        await api.close_idle()
         api.stop.set()
         for watch in watches:
             assert len(await watch.end()) <= 1
@@ -107,7 +107,7 @@ async def write_until_refused(api: Api) -> None:
         for number in range(10_000):
             await api.create("configmaps", config_map(f"c-{number:04}", big="x" * 5_000))
     except Exception:
-        await api.client.aclose()
+        await api.close_idle()
 
 
 @stalling_transports
@@ -125,7 +125,7 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
             await healthy.take(20)
             async with watching(api, path, transport, stalled=True):
                 await until_idle()
-                await api.client.aclose()
+                await api.close_idle()
                 assert CLOSE_TIMEOUT <= await seconds_to_stop(api, mock_clock) < 5
                 assert await healthy.end() == []
         await api.start()
@@ -135,7 +135,7 @@ async def test_client_that_keeps_its_connection_after_a_watch_delays_the_stop_by
     mock_clock: MockClock,
 ) -> None:
     async with served() as api, watching(api, api.path("configmaps"), resourceVersion=await api.head()):
-        await api.client.aclose()
+        await api.close_idle()
         assert await seconds_to_stop(api, mock_clock) < 5
 
 
@@ -145,6 +145,6 @@ async def test_websocket_client_that_sends_no_close_frame_delays_the_stop_by_sec
     async with served() as api, await connect(api) as stream:
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1", headers=UPGRADE))
         assert b" 101 " in await stream.receive_some(65536)
-        await api.client.aclose()
+        await api.close_idle()
         assert await seconds_to_stop(api, mock_clock) < 5
         assert (await stream.receive_some(65536)).endswith(GOING_AWAY)

@@ -28,7 +28,7 @@ async def test_timeout_closes_with_1000(echoed: bool, mock_clock: MockClock) -> 
 
 async def test_stopping_server_closes_with_1001() -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
-        await api.client.aclose()
+        await api.close_idle()
         api.stop.set()
         assert (await raw.frame()).code == 1001
         await raw.send(masked(CLOSE, b"\x03\xe9"))
