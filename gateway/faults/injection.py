@@ -71,11 +71,14 @@ class FaultInjection:
             self._note(context, delay)
             await trio.sleep(delay.delay_seconds)
         decision = decisions.fault
-        if decision is None:
-            response = await dispatch(context)
-        else:
-            self._note(context, decision)
-            response = await self._apply(context, dispatch, decision)
+        try:
+            if decision is None:
+                response = await dispatch(context)
+            else:
+                self._note(context, decision)
+                response = await self._apply(context, dispatch, decision)
+        except cause.RequestError as error:
+            response = await _refuse(context, error)  # here, so that it gets the header too
         names = [one.rule.name for one in (*decisions.delays, *([decision] if decision else []))]
         response.headers = [*response.headers, (HEADER, ",".join(names).encode())]
         return response
@@ -177,7 +180,9 @@ async def _serve_in_vain(context: RequestContext, dispatch: Dispatch) -> None:
 
 async def _refuse(context: RequestContext, error: cause.RequestError) -> Response:
     failure = failure_of(error)
-    assert failure is not None
+    if failure is None:
+        raise error
+    context.warnings.extend(error.warnings)
     return await render.failure(context, failure)
 
 

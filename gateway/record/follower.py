@@ -22,12 +22,13 @@ from gateway.record.kinds import RecordedKind
 logger = logging.getLogger(__name__)
 
 PAGE: Final = "500"
-WATCH_SECONDS: Final = 900
+WATCH_SECONDS: Final = 300
 # A watch may be silent between two bookmarks, and for longer where the server sends none.
-SILENT_SECONDS: Final = WATCH_SECONDS + 60.0
+SILENT_SECONDS: Final = WATCH_SECONDS + 30.0
+SHORT: Final = 1.0  # seconds; a watch that ends sooner without an event is followed by a pause
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 _NOT_SERVED: Final = (404, 405)
-_NOT_ALLOWED: Final = (401, 403)
+_NOT_ALLOWED: Final = 403
 
 Document = dict[str, Any]
 
@@ -68,8 +69,11 @@ class Follower:
         self._with_secrets = with_secrets
         self._pause = FIRST_PAUSE
 
-    async def run(self) -> None:
-        """Until cancelled, or until the server no longer serves the kind to this user."""
+    async def run(self) -> bool:
+        """Until cancelled, or until the server no longer serves the kind to this user.
+
+        Returns whether it may be tried again when the kinds of the server have changed.
+        """
         state = self._state
         while True:
             try:
@@ -77,20 +81,24 @@ class Follower:
                     async with self._lists:
                         await self._list()
                 state.listed = True
+                began = trio.current_time()
                 await self._watch()
-                self._pause = FIRST_PAUSE
+                if trio.current_time() - began < SHORT:
+                    await self._wait("the watch ended at once")
             except Expired:
                 state.position = ""
+                await self._wait("the version of the watch has expired")
             except StatusError as error:
-                if error.code in (*_NOT_SERVED, *_NOT_ALLOWED):
-                    logger.warning("%s is not recorded any more: %s", state.kind.type_name, error)
-                    return
-                await self._wait(error)
+                if error.code in (*_NOT_SERVED, _NOT_ALLOWED):
+                    logger.warning("%s is not recorded: %s", state.kind.type_name, error)
+                    return error.code != _NOT_ALLOWED
+                await self._wait(str(error))
             except ClientError as error:
-                await self._wait(error)
+                await self._wait(str(error))
 
-    async def _wait(self, error: Exception) -> None:
-        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, error, self._pause)
+    async def _wait(self, why: str) -> None:
+        """Pause, longer each time, until an event arrives."""
+        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, why, self._pause)
         await trio.sleep(self._pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
@@ -120,7 +128,6 @@ class Follower:
             await self._store(removal(state.kind, namespace, name, version, self._now()))
         state.names = seen
         state.position = version
-        self._pause = FIRST_PAUSE
 
     async def _watch(self) -> None:
         """Take events until the watch ends. Expired, StatusError, ClientError."""
@@ -150,6 +157,7 @@ class Follower:
                 names = self._state.names
                 (names.discard if change.removed else names.add)((change.namespace, change.name))
             self._state.position = str(given["metadata"]["resourceVersion"])
+            self._pause = FIRST_PAUSE
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
 

@@ -72,6 +72,7 @@ class Recorder:
         self._now = now
         self._report = report
         self._states: dict[str, KindState] = {}
+        self._refused: set[str] = set()  # types that this user may not read
         self._settling = Settling(trio.current_time)
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
@@ -205,8 +206,8 @@ class Recorder:
         nursery.start_soon(self._run_follower, follower, state)
 
     async def _run_follower(self, follower: Follower, state: KindState) -> None:
-        await follower.run()
-        # The server no longer has the kind, or this user has no right to it.
+        if not await follower.run():
+            self._refused.add(state.kind.type_name)
         state.listed = True
         self._positions.kinds.pop(state.kind.type_name, None)
         self._states.pop(state.kind.type_name, None)
@@ -250,7 +251,7 @@ class Recorder:
                 await trio.sleep(REDISCOVERY)
                 self._rediscover.set()
                 continue
-            fresh = [one for one in kinds if one.type_name not in self._states]
+            fresh = [one for one in kinds if one.type_name not in self._refused.union(self._states)]
             self._writer.journal.register_types([one.type_name for one in fresh])
             for kind in fresh:
                 self._start(kind, nursery)

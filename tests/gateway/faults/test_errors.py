@@ -112,6 +112,8 @@ async def test_delays_add_up(autojump_clock: MockClock) -> None:
             times.append(trio.current_time() - began)
             assert response.status == 200
         assert fault_of(response) == "long,1"
+        missing = await api.ask("GET", f"{PATH}/missing")
+        assert (missing.status, fault_of(missing)) == (404, "long")
         assert 20 <= times[0] < 20.5 and 20 <= times[2] < 20.5
         assert 21 <= times[1] < 22.5 and 21 <= times[3] < 22.5
 

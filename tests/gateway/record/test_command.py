@@ -1,0 +1,92 @@
+"""`rewound record` against a server that runs: a file, a folder that is continued, and what it cannot record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.fixture.rewound import Rewound
+from gateway.cli.main import main
+from gateway.record import recorder, settling
+from tests.gateway.journal_commands import run_journal
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests write nothing while they record: nothing has to be waited for."""
+    monkeypatch.setattr(recorder, "SETTLE", 0)
+    monkeypatch.setattr(settling, "SETTLE", 0)
+
+
+def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewound.request("POST", MAPS, {"metadata": {"name": "web"}, "data": {"color": "blue"}})
+    version, flags = (
+        rewound.version,
+        ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm"],
+    )
+    folder, file = tmp_path / "out", tmp_path / "out.journal.gz"
+    assert main(["record", *flags, str(folder)]) == 0
+    assert f"up to version {version} into {folder}" in capsys.readouterr().err
+    rewound.request("DELETE", f"{MAPS}/web")
+    assert main(["record", *flags, str(folder)]) == 0
+    said = capsys.readouterr().err
+    assert f"recorded 1 events up to version {rewound.version} into {folder}" in said
+    assert main(["record", *flags, str(file)]) == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "out.journal.gz"]
+    assert main(["journal", "import", "--data-dir", str(tmp_path / "again"), str(file)]) == 0
+    assert main(["journal", "verify", "--data-dir", str(tmp_path / "again")]) == 0
+    assert main(["record", *flags, str(file)]) == 1
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_signal_ends_it(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGTERM, once the first lists are in the journal."""
+    positions, ended = tmp_path / "out" / "recording.json", threading.Event()
+
+    def stop_when_begun() -> None:
+        while not ended.wait(0.01):
+            if positions.exists() and '"configmaps"' in positions.read_text():
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    thread = threading.Thread(target=stop_when_begun)
+    thread.start()
+    try:
+        flags = ["--kubeconfig", str(rewound.kubeconfig), "--kinds", "cm"]
+        assert main(["record", *flags, str(tmp_path / "out")]) == 0
+    finally:
+        ended.set()
+        thread.join()
+    assert "recorded " in capsys.readouterr().err
+    assert run_journal("verify", "--data-dir", str(tmp_path / "out")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "OUT"),
+        (["--duration", "soon", "out"], 2, "not a duration"),
+        (["--kubeconfig", "missing.yaml", "out"], 1, "missing.yaml"),
+        (["--server", "http://127.0.0.1:1", "--token", "t", "out"], 1, "cannot reach http://127.0.0.1:1"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["record", *arguments]) == code
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
