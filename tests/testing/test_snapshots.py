@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gateway.api import Api, ApiResponse, config_map, labelled, names, served
+import trio
+
+from tests.actors.object_store import memory_folder
+from tests.gateway.api import ALICE, Api, ApiResponse, config_map, labelled, names, served
+from tests.gateway.journal_commands import run_journal
 
 SNAPSHOTS = "/debug/rewound/snapshots"
 Document = dict[str, Any]
@@ -152,6 +156,68 @@ async def test_custom_kinds_come_and_go_with_their_definitions() -> None:
         await api.create("customresourcedefinitions", registered(api, "added"))
         listed = (await custom(api, "GET", "added")).expect(200)
         assert listed["items"] == []
+
+
+async def test_custom_object_keeps_the_defaults_that_clients_saw() -> None:
+    """It was stored before its schema had a default, and is written again after that."""
+    async with served(enable_test_controls=True) as api:
+        definition = registered(api, "kept")
+        await api.create("customresourcedefinitions", definition)
+        body = {"apiVersion": "example.com/v1", "kind": "Kept", "metadata": {"name": "one"}}
+        (await custom(api, "POST", "kept", body)).expect(201)
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"] = {"size": {"type": "integer", "default": 3}}
+        stored = await api.get("customresourcedefinitions", "kept.example.com")
+        await api.replace("customresourcedefinitions", {**stored, "spec": definition["spec"]})
+        before = (await custom(api, "GET", "kept/one")).expect(200)
+        assert before["size"] == 3
+        await take(api)
+        (await custom(api, "PUT", "kept/one", {**before, "size": 4})).expect(200)
+        await restore(api)
+        assert unversioned((await custom(api, "GET", "kept/one")).expect(200)) == unversioned(before)
+
+
+async def test_rights_follow() -> None:
+    async with served(enable_test_controls=True) as api:
+        await take(api)
+        path, group = api.path("configmaps"), api.path("clusterroles").split("/")[2]
+        binding = {
+            "metadata": {"name": "alice"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "alice"}],
+        }
+        await api.create("rolebindings", binding)
+        assert (await api.ask("GET", path, token=ALICE)).status == 200
+        await take(api, "bound")
+        await restore(api)
+        assert (await api.ask("GET", path, token=ALICE)).status == 403
+        await restore(api, "bound")
+        assert (await api.ask("GET", path, token=ALICE)).status == 200
+
+
+async def test_restore_amid_writes_leaves_a_sound_journal() -> None:
+    with memory_folder() as folder:
+        async with served(folder, enable_test_controls=True) as api:
+            await api.create("configmaps", config_map("shared", round="0"))
+            await take(api)
+
+            async def write(number: int) -> None:
+                for turn in range(6):
+                    await api.ask("POST", api.path("configmaps"), config_map(f"of-{number}-{turn}"))
+                    await api.ask(
+                        "PUT", api.path("configmaps", name="shared"), config_map("shared", round=f"{number}")
+                    )
+                    await api.ask("DELETE", api.path("configmaps", name="shared" if turn == 3 else "of-0-0"))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(3):
+                    nursery.start_soon(write, number)
+                for _ in range(5):
+                    await restore(api)
+            await restore(api)
+            assert [one["data"] for one in (await api.list("configmaps"))["items"]] == [{"round": "0"}]
+            await api.finish()
+        assert run_journal("verify", f"--data-dir={folder / 'data'}").lines[-1] == "sound"
 
 
 async def test_unknown_snapshots_and_wrong_bodies_are_refused() -> None:
