@@ -48,6 +48,7 @@ class Journal:
         self.checked = CheckedRows()
         self.versions = Versions()
         self._types: dict[str, int] = {}
+        self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
         self._appended = self._batches = 0
 
@@ -193,7 +194,7 @@ class Journal:
 
     def _put_types(self, txn: Any, types: dict[str, int]) -> None:
         numbers = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(types[name]) for name in types}
-        records.put_meta(txn, self.environment.databases.meta, numbers)
+        self._meta_writer.put(txn, self.environment.databases.meta, numbers)
 
     def types(self) -> dict[str, int]:
         if self.readonly:

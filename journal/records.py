@@ -22,6 +22,7 @@ The row's first twelve bytes identify one version of one row: `state` caches che
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -199,16 +200,18 @@ def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
 
 
 def _check_of_sorted(records: list[tuple[bytes, bytes]]) -> bytes:
-    """Takes one pass each, because every new type pays for all types that there are."""
-    check, probe, prefix = keys.CHECK, keys.PROBE, keys.TYPE_PREFIX
-    covered = [
-        b"%d %d %b%b" % (len(key), len(value), key, value)
-        for key, value in records
-        if key != check and key != probe
-    ]
-    newest = max([value for key, value in records if key.startswith(prefix)], default=keys.pack_type(0))
+    covered = [_covered(key, value) for key, value in records if key not in _NOT_COVERED]
+    newest = max([value for key, value in records if key.startswith(keys.TYPE_PREFIX)], default=_NO_TYPE)
     floor = next((value for key, value in records if key == keys.FLOOR), b"")
     return crc32(b"".join(covered)).to_bytes(4, "big") + newest + floor
+
+
+def _covered(key: bytes, value: bytes) -> bytes:
+    return b"%d %d %b%b" % (len(key), len(value), key, value)
+
+
+_NOT_COVERED = (keys.CHECK, keys.PROBE)
+_NO_TYPE = keys.pack_type(0)
 
 
 def meta_problem(stored: Mapping[bytes, bytes], *, earlier_release: bool) -> str:
@@ -246,6 +249,45 @@ def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:
         txn.put(key, value, db=database)
     in_order = [(bytes(key), bytes(value)) for key, value in txn.cursor(database)]
     txn.put(keys.CHECK, _check_of_sorted(in_order), db=database)
+
+
+class MetaWriter:
+    """Stores records as `put_meta` does, and keeps what the checksum covers: a new type does not read all others.
+
+    What it keeps is that of the database as long as the checksum there is the one that this object has written.
+    """
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = []  # sorted
+        self._covered: list[bytes] = []  # what the checksum covers of each
+        self._newest = self._floor = self._check = b""
+
+    def put(self, txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:
+        if not self._check or txn.get(keys.CHECK, db=database) != self._check:
+            self._read(txn, database)
+        for key, value in changes.items():
+            txn.put(key, value, db=database)
+            self._set(key, value)
+        self._check = crc32(b"".join(self._covered)).to_bytes(4, "big") + self._newest + self._floor
+        txn.put(keys.CHECK, self._check, db=database)
+
+    def _read(self, txn: Any, database: Any) -> None:
+        self._keys, self._covered, self._newest, self._floor = [], [], _NO_TYPE, b""
+        for key, value in txn.cursor(database):
+            self._set(bytes(key), bytes(value))
+
+    def _set(self, key: bytes, value: bytes) -> None:
+        if key in _NOT_COVERED:
+            return
+        if key.startswith(keys.TYPE_PREFIX):
+            self._newest = max(self._newest, value)
+        elif key == keys.FLOOR:
+            self._floor = value
+        index = bisect_left(self._keys, key)
+        if index == len(self._keys) or self._keys[index] != key:
+            self._keys.insert(index, key)
+            self._covered.insert(index, b"")
+        self._covered[index] = _covered(key, value)
 
 
 def printable(key: Buffer) -> str:
