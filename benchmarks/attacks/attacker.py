@@ -7,12 +7,13 @@ import sys
 import trio
 
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.definitions import DEFINED
 from benchmarks.attacks.lists import LISTS
 from benchmarks.attacks.selectors import SELECTORS
 from benchmarks.attacks.strangers import STRANGERS
 from benchmarks.attacks.target import Target
 
-ATTACKS = {**STRANGERS, **BODIES, **LISTS, **SELECTORS}
+ATTACKS = {**STRANGERS, **BODIES, **LISTS, **SELECTORS, **DEFINED}
 
 
 def main() -> None:

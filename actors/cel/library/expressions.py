@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from actors.cel.library.go_regexp import compile_re2
+from actors.cel.library.go_regexp import compile_re2, is_large
 
 _LONGEST_REMEMBERED: Final = 256  # characters
 _MOST_REMEMBERED: Final = 64
@@ -14,10 +14,11 @@ _MOST_REMEMBERED: Final = 64
 class Expression:
     """A compiled regular expression."""
 
-    __slots__ = ("_found", "_matches", "_pattern")
+    __slots__ = ("_found", "_matches", "_pattern", "is_large")
 
     def __init__(self, pattern: Any) -> None:
         self._pattern = pattern
+        self.is_large = is_large(pattern)
         self._matches: dict[str, bool] = {}
         self._found: dict[tuple[str, int], list[Any]] = {}
 

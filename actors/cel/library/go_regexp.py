@@ -12,6 +12,7 @@ from typing import Any, AnyStr, Final
 
 LITTLE_MEMORY: Final = 128 * 1024  # bytes, for about 2,000 instructions
 _MOST_MEMORY: Final = 8 * 1024 * 1024  # repetitions of repetitions can ask for gigabytes
+_SHORT: Final = 500  # characters
 _LONGEST_FRAGMENT: Final = 1024  # characters of the expression in an error text
 
 # RE2's texts, and Go's where they differ.
@@ -57,8 +58,16 @@ def compile_re2(source: AnyStr) -> Any:
         raise _translated(_said(error), text) from None
 
 
+def may_take_long(source: str) -> bool:
+    """Whether RE2 may need more than a millisecond to compile an expression: \\pL{100} takes a tenth of a second.
+
+    RE2 does not hold the interpreter lock meanwhile, so that a worker thread delays nobody.
+    """
+    return len(source) > _SHORT or "{" in source or "\\p" in source or "\\P" in source
+
+
 def is_large(compiled: Any) -> bool:
-    """Whether the expression did not compile with little memory."""
+    """Whether the expression did not compile with little memory: a search takes microseconds per character then."""
     return bool(compiled.options.max_mem > LITTLE_MEMORY)
 
 

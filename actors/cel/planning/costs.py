@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from actors.cel.library.go_regexp import may_take_long
 from actors.cel.runtime.containers import ListValue, MapLike, list_items
 from actors.cel.values import CostExceeded, EvaluationError, EvaluationStopped
 
@@ -134,7 +135,15 @@ def _expression(cells: Cells, first: Any, second: Any) -> None:
 def charge_compiled(cells: Cells, first: Any, second: Any) -> None:
     """As above, for an expression that must be compiled first, which may take milliseconds: the loop pauses next."""
     _expression(cells, first, second)
+    if second.__class__ is str and may_take_long(second):
+        pause(cells)
     cells[NEXT] = 0
+
+
+def charge_large(cells: Cells, first: Any, second: Any) -> None:
+    """As above, for a large expression, which takes microseconds for each character of a text."""
+    _expression(cells, first, second)
+    pause(cells)
 
 
 def _contains(cells: Cells, first: Any, second: Any) -> None:

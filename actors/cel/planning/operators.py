@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel.library.expressions import compile_expression, expression_of_object
+from actors.cel.library.expressions import Expression, compile_expression, expression_of_object
 from actors.cel.library.functions import FUNCTIONS, bind, bind_url
 from actors.cel.library.go_regexp import InvalidExpression
 from actors.cel.planning import calls
 from actors.cel.planning.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Step, branch
-from actors.cel.planning.costs import charge_compiled, charge_of
+from actors.cel.planning.costs import charge_compiled, charge_large, charge_of
 from actors.cel.planning.membership import contains, in_constants, is_primitive
 from actors.cel.runtime import arithmetic, equality
 from actors.cel.runtime.containers import ListValue, MapLike, list_items
@@ -93,7 +93,9 @@ def _library(name: str, overload: str, steps: list[Step]) -> Step:
     if name in ("find", "findAll"):
         source = steps[1]
         if isinstance(source, Fixed) and source.value.__class__ is str:
-            operation, sequential = _constant_search(name, source.value), True
+            expression = _compiled(source.value)
+            operation, sequential = _constant_search(name, expression), True
+            price = charge_large if expression.is_large else price
         else:
             price = charge_compiled
     if len(steps) == 1 and name != "join":
@@ -101,16 +103,14 @@ def _library(name: str, overload: str, steps: list[Step]) -> Step:
     return Computed(calls.function(name, price, [step.run for step in steps], operation, sequential))
 
 
-def _compiled(source: str) -> Any:
+def _compiled(source: str) -> Expression:
     try:
         return compile_expression(source)
     except InvalidExpression as problem:
         raise CannotCompile(str(problem)) from None
 
 
-def _constant_search(name: str, source: str) -> Callable[..., Any]:
-    expression = _compiled(source)
-
+def _constant_search(name: str, expression: Expression) -> Callable[..., Any]:
     def find(text: Any, _: str, limit: Any = -1) -> Any:
         if text.__class__ is not str or limit.__class__ is not int:
             raise no_such_overload()
@@ -135,7 +135,7 @@ def _matches(overload: str, steps: list[Step]) -> Step:
         compiled = charge_compiled if overload == "matches_string" else None
         return Computed(calls.binary(steps[0], source, _match, compiled))
     expression = _compiled(source.value)
-    price = charge_of("matches", overload)
+    price = charge_large if expression.is_large else charge_of("matches", overload)
 
     def match(text: Any, _: str) -> bool:
         if text.__class__ is not str:

@@ -11,7 +11,7 @@ A default of null counts as no default, as in v1.25.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -122,6 +122,12 @@ class Node:
         """The schema of members that `properties` does not name."""
         return self.additional if isinstance(self.additional, Node) else None
 
+    def children(self) -> Iterator[Node]:
+        """The schemas in it that a value may have to fit."""
+        yield from self.properties.values()
+        yield from (*self.all_of, *self.any_of, *self.one_of)
+        yield from (one for one in (self.items, self.values, self.not_) if one is not None)
+
 
 def parse_schema(schema: Object, names: Names) -> Node:
     return _Parser(names.extension_prefix).node(schema)
@@ -133,9 +139,7 @@ def count_nodes(node: Node, most: int) -> int:
     while waiting and count <= most:
         one = waiting.pop()
         count += 1 + len(one.enum) + len(one.required)
-        waiting += one.properties.values()
-        waiting += (*one.all_of, *one.any_of, *one.one_of)
-        waiting += (inner for inner in (one.items, one.values, one.not_) if inner is not None)
+        waiting += one.children()
     return count
 
 

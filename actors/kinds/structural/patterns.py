@@ -8,10 +8,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from actors.cel.library.go_regexp import compile_re2, is_large
+from actors.cel.library.go_regexp import compile_re2, is_large, may_take_long
+from actors.kinds.structural.node import Node
 
 # Different patterns of one definition, of which each may take some memory with hostile texts.
 MOST_PATTERNS: Final = 2000
+_LONGEST: Final = 8192  # a millisecond for most patterns
+_LONGEST_OF_LARGE: Final = 256  # two milliseconds
 _WEIGHT_OF_LARGE: Final = 64  # one such takes as much as so many others
 
 
@@ -19,6 +22,18 @@ _WEIGHT_OF_LARGE: Final = 64  # one such takes as much as so many others
 def compile_pattern(pattern: str) -> Any:
     """The compiled pattern, whose `search(text)` is truthy where a part of the text matches. InvalidExpression."""
     return compile_re2(pattern)
+
+
+def longest_at_once(compiled: Any) -> int:
+    """The longest text, in characters, that the event loop may search; longer ones need a worker thread."""
+    return _LONGEST_OF_LARGE if is_large(compiled) else _LONGEST
+
+
+def has_slow_patterns(node: Node) -> bool:
+    """Whether a pattern of a schema may take long to compile."""
+    if node.format == "hostname" or (node.pattern and may_take_long(node.pattern)):
+        return True
+    return any(map(has_slow_patterns, node.children()))
 
 
 def weight_of(compiled: Any) -> int:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import trio
 
-from tests.gateway.api import Api, served
+from tests.gateway.api import served
 from tests.gateway.custom.kinds import (
     DEFINITIONS,
-    GROUP,
     WIDGETS,
     define,
     definition,
@@ -18,8 +16,12 @@ from tests.gateway.custom.kinds import (
     version,
     widget,
 )
+from tests.gateway.custom.meanwhile import meanwhile
+from tests.gateway.loop_steps import FEW_CALLS
 
 TEXT = {"type": "string"}
+WHOLE = {"type": "integer"}
+OPEN = {"x-cluster-preserve-unknown-fields": True}
 MANY = {"type": "object", "properties": {f"property-{number}": TEXT for number in range(3000)}}
 LONG = " || ".join(["self.size == 1"] * 3000)
 
@@ -51,45 +53,139 @@ async def test_definitions_with_too_much_of_something_are_refused(declared: Any,
         assert wrong in refused.text
 
 
-async def served_meanwhile(api: Api, method: str, path: str, body: Any) -> tuple[int, int]:
-    """The status of a request, and how many others the server responded to while it worked on it."""
-    statuses: list[int] = []
-    others = 0
+def record(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
 
-    async def ask() -> None:
-        statuses.append((await api.ask(method, path, body)).status)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(ask)
-        while not statuses:
-            (await api.ask("GET", "/version")).expect(200)
-            others += not statuses
-    return statuses[0], others
+def ruled(rule: str, **properties: Any) -> dict[str, Any]:
+    return {**record(**properties), "x-cluster-validations": [{"rule": rule}]}
+
+
+def nested_branches() -> dict[str, Any]:
+    """Two branches on each level: checking a branch again for each branch around it would take for ever."""
+    branch: dict[str, Any] = {"minimum": 1}
+    for _ in range(40):
+        branch = {"oneOf": [branch, {"maximum": 0}]}
+    return {**WHOLE, **branch}
+
+
+def embedded_objects(levels: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A schema of objects inside objects, and such an object."""
+    kind = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}
+    schema, value = {"type": "object", "x-cluster-embedded-resource": True, **OPEN}, dict[str, Any](kind)
+    for _ in range(levels):
+        schema = {"type": "object", "x-cluster-embedded-resource": True, "properties": {"spec": schema}}
+        value = {**kind, "spec": value}
+    return record(inner=schema), {"inner": value}
+
+
+KEYED = {
+    "type": "array",
+    "x-cluster-list-type": "map",
+    "x-cluster-list-map-keys": ["key", "part"],
+    "items": {**record(key=TEXT, part=TEXT), "required": ["key", "part"]},
+}
+NUMBERS = {"type": "array", "maxItems": 100, "items": WHOLE}
+LOOPS = "self.a.all(x, self.a.all(y, self.a.all(z, x + y + z >= 0)))"
+DEEP_SCHEMA, DEEP_OBJECT = embedded_objects(40)
+# Schemas that are accepted, objects, the status of a create, and whether definition and object need the worker thread.
+COSTLY: dict[str, tuple[dict[str, Any], Any, int, bool, bool]] = {
+    "many-properties": (MANY, {"property-1": "a"}, 201, True, True),
+    "megabytes-of-text": (record(a={**TEXT, "description": "x" * 2_900_000}), {"a": "a"}, 201, True, True),
+    "long-rule": (ruled(LONG, size=WHOLE), {"size": 1}, 201, True, True),
+    "nested-branches": (
+        record(a={"type": "array", "items": nested_branches()}),
+        {"a": list(range(620))},
+        422,
+        False,
+        True,
+    ),
+    "branches-for-each-item": (
+        record(a={"type": "array", "items": {**WHOLE, "oneOf": [{"enum": [n]} for n in range(300)]}}),
+        {"a": list(range(300))},
+        201,
+        True,
+        True,
+    ),
+    "backtracking-pattern": (
+        record(a={**TEXT, "pattern": "^(a+)+$"}),
+        {"a": "a" * 50_000 + "!"},
+        422,
+        False,
+        True,
+    ),
+    "pattern-of-many-states": (record(a={**TEXT, "pattern": r"\pL{40}"}), {"a": "é" * 300}, 201, True, True),
+    "pattern-of-the-object": (
+        ruled("self.a.matches(self.p)", a={**TEXT, "maxLength": 9000}, p={**TEXT, "maxLength": 20}),
+        {"a": "a" * 500, "p": r"\pL{40}"},
+        201,
+        True,
+        True,
+    ),
+    "nested-loops": (ruled(LOOPS, a=NUMBERS), {"a": list(range(100))}, 422, True, True),
+    "long-set": (
+        record(a={"type": "array", "x-cluster-list-type": "set", "items": TEXT}),
+        {"a": [f"v{n}" for n in range(5000)]},
+        201,
+        False,
+        True,
+    ),
+    "long-keyed-list": (
+        record(a=KEYED),
+        {"a": [{"key": f"v{n}", "part": "a"} for n in range(1500)]},
+        201,
+        False,
+        True,
+    ),
+    "embedded-in-embedded": (DEEP_SCHEMA, DEEP_OBJECT, 201, False, True),
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+async def test_costly_definitions_delay_no_other_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, spec, status, definition_in_thread, object_in_thread = COSTLY[name]
+    async with served() as api:
+        await define(api, definition(plural="gears", kind="Gear"))  # imports what the first definition needs
+        with meanwhile(api, monkeypatch) as others:
+            await define(api, definition(version(spec=schema)))
+        others.check(in_thread=definition_in_thread)
+        with meanwhile(api, monkeypatch) as others:
+            written = await api.ask("POST", WIDGETS, widget("a", spec=spec))
+            assert written.status == status, written.text[:500]
+        others.check(in_thread=object_in_thread)
+
+
+CYCLE = {"type": "object", "$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("schema", "status", "wrong"),
     [
-        MANY,
-        {
-            "type": "object",
-            "properties": {"size": {"type": "integer"}},
-            "x-cluster-validations": [{"rule": LONG}],
-        },
+        (CYCLE, 422, "$ref"),
+        (
+            record(a={"type": "array", "uniqueItems": True, "items": TEXT}),
+            422,
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        ),
+        (
+            ruled("self.a.all(x, self.a.all(y, x == y))", a={"type": "array", "items": TEXT}),
+            422,
+            "exceeds budget",
+        ),
+        (record(**{f"p{n}": record(a=TEXT) for n in range(30_000)}), 413, "Request entity too large"),
+        (record(a={**TEXT, "pattern": "((a{100}){100}){100}"}), 422, "must be a valid regular expression"),
     ],
-    ids=["many-properties", "long-rule"],
+    ids=["cycle", "unique-items", "loops-without-bounds", "too-many-properties", "pattern-of-gigabytes"],
 )
-async def test_a_large_schema_delays_no_other_request(spec: dict[str, Any]) -> None:
+async def test_definitions_without_bounds_are_refused(
+    schema: dict[str, Any], status: int, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with served() as api:
-        status, others = await served_meanwhile(api, "POST", DEFINITIONS, definition(version(spec=spec)))
-        assert (status, others > 2) == (201, True)
-
-        async def is_served() -> bool:
-            return (await api.ask("GET", f"/apis/{GROUP}/v1")).status == 200
-
-        await until(api, is_served)
-        status, others = await served_meanwhile(api, "POST", WIDGETS, widget("a"))
-        assert (status, others > 2) == (201, True)
+        await define(api, definition(plural="gears", kind="Gear"))
+        with meanwhile(api, monkeypatch) as others:
+            refused = await api.ask("POST", DEFINITIONS, definition(version(spec=schema)))
+        assert (refused.status, wrong in refused.text) == (status, True), refused.text[:500]
+        assert others.steps.most < FEW_CALLS
 
 
 async def test_definitions_named_like_built_in_kinds_change_none_of_them() -> None:

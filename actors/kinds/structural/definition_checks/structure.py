@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from actors.cel.library.go_regexp import InvalidExpression
+from actors.cel.library.go_regexp import InvalidExpression, may_take_long
 from actors.kinds.structural.node import NO_NODES, Node
 from actors.kinds.structural.patterns import MOST_PATTERNS, compile_pattern, weight_of
 from actors.kinds.validation.field_errors import (
@@ -16,7 +16,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
-from actors.time_limit import check_time
+from actors.time_limit import check_time, need_thread
 
 ROOT, ITEM, FIELD = "root", "items", "field"
 
@@ -193,6 +193,8 @@ class _Checks:
     def _pattern(self, errors: FieldErrors, pattern: str, path: str) -> None:
         if pattern in self._patterns:
             return
+        if may_take_long(pattern):
+            need_thread()
         check_time()
         try:
             self._patterns[pattern] = weight_of(compile_pattern(pattern))

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from actors.kinds.structural.node import Node
-from actors.kinds.structural.patterns import compile_pattern
+from actors.kinds.structural.patterns import compile_pattern, longest_at_once
 from actors.kinds.structural.validation.exact import is_whole, same_value, types_of
 from actors.kinds.structural.validation.exact import validate as validate_exactly
 from actors.kinds.structural.validation.formats import format_check
-from actors.time_limit import check_time
+from actors.time_limit import check_time, need_thread
 
 IsValid = Callable[[Any], bool]
 
@@ -124,9 +124,22 @@ def _string(node: Node) -> list[_Check]:
         least, most = low or 0, high if high is not None else 1 << 62
         checks.append(_Check(lambda value: type(value) is not str or least <= len(value) <= most))
     if node.pattern:
-        search = compile_pattern(node.pattern).search
-        checks.append(_Check(lambda value: type(value) is not str or search(value) is not None))
+        checks.append(_Check(_matches(node.pattern)))
     return checks
+
+
+def _matches(pattern: str) -> IsValid:
+    compiled = compile_pattern(pattern)
+    search, longest = compiled.search, longest_at_once(compiled)
+
+    def matches(value: Any) -> bool:
+        if type(value) is not str:
+            return True
+        if len(value) > longest:
+            need_thread()
+        return search(value) is not None
+
+    return matches
 
 
 def _number(node: Node) -> list[_Check]:

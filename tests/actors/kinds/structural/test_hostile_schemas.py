@@ -9,9 +9,12 @@ import pytest
 
 from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import compile_schema
+from actors.kinds.structural.node import parse_schema
+from actors.kinds.structural.validation.list_types import compile_list_types
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, TookTooLong, run_limited
+from tests.actors.kinds.operations import counted, excess_of, operations
 
 from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, errors_of, problems, record
 
@@ -45,8 +48,18 @@ def test_nested_branches_are_checked_once_each() -> None:
 
 def test_patterns_take_linear_time() -> None:
     made = compiled(record(v={**TEXT, "pattern": "^(a+)+$"}))
-    assert problems(made, {"v": "a" * 50_000}) == []
-    assert len(problems(made, {"v": "a" * 50_000 + "!"})) == 1
+    assert run_limited(problems, made, {"v": "a" * 50_000}) == []
+    assert len(run_limited(problems, made, {"v": "a" * 50_000 + "!"})) == 1
+    with pytest.raises(NeedsThread):
+        problems(made, {"v": "a" * 50_000})
+
+
+@pytest.mark.parametrize("more", [{"pattern": r"\pL{40}"}, {"pattern": "a" * 600}, {"format": "hostname"}])
+def test_patterns_that_take_long_to_compile_need_a_thread(more: dict[str, Any]) -> None:
+    made = compiled(record(v={**TEXT, **more}))
+    with pytest.raises(NeedsThread):
+        collect(made.validate, {"v": "a"})
+    assert len(run_limited(problems, made, {"v": "a b"})) == 1
 
 
 @pytest.mark.parametrize("pattern", ["((a{500}){500}){500}", "a{1001}"])
@@ -120,3 +133,28 @@ def test_the_first_object_of_a_kind_with_rules_or_a_large_schema_needs_a_thread(
             collect(made.validate, {"spec": {"a": 1}})
         assert run_limited(collect, made.validate, {"spec": {"a": 1}}) == []
         assert collect(made.validate, {"spec": {"a": 1}}) == []
+
+
+ATOMIC = {**record(key=TEXT, part=TEXT), "x-cluster-map-type": "atomic"}
+UNIQUE: dict[str, dict[str, Any]] = {
+    "texts": {"x-cluster-list-type": "set", "items": TEXT},
+    "objects": {"x-cluster-list-type": "set", "items": ATOMIC},
+    "one-key": {"x-cluster-list-type": "map", "x-cluster-list-map-keys": ["key"], "items": ATOMIC},
+    "two-keys": {"x-cluster-list-type": "map", "x-cluster-list-map-keys": ["key", "part"], "items": ATOMIC},
+}
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["different", "alike"])
+@pytest.mark.parametrize("name", UNIQUE)
+def test_looking_for_equal_items_takes_linear_time(name: str, alike: bool) -> None:
+    root = parse_schema(record(v={"type": "array", **UNIQUE[name]}), CLUSTER)
+    check = compile_list_types(root)
+    assert check is not None
+
+    def cost(count: int) -> int:
+        texts = ["a" if alike else f"a{number}" for number in range(count)]
+        items = texts if name == "texts" else [{"key": one, "part": "b"} for one in texts]
+        document = {"v": counted(items) if name != "objects" else items}
+        return operations(lambda: collect(check, document, ""))
+
+    assert excess_of(cost, 60) < 1  # comparing each item with those before it gives 3
