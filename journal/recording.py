@@ -21,7 +21,7 @@ from journal.log import Journal
 from journal.records import Event, Row
 from journal.replay.past_view import PastView
 from journal.replay.versions import Versions
-from journal.state import Match, Page, Stop
+from journal.state import Entry
 from journal.view import View
 
 
@@ -140,29 +140,10 @@ class LimitedView(View):
     def count(self, type_id: int, namespace: str | None = None) -> int:
         return self._state().count(type_id, namespace)
 
-    def page(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        *,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-        match: Match | None = None,
-        stop: Stop | None = None,
-        size: int | None = None,
-    ) -> Page:
-        return self._state().page(
-            type_id, namespace, after=after, limit=limit, match=match, stop=stop, size=size
-        )
-
-    def rows(
-        self,
-        type_id: int,
-        namespace: str | None = None,
-        after: tuple[str, str] | None = None,
-        wanted: int | None = None,
-    ) -> Iterator[tuple[str, str, Row]]:
-        return self._state().rows(type_id, namespace, after)
+    def _entries_of(
+        self, type_id: int, scope: bytes, start: bytes, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        return self._state()._entries_of(type_id, scope, start, wanted)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
         return self._state().references(type_id, start, count)
