@@ -304,13 +304,18 @@ def prepare_initial_data() -> None:
 
 @asynccontextmanager
 async def served(
-    folder: Path | None = None, extensions: Extensions = NO_EXTENSIONS, **changed: Any
+    folder: Path | None = None,
+    extensions: Extensions = NO_EXTENSIONS,
+    *,
+    initial: str = "",
+    made_as: type[Api] = Api,
+    **changed: Any,
 ) -> AsyncIterator[Api]:
-    """Run a server with these settings. Without a folder its data is in memory."""
+    """Run a server with these settings. Without a folder its data is in memory; it may begin with `initial` data."""
     with memory_folder() as scratch:
-        prepared = folder is None and copy_initial_data(changed, scratch / "data")
+        prepared = folder is None and copy_initial_data(changed, scratch / "data", initial)
         async with trio.open_nursery() as nursery:
-            api = Api(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
+            api = made_as(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)
             try:
                 yield api

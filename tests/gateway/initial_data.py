@@ -36,13 +36,18 @@ _copies: set[Path] = set()  # journals that no server has opened yet
 _check_structure, _check_tail = environment.check_structure, verify.check_tail
 
 
-def keep_initial_data(dialect: str, data: Path) -> None:
-    shutil.copytree(data, Path(_kept.name, dialect))
+def is_kept(name: str) -> bool:
+    return Path(_kept.name, name).exists()
 
 
-def copy_initial_data(settings: Mapping[str, Any], data: Path) -> bool:
+def keep_initial_data(name: str, data: Path) -> None:
+    """Keep the data of a dialect, or other data under a name of its own."""
+    shutil.copytree(data, Path(_kept.name, name))
+
+
+def copy_initial_data(settings: Mapping[str, Any], data: Path, name: str = "") -> bool:
     """Fill a data folder, unless these settings lead to other initial objects; returns whether it did."""
-    kept = Path(_kept.name, settings.get("dialect", "cluster"))
+    kept = Path(_kept.name, name or settings.get("dialect", "cluster"))
     if not INDEPENDENT.issuperset(settings) or not kept.exists():
         return False
     shutil.copytree(kept, data)

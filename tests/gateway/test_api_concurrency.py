@@ -7,6 +7,7 @@ import trio
 
 from tests.actors.object_store import Document, Refused
 from tests.gateway.api import Opener, config_map, everywhere, served
+from tests.gateway.custom_api import generic
 
 
 def changed(version: str | None, text: str = "new", **metadata: object) -> Document:
@@ -27,7 +28,7 @@ async def test_last_write_without_a_version_wins(opened: Opener, version: str | 
         assert (await api.get("configmaps", "a"))["data"] == {"text": "two"}
 
 
-@everywhere
+@generic
 async def test_current_version_is_accepted(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a", text="old"))
@@ -35,7 +36,7 @@ async def test_current_version_is_accepted(opened: Opener) -> None:
         assert int(put["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize("difference", [-1, 1, 1_000_000])
 async def test_any_other_version_is_a_conflict(opened: Opener, difference: int) -> None:
     async with opened() as api:
@@ -47,7 +48,7 @@ async def test_any_other_version_is_a_conflict(opened: Opener, difference: int) 
         assert (await api.get("configmaps", "a"))["data"] == {"text": "old"}
 
 
-@everywhere
+@generic
 async def test_huge_version_is_a_conflict(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
@@ -56,7 +57,7 @@ async def test_huge_version_is_a_conflict(opened: Opener) -> None:
         assert refused.value.reason == "Conflict"
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize("version", ["x", "-1", "1.0", "٣"])
 async def test_malformed_version_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
@@ -66,7 +67,7 @@ async def test_malformed_version_is_refused(opened: Opener, version: str) -> Non
         assert refused.value.reason == "BadRequest"
 
 
-@everywhere
+@generic
 async def test_uid_of_another_object_is_a_conflict(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a"))
@@ -77,7 +78,7 @@ async def test_uid_of_another_object_is_a_conflict(opened: Opener) -> None:
         assert refused.value.reason == "Conflict"
 
 
-@everywhere
+@generic
 async def test_update_without_a_version_is_refused_for_some_kinds(opened: Opener) -> None:
     async with opened() as api:
         await api.create("leases", {"metadata": {"name": "a"}})
@@ -87,7 +88,7 @@ async def test_update_without_a_version_is_refused_for_some_kinds(opened: Opener
             assert refused.value.reason == "Invalid"
 
 
-@everywhere
+@generic
 async def test_one_of_many_writers_wins_each_version(opened: Opener) -> None:
     async with opened() as api:
         version = (await api.create("configmaps", config_map("a", text="0")))["metadata"]["resourceVersion"]
@@ -109,7 +110,7 @@ async def test_one_of_many_writers_wins_each_version(opened: Opener) -> None:
         assert (await api.get("configmaps", "a"))["data"]["text"] == won[0]
 
 
-@everywhere
+@generic
 async def test_retries_on_conflict_lose_no_change(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a", text="0"))
@@ -133,7 +134,7 @@ async def test_retries_on_conflict_lose_no_change(opened: Opener) -> None:
         assert versions == sorted(set(versions))
 
 
-@everywhere
+@generic
 async def test_one_of_many_creates_of_a_name_wins(opened: Opener) -> None:
     async with opened() as api:
         outcomes: list[str] = []

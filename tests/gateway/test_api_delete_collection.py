@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.actors.object_store import Verbs
-from tests.gateway.api import Opener, config_map, everywhere, labelled, names, served
+from tests.gateway.api import Opener, config_map, labelled, names, served
+from tests.gateway.custom_api import generic
 
 
 async def fill(api: Verbs) -> None:
@@ -14,7 +15,7 @@ async def fill(api: Verbs) -> None:
     await api.create("configmaps", labelled("c0", even="True"), "cluster-public")
 
 
-@everywhere
+@generic
 async def test_all_objects_of_one_namespace_are_deleted(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
@@ -23,7 +24,7 @@ async def test_all_objects_of_one_namespace_are_deleted(opened: Opener) -> None:
         assert names(await api.list("configmaps", "cluster-public")) == ["c0"]
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize(
     ("selector", "left"),
     [
@@ -45,7 +46,7 @@ async def test_only_objects_that_a_selector_matches_are_deleted(
         assert names(await api.list("configmaps")) == left
 
 
-@everywhere
+@generic
 async def test_limit_spares_the_rest(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
@@ -55,7 +56,7 @@ async def test_limit_spares_the_rest(opened: Opener) -> None:
         assert names(await api.list("configmaps")) == ["c1", "c3"]
 
 
-@everywhere
+@generic
 async def test_continue_token_spares_earlier_pages(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
@@ -64,7 +65,7 @@ async def test_continue_token_spares_earlier_pages(opened: Opener) -> None:
         assert names(await api.list("configmaps")) == ["c0", "c1", "c2"]
 
 
-@everywhere
+@generic
 async def test_resource_version_spares_newer_objects(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
@@ -98,7 +99,7 @@ async def test_preconditions_apply_to_each_object() -> None:
         assert len(names(await api.list("configmaps"))) == 4
 
 
-@everywhere
+@generic
 async def test_objects_with_finalizers_stay_marked(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
@@ -111,7 +112,7 @@ async def test_objects_with_finalizers_stay_marked(opened: Opener) -> None:
         assert names(await api.list("configmaps")) == ["held"]
 
 
-@everywhere
+@generic
 async def test_more_objects_than_one_batch_are_deleted(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +124,7 @@ async def test_more_objects_than_one_batch_are_deleted(
         assert names(await api.list("configmaps")) == []
 
 
-@everywhere
+@generic
 async def test_deleting_an_empty_collection_succeeds(opened: Opener) -> None:
     async with opened() as api:
         await api.delete_collection("configmaps")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.actors.object_store import Document, Refused, Verbs
-from tests.gateway.api import Opener, config_map, everywhere, names, served
+from tests.gateway.api import Opener, config_map, names, served
+from tests.gateway.custom_api import generic
 
 
 async def newest(api: Verbs) -> str:
     return str((await api.list("configmaps", None))["metadata"]["resourceVersion"])
 
 
-@everywhere
+@generic
 async def test_dry_run_create_stores_nothing(opened: Opener) -> None:
     async with opened() as api:
         before = await newest(api)
@@ -26,7 +27,7 @@ async def test_dry_run_create_stores_nothing(opened: Opener) -> None:
         await api.create("configmaps", config_map("a"))
 
 
-@everywhere
+@generic
 async def test_dry_run_create_generates_a_name(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", {"metadata": {"generateName": "web-"}}, dryRun="All")
@@ -34,7 +35,7 @@ async def test_dry_run_create_generates_a_name(opened: Opener) -> None:
         assert names(await api.list("configmaps")) == []
 
 
-@everywhere
+@generic
 async def test_dry_run_update_stores_nothing(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a", text="old"))
@@ -46,7 +47,7 @@ async def test_dry_run_update_stores_nothing(opened: Opener) -> None:
         assert await newest(api) == before
 
 
-@everywhere
+@generic
 async def test_dry_run_delete_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
@@ -57,7 +58,7 @@ async def test_dry_run_delete_deletes_nothing(opened: Opener) -> None:
         assert await newest(api) == before
 
 
-@everywhere
+@generic
 async def test_dry_run_delete_marks_no_object_with_finalizers(opened: Opener) -> None:
     async with opened() as api:
         held: Document = {"metadata": {"name": "a", "finalizers": ["example.com/held"]}}
@@ -66,7 +67,7 @@ async def test_dry_run_delete_marks_no_object_with_finalizers(opened: Opener) ->
         assert "deletionTimestamp" not in (await api.get("configmaps", "a"))["metadata"]
 
 
-@everywhere
+@generic
 async def test_dry_run_removal_of_the_last_finalizer_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
@@ -77,7 +78,7 @@ async def test_dry_run_removal_of_the_last_finalizer_deletes_nothing(opened: Ope
         assert await newest(api) == before
 
 
-@everywhere
+@generic
 async def test_dry_run_delete_of_a_collection_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         for name in "ab":
@@ -88,7 +89,7 @@ async def test_dry_run_delete_of_a_collection_deletes_nothing(opened: Opener) ->
         assert await newest(api) == before
 
 
-@everywhere
+@generic
 async def test_dry_run_is_refused_like_the_real_request(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a"))

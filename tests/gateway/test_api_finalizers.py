@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.actors.object_store import Document, Refused
-from tests.gateway.api import Opener, everywhere, names, served
+from tests.gateway.api import Opener, names, served
+from tests.gateway.custom_api import generic
 
 ONE, TWO = "example.com/one", "example.com/two"
 
@@ -15,7 +16,7 @@ def held(*finalizers: str, **data: str) -> Document:
     return {**body, "data": data} if data else body
 
 
-@everywhere
+@generic
 async def test_delete_marks_an_object_with_finalizers(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", held(ONE))
@@ -28,7 +29,7 @@ async def test_delete_marks_an_object_with_finalizers(opened: Opener) -> None:
         assert int(metadata["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
 
-@everywhere
+@generic
 async def test_second_delete_changes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
@@ -39,7 +40,7 @@ async def test_second_delete_changes_nothing(opened: Opener) -> None:
         assert await api.get("configmaps", "a") == marked
 
 
-@everywhere
+@generic
 async def test_finalizers_are_removed_in_any_order(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE, TWO))
@@ -53,12 +54,12 @@ async def test_finalizers_are_removed_in_any_order(opened: Opener) -> None:
         assert refused.value.reason == "NotFound"
 
 
-@everywhere
+@generic
 async def test_name_is_taken_until_the_object_is_deleted(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
-        text = 'object is being deleted: configmaps "a" already exists'
+        text = r'object is being deleted: (configmaps|widgets\.example\.com) "a" already exists'
         with pytest.raises(Refused, match=text) as refused:
             await api.create("configmaps", held())
         assert refused.value.reason == "AlreadyExists"
@@ -66,7 +67,7 @@ async def test_name_is_taken_until_the_object_is_deleted(opened: Opener) -> None
         await api.create("configmaps", held())
 
 
-@everywhere
+@generic
 async def test_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
@@ -76,7 +77,7 @@ async def test_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -> 
         assert "deletionTimestamp" in changed["metadata"]
 
 
-@everywhere
+@generic
 async def test_marked_object_accepts_no_new_finalizers(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
@@ -86,7 +87,7 @@ async def test_marked_object_accepts_no_new_finalizers(opened: Opener) -> None:
         assert refused.value.reason == "Invalid"
 
 
-@everywhere
+@generic
 async def test_removing_finalizers_of_an_unmarked_object_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
@@ -94,7 +95,7 @@ async def test_removing_finalizers_of_an_unmarked_object_deletes_nothing(opened:
         assert names(await api.list("configmaps")) == ["a"]
 
 
-@everywhere
+@generic
 async def test_delete_without_finalizers_is_immediate(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held())

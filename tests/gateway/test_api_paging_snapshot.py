@@ -9,6 +9,7 @@ import pytest
 
 from tests.actors.object_store import Document, Verbs
 from tests.gateway.api import Opener, config_map, everywhere, labelled, names
+from tests.gateway.custom_api import generic
 
 
 async def pages(
@@ -31,7 +32,7 @@ def contents(found: list[Document]) -> list[Document]:
     return [item for page in found for item in page["items"]]
 
 
-@everywhere
+@generic
 async def test_writes_between_pages_are_not_visible(opened: Opener) -> None:
     async with opened() as api:
         for number in range(8):
@@ -51,7 +52,7 @@ async def test_writes_between_pages_are_not_visible(opened: Opener) -> None:
         assert len(found) == 4
 
 
-@everywhere
+@generic
 async def test_snapshot_covers_all_namespaces(opened: Opener) -> None:
     async with opened() as api:
         spaces = ["cluster-public", "cluster-system", "default"]
@@ -72,7 +73,7 @@ async def test_snapshot_covers_all_namespaces(opened: Opener) -> None:
         assert names(await api.list("configmaps", None)) == []
 
 
-@everywhere
+@generic
 async def test_selection_is_that_of_the_first_page(opened: Opener) -> None:
     async with opened() as api:
         for number in range(6):
@@ -88,7 +89,7 @@ async def test_selection_is_that_of_the_first_page(opened: Opener) -> None:
         assert [names(page) for page in found] == [["c1"], ["c3"], ["c5"]]
 
 
-@everywhere
+@generic
 async def test_token_may_be_used_twice_and_after_a_restart(opened: Opener) -> None:
     async with opened() as api:
         for number in range(6):
@@ -121,7 +122,7 @@ async def test_old_version_can_be_paged(opened: Opener) -> None:
         assert rest["metadata"] == {"resourceVersion": version}
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize("seed", range(4))
 async def test_random_writes_between_pages_are_not_visible(opened: Opener, seed: int) -> None:
     chance = random.Random(seed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.actors.object_store import Refused
-from tests.gateway.api import Opener, config_map, everywhere, names, served
+from tests.gateway.api import Opener, config_map, names, served
+from tests.gateway.custom_api import generic
 
 
-@everywhere
+@generic
 async def test_delete_with_matching_preconditions_succeeds(opened: Opener) -> None:
     async with opened() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
@@ -17,7 +18,7 @@ async def test_delete_with_matching_preconditions_succeeds(opened: Opener) -> No
         assert names(await api.list("configmaps")) == []
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -38,7 +39,7 @@ async def test_delete_with_failing_preconditions_is_a_conflict(opened: Opener, w
         assert names(await api.list("configmaps")) == ["a"]
 
 
-@everywhere
+@generic
 async def test_preconditions_apply_to_a_marked_object(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
@@ -47,7 +48,7 @@ async def test_preconditions_apply_to_a_marked_object(opened: Opener) -> None:
             await api.delete("configmaps", "a", body={"preconditions": {"uid": "another"}})
 
 
-@everywhere
+@generic
 async def test_new_object_of_the_same_name_is_not_deleted(opened: Opener) -> None:
     async with opened() as api:
         old = (await api.create("configmaps", config_map("a")))["metadata"]["uid"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.actors.object_store import Document, Refused
-from tests.gateway.api import Opener, everywhere
+from tests.gateway.api import Opener
+from tests.gateway.custom_api import generic
 
 SENT = {
     "uid": "11111111-2222-3333-4444-555555555555",
@@ -21,7 +22,7 @@ def lease(**metadata: object) -> Document:
     return {"metadata": {"name": "a", **metadata}, "spec": {"holderIdentity": "me"}}
 
 
-@everywhere
+@generic
 async def test_create_ignores_system_metadata(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease(**SENT))
@@ -32,7 +33,7 @@ async def test_create_ignores_system_metadata(opened: Opener) -> None:
         assert metadata["creationTimestamp"] == "2023-11-14T22:13:20Z"
 
 
-@everywhere
+@generic
 async def test_update_keeps_system_metadata(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease())
@@ -54,21 +55,21 @@ async def test_update_keeps_system_metadata(opened: Opener) -> None:
         assert "deletionTimestamp" not in changed["metadata"]
 
 
-@everywhere
+@generic
 async def test_namespace_is_that_of_the_path(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease(), "cluster-public")
         assert made["metadata"]["namespace"] == "cluster-public"
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize("version", ["", "0"])
 async def test_empty_version_on_create_is_ignored(opened: Opener, version: str) -> None:
     async with opened() as api:
         assert (await api.create("leases", lease(resourceVersion=version)))["metadata"]["resourceVersion"]
 
 
-@everywhere
+@generic
 @pytest.mark.parametrize("version", ["1", "999999", "x"])
 async def test_resource_version_on_create_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
@@ -77,7 +78,7 @@ async def test_resource_version_on_create_is_refused(opened: Opener, version: st
         assert refused.value.reason == "BadRequest"
 
 
-@everywhere
+@generic
 async def test_versions_increase_over_all_kinds(opened: Opener) -> None:
     async with opened() as api:
         versions = []

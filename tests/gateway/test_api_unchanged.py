@@ -6,6 +6,7 @@ import pytest
 
 from tests.actors.object_store import Document
 from tests.gateway.api import Opener, everywhere, served
+from tests.gateway.custom_api import generic
 
 FULL: Document = {
     "metadata": {"name": "a", "labels": {"b": "2", "a": "1"}, "annotations": {"note": "ü"}},
@@ -14,7 +15,7 @@ FULL: Document = {
 }
 
 
-@everywhere
+@generic
 async def test_unchanged_object_keeps_its_version(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", FULL)
@@ -56,7 +57,7 @@ async def test_equivalent_values_keep_the_version(opened: Opener, body: Document
         assert put["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-@everywhere
+@generic
 async def test_change_in_between_is_stored(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", FULL)

@@ -1,17 +1,16 @@
-"""Objects of custom kinds: scale, media types, deletion with owners and namespaces, rights, quotas, and the journal."""
+"""Objects of custom kinds: scale, media types and the journal. `tests/gateway/generic` has what all kinds have."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gateway.api import ALICE, Api, served
+from tests.gateway.api import served
 from tests.gateway.custom.kinds import (
     GROUP,
     MERGE,
     WIDGETS,
     define,
     definition,
-    gone,
     version,
     widget,
 )
@@ -77,72 +76,6 @@ async def test_deprecated_version_warns() -> None:
             '299 - "no more alphas"'
         ]
         assert not (await api.ask("GET", WIDGETS)).warnings
-
-
-async def test_dependents_and_namespaces_take_custom_objects_with_them() -> None:
-    async with served() as api:
-        await define(api, definition())
-        owner = (await api.ask("POST", WIDGETS, widget("owner"))).expect(201)
-        owned = {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "Widget",
-            "name": "owner",
-            "uid": owner["metadata"]["uid"],
-        }
-        for name, path in (("a", WIDGETS), ("b", api.path("configmaps"))):
-            dependent = {"metadata": {"name": name, "ownerReferences": [owned]}}
-            body = {**widget(name), **dependent} if path == WIDGETS else dependent
-            (await api.ask("POST", path, body)).expect(201)
-        (await api.ask("DELETE", f"{WIDGETS}/owner")).expect(200)
-        await gone(api, f"{WIDGETS}/a")
-        await gone(api, api.path("configmaps", name="b"))
-        await api.create("namespaces", {"metadata": {"name": "short"}})
-        elsewhere = WIDGETS.replace("/default/", "/short/")
-        (await api.ask("POST", elsewhere, widget("c"))).expect(201)
-        await api.delete("namespaces", "short")
-        await gone(api, api.path("namespaces", name="short"))
-        assert (await api.ask("GET", elsewhere)).expect(200)["items"] == []
-
-
-async def test_rights_and_quotas_name_the_resource() -> None:
-    async with served() as api:
-        await define(api, definition())
-        refused = (await api.ask("GET", WIDGETS, token=ALICE)).expect(403)
-        assert f'cannot list resource "widgets" in API group "{GROUP}"' in refused["message"]
-        await api.create(
-            "resourcequotas",
-            {"metadata": {"name": "one"}, "spec": {"hard": {f"count/widgets.{GROUP}": "1"}}},
-        )
-        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
-        second = (await api.ask("POST", WIDGETS, widget("b"))).expect(403)
-        assert f"count/widgets.{GROUP}=1" in second["message"]
-
-
-async def _listed(api: Api) -> list[str]:
-    return [one["metadata"]["name"] for one in (await api.ask("GET", WIDGETS)).expect(200)["items"]]
-
-
-async def test_lists_and_dry_runs_work_as_for_other_kinds() -> None:
-    async with served() as api:
-        await define(api, definition())
-        for name in ("a", "b", "c"):
-            (await api.ask("POST", WIDGETS, widget(name))).expect(201)
-        first = (await api.ask("GET", WIDGETS, limit=2)).expect(200)
-        assert (first["kind"], first["items"][0]["kind"], first["metadata"]["remainingItemCount"]) == (
-            "WidgetList",
-            "Widget",
-            1,
-        )
-        rest = (await api.ask("GET", WIDGETS, limit=2, **{"continue": first["metadata"]["continue"]})).expect(
-            200
-        )
-        assert [one["metadata"]["name"] for one in rest["items"]] == ["c"]
-        assert rest["metadata"]["continue"] == ""
-        (await api.ask("POST", WIDGETS, widget("d"), dryRun="All")).expect(201)
-        (await api.ask("DELETE", f"{WIDGETS}/a", dryRun="All")).expect(200)
-        assert await _listed(api) == ["a", "b", "c"]
-        (await api.ask("DELETE", WIDGETS)).expect(200)
-        assert await _listed(api) == []
 
 
 async def test_journal_commands_know_custom_kinds(tmp_path: Path) -> None:
