@@ -51,7 +51,7 @@ from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import plain_failure
 from gateway.requests.memory import MemoryBudget
-from gateway.requests.observer import RequestObserver, both
+from gateway.requests.observer import ExchangeObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
 from gateway.requests.route import is_forwarded_path
@@ -242,7 +242,7 @@ class ApiServer:
 
     def _audited(
         self, handle: Handle, nursery: trio.Nursery, clock: Clock
-    ) -> tuple[Handle, RequestObserver | None]:
+    ) -> tuple[Handle, ExchangeObserver | None]:
         """The handler of requests, and what records them; SettingsError."""
         if not self._settings.audit.given:
             return handle, None

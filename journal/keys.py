@@ -87,7 +87,7 @@ def scope(type_id: int, namespace: str | None) -> bytes | None:
         encoded = namespace.encode()
     except UnicodeEncodeError:
         return None
-    if b"\0" in encoded or len(encoded) > MAX_NAMES:
+    if 0 in encoded or len(encoded) > MAX_NAMES:
         return None
     return b"%b%b\0" % (pack_type(type_id), encoded)
 

@@ -2,6 +2,9 @@
 
     request -> AuditRecord -> policy -> (record, stage, time, status) -> LogBackend, WebhookBackend
 
+Each request calls `received` once and `emit` twice, so these are the class of records and the `put` of the backend
+themselves where nothing else is to be done.
+
 A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until its
 events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
 `Exchange.stored` makes the pipeline wait, and `BlockingHandler` delays the response.
@@ -16,11 +19,10 @@ from typing import Protocol
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.clock import Clock
 from gateway.audit.backends.losses import Losses
 from gateway.audit.event import Event
-from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy, Treatment
+from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy
 from gateway.audit.record import AuditRecord
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.request import Request, Response
@@ -37,6 +39,10 @@ class Backend(Protocol):
 
     async def run(self) -> None:
         """Store events until cancelled; then what is queued, as long as the caller allows."""
+
+    @property
+    def events(self) -> int:
+        """How many it was given."""
 
     @property
     def losses(self) -> Sequence[Losses]: ...
@@ -61,48 +67,43 @@ class AuditStatistics:
 
 class AuditLog:
     def __init__(self, policy: Policy, backends: Sequence[Attached], clock: Clock) -> None:
-        self._clock = clock
+        self.now = clock.now
+        self.evaluate = policy.evaluate
         self._policy = policy
         self._backends = backends
         self._batching = [one.backend.put for one in backends if not one.blocking]
         self._blocking = [one for one in backends if one.blocking]
-        self._levels = dict.fromkeys(LEVEL_NAMES, 0)
-        self._events = self._rejected = 0
-
-    def received(self, request: Request) -> AuditRecord:
-        record = AuditRecord(self, request)
+        self._rejected = 0
+        self.received: Callable[[Request], AuditRecord] = partial(AuditRecord, self)
         if self._blocking:
-            record.exchange.responding = record.responding
+            self.received = self._received_blocking
+        self.emit: Callable[[Event], None] = self._emit
+        if len(backends) == 1 and self._batching:
+            self.emit = self._batching[0]
+
+    def _received_blocking(self, request: Request) -> AuditRecord:
+        record = AuditRecord(self, request)
+        record.responding = record.report_response
         return record
 
-    def now(self) -> int:
-        return self._clock.now()
-
-    def evaluate(self, attributes: Attributes) -> Treatment:
-        treatment = self._policy.evaluate(attributes)
-        self._levels[treatment.level] += 1
-        return treatment
-
-    def emit(self, record: AuditRecord, stage: str, at: int, status: int) -> None:
-        self._events += 1
-        event = (record, stage, at, status)
+    def _emit(self, event: Event) -> None:
         for put in self._batching:
             put(event)
         if self._blocking:
             self._require_stored(event)
 
     def _require_stored(self, event: Event) -> None:
-        exchange = event[0].exchange
-        if exchange.ended:
+        record = event[0]
+        if record.ended:
             for one in self._blocking:
                 one.backend.put(event)  # nobody waits any more
             return
-        exchange.stored = partial(self._store, event)
+        record.stored = partial(self._store, event)
 
     async def _store(self, event: Event) -> None:
         """Store an event in every blocking backend. AuditNotStored."""
         record, stage, _, _ = event
-        record.exchange.stored = None
+        record.stored = None
         for one in self._blocking:
             if not await one.backend.store(event) and one.strict and stage is REQUEST_RECEIVED:
                 self._rejected += 1
@@ -126,8 +127,9 @@ class AuditLog:
         for one in self._backends:
             for losses in one.backend.losses:
                 errors[losses.plugin] = errors.get(losses.plugin, 0) + losses.count
-        levels = {LEVEL_NAMES[level]: count for level, count in self._levels.items()}
-        return AuditStatistics(self._events, self._rejected, levels, errors)
+        levels = {LEVEL_NAMES[level]: count for level, count in self._policy.evaluated.items()}
+        events = max(one.backend.events for one in self._backends)
+        return AuditStatistics(events, self._rejected, levels, errors)
 
 
 class BlockingHandler:

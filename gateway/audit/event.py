@@ -1,19 +1,21 @@
 """Makes audit events of records: one JSON line each, in the field order of Kubernetes.
 
-`EventFormat.line` runs once per event and backend: in the event loop for events without bodies, which take a few
-microseconds, and otherwise in the thread that writes. It puts strings together instead of building a document, because
-an event costs a third that way, and keeps the JSON of users and user agents, of which there are few, and what the two
-events of a request have in common.
+`EventFormat.lines` makes lines of many events without bodies in the event loop, `EventFormat.line` of one with bodies
+in the thread that writes. Both put strings together instead of building a document, because an event costs a third
+that way, and keep what repeats: the JSON of users and user agents, of which there are few, of requests that clients
+repeat, and what the two events of a request have in common.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from json.encoder import encode_basestring as quote
 from typing import Any, Final
 
 import orjson
 
+from actors.access.authorize import Verdict
 from actors.identity import User
 from actors.names import Names
 from gateway.audit.documents import embedded, name_in, parsed
@@ -21,7 +23,6 @@ from gateway.audit.policy import (
     LEVEL_NAMES,
     PANIC,
     REQUEST_RECEIVED,
-    STAGES,
     Level,
 )
 from gateway.audit.record import AuditRecord
@@ -36,78 +37,117 @@ _CACHED = 1024  # texts of a kind that repeat
 _LONGEST_CACHED = 1024  # characters
 
 
+_ALLOW: Final = Verdict.ALLOW
+_DIGITS: Final = [
+    f"{number:03d}" for number in range(1000)
+]  # a format of six digits takes three times as long
+# The responseStatus of successful responses.
+_STATUSES: Final = {
+    status: f',"responseStatus":{{"metadata":{{}},"code":{status}}}' for status in (101, 200, 201, 202, 204)
+}
+
+
 class EventFormat:
     """Used by one thread at a time."""
 
     def __init__(self, names: Names) -> None:
         group = names.group("audit")
         self._starts = {
-            (level, stage): (
-                f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":',
-                f',"stage":"{stage}","requestURI":',
-            )
+            level: f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":'
             for level in Level
-            for stage in STAGES
         }
         self._truncated = f"{group}/truncated"
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
+        # Values refer to the user whose id is in the key, so that no other user has this id.
+        self._requests: dict[tuple[int, str, str, str, bytes, str], tuple[User, str]] = {}
         self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
-        self._decisions: dict[tuple[bool, str], str] = {}
+        self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._second = -1
         self._second_text = ""
 
+    def lines(self, events: Sequence[Event]) -> bytes:
+        """The lines of events that show no bodies, each with its newline."""
+        return "".join([self._short_line(event) for event in events]).encode("utf-8", "replace")
+
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
         record, stage, at, status = event
-        level = record.treatment.level
-        start, stage_text = self._starts[level, stage]
-        shown = record.shown
-        if shown is None or _shows_more(record):
-            shown = self._request(record, stage)
-        audit_id, request, received = shown
-        head = f"{start}{audit_id}{stage_text}{request}"
-        if stage is REQUEST_RECEIVED:
-            record.shown = shown
-            return f'{head}{received}"{self._timestamp(at)}"}}'.encode("utf-8", "replace")
-        if status == 200 and record.response_body is None and level is Level.METADATA:
-            # The most frequent case, in one piece.
-            return (
-                f'{head},"responseStatus":{{"metadata":{{}},"code":200}}'
-                f'{received}"{self._timestamp(at)}"{self._annotations(record, truncated=False)}}}'
-            ).encode("utf-8", "replace")
+        if stage is REQUEST_RECEIVED or not record.has_bodies:
+            return self._short_line(event)[:-1].encode("utf-8", "replace")
+        audit_id, request, moment = self._shown(record, stage)
+        head = f'{self._starts[record.treatment.level]}{audit_id},"stage":"{stage}","requestURI":{request}'
         parts = [head.encode("utf-8", "replace"), _response_status(record, stage, status)]
-        truncated = level > Level.METADATA and self._add_bodies(parts, record, bodies=bodies)
-        tail = f'{received}"{self._timestamp(at)}"{self._annotations(record, truncated=truncated)}'
-        parts.append((tail + "}").encode("utf-8", "replace"))
+        truncated = record.treatment.level > Level.METADATA and self._add_bodies(parts, record, bodies=bodies)
+        times = f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{self._timestamp(at)}"'
+        tail = f"{times}{self._annotations(record, truncated=truncated)}}}"
+        parts.append(tail.encode("utf-8", "replace"))
         return b"".join(parts)
 
-    def _request(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
-        """The audit ID; URI, verb, user and object; when the request arrived."""
+    def _short_line(self, event: Event) -> str:
+        """The line of an event that shows no bodies, with its newline."""
+        record, stage, at, status = event
+        level = record.treatment.level
+        start = self._starts[level]
+        if stage is REQUEST_RECEIVED:
+            audit_id, request, moment = record.shown = self._shown(record, stage)
+            return (
+                f'{start}{audit_id},"stage":"RequestReceived","requestURI":{request}'
+                f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{moment}"}}\n'
+            )
+        shown = record.shown
+        if shown is None or record.impersonated is not None or record.written is not None:
+            shown = self._shown(record, stage)
+        audit_id, request, moment = shown
+        response = _STATUSES.get(status) if not record.message else None
+        if response is None:
+            response = _response_status(record, stage, status).decode()
+        annotations = self._annotations(record, truncated=record.truncated and level > Level.METADATA)
+        return (
+            f'{start}{audit_id},"stage":"{stage}","requestURI":{request}{response}'
+            f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{self._timestamp(at)}"{annotations}}}\n'
+        )
+
+    def _shown(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
+        """The audit ID, the request, and when it arrived."""
+        audit_id = record.audit_id.decode("utf-8", "replace")
+        audit_id = quote(audit_id) if record.has_own_id else f'"{audit_id}"'
+        moment = self._timestamp(record.received_at)
+        if record.forwarded_for is not None or record.real_ip is not None:
+            return audit_id, self._request(record, stage), moment
+        if stage is not REQUEST_RECEIVED and _shows_more(record):
+            return audit_id, self._request(record, stage), moment
+        attributes = record.attributes_
+        user = attributes.user
+        key = (id(user), attributes.verb, record.path, record.query, record.agent, record.address)
+        known = self._requests.get(key)
+        if known is None:
+            known = (user, self._request(record, stage))
+            if len(self._requests) >= _CACHED:
+                self._requests.clear()
+            if len(known[1]) + len(record.agent) <= _LONGEST_CACHED:
+                self._requests[key] = known
+        return audit_id, known[1], moment
+
+    def _request(self, record: AuditRecord, stage: str) -> str:
+        """URI, verb, user and object."""
         attributes = record.attributes_
         uri = f"{record.path}?{record.query}" if record.query else record.path
         text = f'{quote(uri)},"verb":{quote(attributes.verb)},"user":{self._client(record, stage)}'
-        if attributes.is_resource:
-            text += self._object_ref(record, stage)
-        received = self._timestamp(record.received_at)
-        return (
-            quote(record.audit_id.decode("utf-8", "replace")),
-            text,
-            f',"requestReceivedTimestamp":"{received}","stageTimestamp":',
-        )
+        return text + self._object_ref(record, stage) if attributes.is_resource else text
 
     def _client(self, record: AuditRecord, stage: str) -> str:
         """User, impersonated user, addresses and user agent; kept for clients that impersonate nobody."""
         user = record.attributes_.user
-        impersonated = record.exchange.impersonated
+        impersonated = record.impersonated
         if impersonated is not None and stage is not REQUEST_RECEIVED:
             return f'{_user(user)},"impersonatedUser":{_user(impersonated)}{_origin(record)}'
         if record.forwarded_for is not None or record.real_ip is not None:
             return _user(user) + _origin(record)
         key = (id(user), record.agent, record.address)
         known = self._clients.get(key)
-        if known is not None and known[0] is user:
+        if known is not None:
             return known[1]
         text = _user(user) + _origin(record)
         if len(self._clients) >= _CACHED:
@@ -123,7 +163,7 @@ class EventFormat:
         if known is None:
             known = self._resource(group, version, resource)
         uid = resource_version = ""
-        written = record.exchange.written
+        written = record.written
         if stage is not REQUEST_RECEIVED:
             if written is not None:
                 namespace, name = namespace or written.namespace, name or written.name
@@ -173,17 +213,16 @@ class EventFormat:
         return truncated
 
     def _annotations(self, record: AuditRecord, *, truncated: bool) -> str:
-        decision, others = record.decision_, record.exchange.annotations
-        if truncated or others or decision is None:
+        decision = record.decision_
+        if truncated or record.annotations or decision is None or decision.verdict is not _ALLOW:
             return self._all_annotations(record, truncated=truncated)
-        key = (decision.allowed, decision.reason)
-        text = self._decisions.get(key)
+        text = self._allowed.get(decision.reason)
         if text is None:
             text = self._all_annotations(record, truncated=False)
-            if len(self._decisions) >= _CACHED:
-                self._decisions.clear()
+            if len(self._allowed) >= _CACHED:
+                self._allowed.clear()
             if len(text) <= _LONGEST_CACHED:
-                self._decisions[key] = text
+                self._allowed[decision.reason] = text
         return text
 
     def _all_annotations(self, record: AuditRecord, *, truncated: bool) -> str:
@@ -192,8 +231,8 @@ class EventFormat:
         if decision is not None:
             found[self._decision] = "allow" if decision.allowed else "forbid"
             found[self._reason] = decision.reason
-        if record.exchange.annotations:
-            found |= record.exchange.annotations
+        if record.annotations:
+            found |= record.annotations
             if record.treatment.level < Level.REQUEST:
                 # What webhooks changed is a part of the body.
                 found = {key: value for key, value in found.items() if not key.startswith(_PATCHES)}
@@ -206,19 +245,18 @@ class EventFormat:
         )
 
     def _timestamp(self, microseconds: int) -> str:
-        second = microseconds // 1_000_000
+        second, rest = divmod(microseconds, 1_000_000)
         if second != self._second:
             self._second = second
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._second_text}.{microseconds - second * 1_000_000:06d}Z"
+            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+        return f"{self._second_text}{_DIGITS[rest // 1000]}{_DIGITS[rest % 1000]}Z"
 
 
 def _shows_more(record: AuditRecord) -> bool:
     """Whether a later event shows more of user and object than RequestReceived: what the server learned meanwhile."""
-    exchange = record.exchange
     return (
-        exchange.impersonated is not None
-        or exchange.written is not None
+        record.impersonated is not None
+        or record.written is not None
         or (record.response_body is not None and not record.attributes_.name)
     )
 

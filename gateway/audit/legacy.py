@@ -14,7 +14,7 @@ def legacy_line(event: Event) -> bytes:
     record, stage, _, status = event
     attributes = record.attributes_
     received = stage is REQUEST_RECEIVED
-    user, impersonated = attributes.user, None if received else record.exchange.impersonated
+    user, impersonated = attributes.user, None if received else record.impersonated
     addresses = source_addresses(record.forwarded_for, record.real_ip, record.address)
     uri = f"{record.path}?{record.query}" if record.query else record.path
     groups = _quoted(user.groups) if user.name and user.groups else "<none>"

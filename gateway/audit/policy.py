@@ -1,7 +1,7 @@
 """The audit policy: the first rule that matches a request decides how much of it is recorded.
 
 `policy_file` reads a policy; the audit log calls `Policy.evaluate` once per request. Most requests resemble an earlier
-one, so results are cached by what rules can look at.
+one, so results are cached by what rules can look at. A policy whose first rule has no conditions looks at nothing.
 """
 
 from __future__ import annotations
@@ -116,16 +116,25 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str, str]
 
 
 class Policy:
-    __slots__ = ("_by_name", "_cache", "default", "rules")
+    __slots__ = ("_by_name", "_cache", "_for_all", "default", "evaluated", "rules")
 
     def __init__(self, rules: tuple[Rule, ...], default: Treatment) -> None:
         """`default` is for requests that no rule matches."""
         self.rules = rules
         self.default = default
         self._by_name = any(one.names for rule in rules for one in rule.resources)
+        self._for_all = rules[0].treatment if rules and rules[0] == Rule(rules[0].treatment) else None
         self._cache: dict[_Key, Treatment] = {}
+        self.evaluated = dict.fromkeys(Level, 0)  # how many requests were treated at each level
 
     def evaluate(self, attributes: Attributes) -> Treatment:
+        found = self._for_all
+        if found is None:
+            found = self._find_cached(attributes)
+        self.evaluated[found.level] += 1
+        return found
+
+    def _find_cached(self, attributes: Attributes) -> Treatment:
         user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes
         which = (name if self._by_name else "") if is_resource else path
         key = (user.name, user.groups, verb, group, resource, subresource, namespace, which)

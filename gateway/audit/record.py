@@ -1,12 +1,13 @@
-"""The audit log's record of one request: what its events show, collected in the event loop and formatted elsewhere.
+"""The audit log's Exchange of one request: it collects what the events of the request show.
 
 A record decides by the policy which stages become events, and gives each to the `AuditLog` as a tuple
-`(record, stage, time, status)`. It costs little here: `event` makes JSON of it in the thread that writes. A record that
+`(record, stage, time, status)`. It does no more than that: `event` makes JSON of many of them at a time. A record that
 is queued refers to no more of the request than its events show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from actors.access.attributes import Attributes
@@ -23,15 +24,18 @@ from gateway.audit.policy import (
     Treatment,
 )
 from gateway.connections.heads import audit_id as next_audit_id
-from gateway.requests.exchange import ObservedResponse
+from gateway.requests.exchange import Counter, Exchange, ObservedResponse
 from gateway.requests.parameters import parse
 from gateway.requests.request import Request
 from gateway.requests.route import find_route
 
 _NOBODY = User("")
 _UNKNOWN = Attributes(_NOBODY, "")
+_METADATA = Level.METADATA
 _NOTHING = Treatment(Level.NONE)
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+# The event of a successful one shows a part of its response: a generated name, the Status of a delete.
+_VERBS_WITH_RESPONSE = frozenset({"create", "delete", "deletecollection"})
 # The least that a record and its event are counted with against the bound of a queue.
 _OVERHEAD = 2048
 
@@ -39,111 +43,173 @@ _OVERHEAD = 2048
 class Recorder(Protocol):
     """The audit log, as its records use it."""
 
-    def now(self) -> int:
+    @property
+    def now(self) -> Callable[[], int]:
         """Microseconds since 1970."""
 
-    def evaluate(self, attributes: Attributes) -> Treatment: ...
+    @property
+    def evaluate(self) -> Callable[[Attributes], Treatment]:
+        """What the policy wants of a request."""
 
-    def emit(self, record: AuditRecord, stage: str, at: int, status: int) -> None: ...
+    @property
+    def emit(self) -> Callable[[tuple[AuditRecord, str, int, int]], None]:
+        """Takes an event."""
 
 
-class AuditRecord:
-    """Without __slots__: class attributes are the defaults, so that creating one costs little."""
-
-    attributes_ = _UNKNOWN
-    decision_: Decision | None = None
-    treatment = _NOTHING
-    message = ""  # of the responseStatus, where the response has none
-    request_body: bytes | None = None
-    response_body: bytes | None = None
-    shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
-    truncated = False  # a body that the level asks for is left out: it is too large
-    _started = False
-    _complete = False
+class AuditRecord(Exchange):
+    __slots__ = (
+        "_complete",
+        "_log",
+        "_request",
+        "_started",
+        "address",
+        "agent",
+        "attributes_",
+        "decision_",
+        "forwarded_for",
+        "has_bodies",
+        "has_own_id",
+        "message",
+        "path",
+        "query",
+        "real_ip",
+        "received_at",
+        "request_body",
+        "response_body",
+        "shown",
+        "treatment",
+        "truncated",
+    )
 
     def __init__(self, log: Recorder, request: Request) -> None:
         headers = request.headers
-        assert request.exchange is not None
+        audit_id = headers.get(b"audit-id")
+        super().__init__(audit_id or next_audit_id())
+        self.has_own_id = bool(audit_id)  # chosen by the client
         self._log = log
         self._request: Request | None = request
-        self.exchange = request.exchange
         self.received_at = log.now()
-        self.audit_id = headers.get(b"audit-id") or next_audit_id()
         self.path = request.path
         self.query = request.query
         self.address = request.peer.address
         self.agent = headers.get(b"user-agent", b"")
         self.forwarded_for = headers.get(b"x-forwarded-for")
         self.real_ip = headers.get(b"x-real-ip")
+        self.attributes_ = _UNKNOWN
+        self.decision_: Decision | None = None
+        self.treatment = _NOTHING
+        self.message = ""  # of the responseStatus, where the response has none
+        self.has_bodies = False  # one of these two; no event shows it before ResponseComplete or Panic
+        self.request_body: bytes | None = None
+        self.response_body: bytes | None = None
+        self.shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
+        self.truncated = False  # a body that the level asks for is left out: it is too large
+        self._started = False
+        self._complete = False  # no event follows
 
     # Stages.
 
     def attributes(self, attributes: Attributes) -> None:
         self.attributes_ = attributes
-        treatment = self.treatment = self._log.evaluate(attributes)
-        level = treatment.level
-        if level < Level.REQUEST or attributes.verb == "watch":
+        log = self._log
+        treatment = self.treatment = log.evaluate(attributes)
+        if treatment.level is _METADATA:
             self._request = None  # a body is held no longer than without an audit log
+        else:
+            self._ask_for_bodies(treatment.level, attributes.verb)
+        if not self._complete and REQUEST_RECEIVED not in treatment.omit_stages:
+            log.emit((self, REQUEST_RECEIVED, self.received_at, 0))
+        if self._record is not None:
+            self._record.attributes(attributes)
+
+    def _ask_for_bodies(self, level: Level, verb: str) -> None:
+        if not level or verb == "watch":
+            self._request = None
         if not level:
             self._complete = True
             return
-        if level > Level.METADATA:
-            self.exchange.keeps_request = True
-            self.exchange.keeps_response = level is Level.REQUEST_RESPONSE
-        if REQUEST_RECEIVED not in treatment.omit_stages:
-            self._log.emit(self, REQUEST_RECEIVED, self.received_at, 0)
+        self.keeps_request = True
+        self.keeps_response = level is Level.REQUEST_RESPONSE
 
     def decision(self, decision: Decision) -> None:
         self.decision_ = decision
+        if self._record is not None:
+            self._record.decision(decision)
 
-    def response_started(self, status: int) -> None:
+    def start(self, status: int, stream: Counter) -> None:
+        self._start_response(status)
+        super().start(status, stream)
+
+    def _start_response(self, status: int) -> None:
         if self._complete or self._started or not _is_long(self.attributes_):
             return
         self._started = True
         if RESPONSE_STARTED not in self.treatment.omit_stages:
-            self._log.emit(self, RESPONSE_STARTED, self._log.now(), status)
+            self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
 
-    def panic(self, error: BaseException | None) -> None:
-        if self._complete:
-            return
-        self._complete = True
-        # The type alone: the text of an error may quote what the client sent.
-        self.message = f"APIServer panic'd: {type(error).__name__ if error is not None else 'internal error'}"
-        self._take_request()
-        if PANIC not in self.treatment.omit_stages:
-            self._log.emit(self, PANIC, self._log.now(), 500)
+    def panic(self, error: BaseException | None = None) -> None:
+        if not self._complete:
+            self._complete = True
+            # The type alone: the text of an error may quote what the client sent.
+            self.message = (
+                f"APIServer panic'd: {type(error).__name__ if error is not None else 'internal error'}"
+            )
+            self._take_request()
+            if PANIC not in self.treatment.omit_stages:
+                self._log.emit((self, PANIC, self._log.now(), 500))
+        super().panic(error)
 
-    def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
-        if self.exchange.responding is not None:
-            self.exchange.responding = None  # it refers to this record
-        if self._complete:
+    def complete(self) -> None:
+        if self.ended:
             return
-        if self.attributes_ is _UNKNOWN:
-            self._refused(status)
+        self.ended = True
+        if self.responding is not None:
+            self.responding = None  # it refers to this record
+        if not self._complete:
+            self._finish(self._status)
+        if self._record is not None:
+            super().complete()
+
+    def cut_off(self) -> None:
+        if self.ended:
             return
-        self._finish(status)
+        self.ended = True
+        self.responding = None
+        if not self._complete:
+            self._finish(self._status)
+        super().cut_off()
 
     def _finish(self, status: int) -> None:
-        self._complete = True
-        self._take_request()
-        self._take_response(status)
-        if RESPONSE_COMPLETE not in self.treatment.omit_stages:
-            self._log.emit(self, RESPONSE_COMPLETE, self._log.now(), status)
-
-    def responding(self, response: ObservedResponse) -> None:
-        """A blocking mode: report what is otherwise reported after the response before it is sent."""
-        self.exchange.responding = None  # it refers to this record
-        if response.stream is not None:
-            self.response_started(response.status)
+        """The last event."""
+        if self.attributes_ is _UNKNOWN:
+            self._refuse(status)
             return
-        self.exchange.response = response
-        self.response_complete(response.status, 0, cut_off=False)
+        self._complete = True
+        treatment = self.treatment
+        if status >= 400 or treatment.level is not _METADATA or self.attributes_.verb in _VERBS_WITH_RESPONSE:
+            self._take_request()
+            self._take_response(status)
+        self.response = None
+        if RESPONSE_COMPLETE not in treatment.omit_stages:
+            log = self._log
+            log.emit((self, RESPONSE_COMPLETE, log.now(), status))
+
+    def report_response(self, response: ObservedResponse) -> None:
+        """A blocking mode: report what is otherwise reported after the response before it is sent."""
+        self.responding = None  # it refers to this record
+        if self._complete:
+            return
+        if response.stream is not None:
+            self._start_response(response.status)
+            return
+        self.response = response
+        self._finish(response.status)
 
     def abandon(self) -> None:
         """The request is refused, because its first event could not be stored: it has no others."""
         self._complete = True
 
-    def _refused(self, status: int) -> None:
+    def _refuse(self, status: int) -> None:
         """A request that got no further than authentication: its user is unknown, and it has one event."""
         request, self._request = self._request, None
         self._complete = True
@@ -156,25 +222,22 @@ class AuditRecord:
         if status == 401:
             self.message = attempted_methods(request)
         self._take_response(status)
-        self._log.emit(self, RESPONSE_STARTED, self._log.now(), status)
+        self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
 
     # Bodies, as far as the level asks for them.
 
     def _take_request(self) -> None:
-        request, exchange = self._request, self.exchange
+        request = self._request
         if request is not None:
             self._request = None
-            self.request_body = self._short_enough(exchange.request_json or request.body or None)
-            exchange.request_json = None
+            self.request_body = self._short_enough(self.request_json or request.body or None)
+            self.request_json = None
 
     def _take_response(self, status: int) -> None:
-        exchange = self.exchange
-        response, converted = exchange.response, exchange.response_json
+        response, converted = self.response, self.response_json
         if response is None:
             return
-        exchange.response = None
-        if converted is not None:
-            exchange.response_json = None
+        self.response = self.response_json = None
         if self.treatment.level is Level.REQUEST_RESPONSE:
             if response.parts is not None:
                 self.truncated = True
@@ -190,11 +253,12 @@ class AuditRecord:
         if body is not None and len(body) > MAX_OBJECT:
             self.truncated = True
             return None
+        self.has_bodies = self.has_bodies or body is not None
         return body
 
     def _needs_response(self, response: ObservedResponse) -> bool:
         """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
-        attributes, written = self.attributes_, self.exchange.written
+        attributes, written = self.attributes_, self.written
         if attributes.verb == "create":
             return not attributes.name and (written is None or not written.name)
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD

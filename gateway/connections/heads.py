@@ -29,6 +29,8 @@ _CACHE_LINE: Final = b"%b: %b\r\n" % CACHE_CONTROL
 # as much as the rest of its head.
 _AUDIT_BASE: Final = str(uuid.uuid4())[:24].encode()
 _next_count = itertools.count(1).__next__
+_LINE_FEED: Final = 10
+_CARRIAGE_RETURN: Final = 13
 _TEMPLATE_END: Final = b"%012x\r\ncontent-length: %d\r\n\r\n"
 
 
@@ -58,21 +60,21 @@ class Heads:
         """Return the head and body to send; `connection` is CLOSE, KEEP_ALIVE or empty."""
         key = (response.status, response.content_type, response.shared)
         lines, template, has_body = self._starts.get(key) or self._start(*key)
-        body = response.body
-        if has_body and not response.headers and not connection:
-            return template % (_next_count(), len(body)), body if method != "HEAD" else b""
-        if (
-            has_body
-            and not connection
-            and len(response.headers) == 1
-            and response.headers[0][0] == b"audit-id"
-        ):
-            # With an observer, this is every ordinary response.
-            identifier = response.headers[0][1]
-            if b"\n" not in identifier and b"\r" not in identifier:
-                head = b"%baudit-id: %b\r\ncontent-length: %d\r\n\r\n" % (lines, identifier, len(body))
+        body, fields = response.body, response.headers
+        if has_body and not connection:
+            if not fields:
+                return template % (_next_count(), len(body)), body if method != "HEAD" else b""
+            name, value = fields[0]
+            # With an observer, this is every ordinary response. By number: a search for bytes takes far longer.
+            if (
+                name == b"audit-id"
+                and len(fields) == 1
+                and _LINE_FEED not in value
+                and _CARRIAGE_RETURN not in value
+            ):
+                head = b"%baudit-id: %b\r\ncontent-length: %d\r\n\r\n" % (lines, value, len(body))
                 return head, body if method != "HEAD" else b""
-        lines, connection = _with_fields(lines, connection, response.headers)
+        lines, connection = _with_fields(lines, connection, fields)
         if not has_body:
             return b"%b%b\r\n" % (lines, connection), b""
         head = b"%b%bcontent-length: %d\r\n\r\n" % (lines, connection, len(body))

@@ -1,8 +1,8 @@
 """One observed request from its arrival to the end of its response; each stage is reported once.
 
-The connection makes an `Exchange` per request if the server has an observer, and stores it in the `Request`. Without
-an observer a request costs one comparison with None. The connection reports the response; the pipeline reports user,
-attributes and decision.
+Each request has an `Exchange`, stored in the `Request`, if the server has an observer. Without one a request costs
+one comparison with None. The connection reports the response; the pipeline reports user, attributes and decision. The
+audit log has a class of `Exchange` of its own, because every call between the two costs each request time.
 
     received    attributes    decision    response_started    [panic]    response_complete
 
@@ -83,36 +83,57 @@ class Counter(Protocol):
 
 
 class Exchange:
-    """Without __slots__: class attributes are the defaults, so that creating one costs next to nothing."""
+    """With __slots__, and without defaults in the class: reading those takes several times as long."""
 
-    audit_id = b""
-    _record: RequestRecord | None = None
-    _status = 0
-    _size = 0
-    _stream: Counter | None = None
-    _panicked = False
-    # For an audit log: what its events show beyond user, attributes and decision.
-    impersonated: User | None = None  # as whom the request is served, if not as the authenticated user
-    annotations: dict[str, str] | None = None
-    written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
-    response: ObservedResponse | None = None  # without a stream
-    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
-    keeps_request = False
-    keeps_response = False
-    request_json: bytes | None = None
-    response_json: bytes | None = None
-    # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
-    stored: Callable[[], Awaitable[None]] | None = None
-    # Set if an audit log wants the response before it is sent.
-    responding: Callable[[ObservedResponse], None] | None = None
+    __slots__ = (
+        "_panicked",
+        "_record",
+        "_size",
+        "_status",
+        "_stream",
+        "annotations",
+        "audit_id",
+        "ended",
+        "impersonated",
+        "keeps_request",
+        "keeps_response",
+        "request_json",
+        "responding",
+        "response",
+        "response_json",
+        "stored",
+        "written",
+    )
 
-    def begin(self, record: RequestRecord) -> None:
+    def __init__(self, audit_id: bytes = b"") -> None:
+        self.audit_id = audit_id
+        self.ended = False  # complete or cut off
+        self._record: RequestRecord | None = None
+        self._status = 0
+        self._size = 0
+        self._stream: Counter | None = None
+        self._panicked = False
+        # For an audit log: what its events show beyond user, attributes and decision.
+        self.impersonated: User | None = (
+            None  # as whom the request is served, if not as the authenticated user
+        )
+        self.annotations: dict[str, str] | None = None
+        self.written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
+        self.response: ObservedResponse | None = None  # without a stream
+        # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+        self.keeps_request = False
+        self.keeps_response = False
+        self.request_json: bytes | None = None
+        self.response_json: bytes | None = None
+        # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
+        self.stored: Callable[[], Awaitable[None]] | None = None
+        # Set if an audit log wants the response before it is sent.
+        self.responding: Callable[[ObservedResponse], None] | None = None
+
+    def report_to(self, record: RequestRecord) -> None:
+        """Report every stage to this record; the response has its Audit-Id, unless there is one already."""
         self._record = record
-        self.audit_id = record.audit_id
-
-    @property
-    def ended(self) -> bool:
-        return self._record is None
+        self.audit_id = self.audit_id or record.audit_id
 
     def annotate(self, key: str, value: str) -> None:
         """Add an annotation to the audit events of this request; the first value of a key stays."""
@@ -152,6 +173,7 @@ class Exchange:
         self._end(0 if self._stream is None else self._stream.payload, cut_off=True)
 
     def _end(self, sent: int, *, cut_off: bool) -> None:
+        self.ended = True
         record, self._record = self._record, None
         if record is not None:
             record.response_complete(self._status, sent, cut_off=cut_off)

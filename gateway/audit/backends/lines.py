@@ -21,14 +21,15 @@ class Truncation:
 class Lines:
     """`at_once` is for the event loop, the rest for the thread or task that writes.
 
-    `at_once` makes the line of an event without bodies, in microseconds; None if lines have a limit or another format.
+    `at_once` makes the lines, each with its newline, of events that show no bodies, in a few microseconds each; None if
+    lines have a limit or another format.
     """
 
     def __init__(self, names: Names, truncation: Truncation | None = None, *, legacy: bool = False) -> None:
         self._json = EventFormat(names)
-        self.at_once: Callable[[Event], bytes] | None = None
+        self.at_once: Callable[[Sequence[Event]], bytes] | None = None
         if truncation is None and not legacy:
-            self.at_once = EventFormat(names).line  # of its own: one thread may use one
+            self.at_once = EventFormat(names).lines  # of its own: one thread may use one
         self._truncation = truncation
         self._legacy = legacy
 

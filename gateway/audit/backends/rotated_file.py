@@ -50,13 +50,16 @@ class RotatedFile:
         self._open()
         self._delete_old()
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append lines, each with its newline. NotWritten."""
+    def write(self, data: bytes) -> None:
+        """Append whole lines, each with its newline. NotWritten."""
         written = 0
         try:
             self._follow_path()
-            for count, data in self._portions(lines):
+            if self._size + len(data) <= self._max_bytes:
                 self._append(data)
+                return
+            for count, portion in self._portions(data):
+                self._append(portion)
                 written += count
         except OSError as error:
             raise NotWritten(written, error) from error
@@ -66,16 +69,17 @@ class RotatedFile:
             os.close(self._file)
             self._file = -1
 
-    def _portions(self, lines: Sequence[bytes]) -> Sequence[tuple[int, bytes]]:
+    def _portions(self, data: bytes) -> Sequence[tuple[int, bytes]]:
         """The lines in portions that fit into one file, which is rotated in front of each but the first."""
         portions: list[list[bytes]] = [[]]
         room = self._max_bytes - self._size
-        for line in lines:
-            if len(line) > room and (portions[-1] or self._size):
+        for line in data.split(b"\n")[:-1]:
+            size = len(line) + 1
+            if size > room and (portions[-1] or self._size):
                 portions.append([])
                 room = self._max_bytes
-            portions[-1].append(line)
-            room -= len(line)
+            portions[-1].append(line + b"\n")
+            room -= size
         return [(len(portion), b"".join(portion)) for portion in portions if portion]
 
     def _append(self, data: bytes) -> None:
@@ -167,9 +171,9 @@ class RotatedFile:
 class StandardOutput:
     """Writes lines to standard output; what reads it does the rest."""
 
-    def write(self, lines: Sequence[bytes]) -> None:
+    def write(self, data: bytes) -> None:
         """NotWritten: the other end is closed."""
-        view = memoryview(b"".join(lines))
+        view = memoryview(data)
         try:
             while view:
                 view = view[os.write(1, view) :]

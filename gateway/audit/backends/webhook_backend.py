@@ -44,6 +44,7 @@ class WebhookBackend:
         self._throttle = throttle
         self._queue: deque[tuple[Event, int]] = deque()
         self._bytes = 0
+        self.events = 0
         self._sending: list[tuple[Event, int]] = []
         self._waiting, self._full = trio.Event(), trio.Event()
         self._formatting = trio.CapacityLimiter(1)
@@ -56,6 +57,7 @@ class WebhookBackend:
 
     def put(self, event: Event) -> None:
         """Queue an event; never waits."""
+        self.events += 1
         if len(self._queue) >= self._buffer_size or self._bytes > MAX_QUEUED_BYTES:
             self._dropped.add(1, "its buffer is full, because events arrive faster than they can be sent")
             return
@@ -68,6 +70,7 @@ class WebhookBackend:
 
     async def store(self, event: Event) -> bool:
         """Send one event now; False if it is lost."""
+        self.events += 1
         return await self._deliver([event])
 
     async def run(self) -> None:

@@ -34,7 +34,7 @@ def test_file_is_for_its_owner_alone_and_appended_to(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for line in (b"a\n", b"b\n"):
         file = opened(tmp_path / "logs")
-        file.write([line])
+        file.write(line)
         file.close()
     path = tmp_path / "logs" / "audit.log"
     assert path.read_bytes() == b"a\nb\n"
@@ -44,9 +44,9 @@ def test_file_is_for_its_owner_alone_and_appended_to(tmp_path: Path) -> None:
 def test_full_file_is_renamed_by_the_time_between_two_lines(tmp_path: Path) -> None:
     time = Time()
     file = opened(tmp_path, time)
-    file.write([b"a" * 59 + b"\n", b"b" * 39 + b"\n"])
+    file.write(b"a" * 59 + b"\n" + b"b" * 39 + b"\n")
     time.now += 0.25
-    file.write([b"c" * 59 + b"\n", b"d" * 59 + b"\n"])
+    file.write(b"c" * 59 + b"\n" + b"d" * 59 + b"\n")
     assert contents(tmp_path) == {
         "audit-2025-11-15T09-46-40.250.log": b"a" * 59 + b"\n" + b"b" * 39 + b"\n",
         "audit-2025-11-15T09-46-40.251.log": b"c" * 59 + b"\n",
@@ -56,14 +56,14 @@ def test_full_file_is_renamed_by_the_time_between_two_lines(tmp_path: Path) -> N
 
 def test_file_that_is_full_at_start_is_rotated_by_the_next_line(tmp_path: Path) -> None:
     (tmp_path / "audit.log").write_bytes(b"x" * 99 + b"\n")
-    opened(tmp_path).write([b"y\n"])
+    opened(tmp_path).write(b"y\n")
     assert (tmp_path / "audit.log").read_bytes() == b"y\n"
     assert len(contents(tmp_path)) == 2
 
 
 def test_line_longer_than_a_file_has_one_of_its_own(tmp_path: Path) -> None:
     file = opened(tmp_path)
-    file.write([b"a\n", b"b" * 200 + b"\n", b"c\n"])
+    file.write(b"a\n" + b"b" * 200 + b"\n" + b"c\n")
     assert sorted(map(len, contents(tmp_path).values())) == [2, 2, 201]
 
 
@@ -71,7 +71,7 @@ def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
     time = Time()
     file = opened(tmp_path, time, max_backups=2)
     for letter in (b"a", b"b", b"c", b"d"):
-        file.write([letter * 99 + b"\n"])
+        file.write(letter * 99 + b"\n")
         time.now += 1
     assert [body[:1] for body in contents(tmp_path).values()] == [b"b", b"c", b"d"]
 
@@ -87,11 +87,11 @@ def test_files_older_than_the_limit_are_deleted(tmp_path: Path) -> None:
 def test_deleted_folder_and_moved_file_are_created_again(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     file = opened(folder)
-    file.write([b"a\n"])
+    file.write(b"a\n")
     shutil.rmtree(folder)
-    file.write([b"b\n"])
+    file.write(b"b\n")
     os.rename(folder / "audit.log", folder / "moved")
-    file.write([b"c\n"])
+    file.write(b"c\n")
     assert contents(folder) == {"audit.log": b"c\n", "moved": b"b\n"}
 
 
@@ -100,8 +100,8 @@ def test_full_disk_is_reported_and_writing_goes_on(tmp_path: Path) -> None:
     path.symlink_to("/dev/full")
     file = RotatedFile(path, max_bytes=100)
     with pytest.raises(NotWritten, match="No space left on device") as failed:
-        file.write([b"a\n", b"b\n"])
+        file.write(b"a\n" + b"b\n")
     assert failed.value.written == 0
     path.unlink()
-    file.write([b"c\n"])
+    file.write(b"c\n")
     assert path.read_bytes() == b"c\n"

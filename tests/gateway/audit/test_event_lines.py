@@ -1,0 +1,224 @@
+"""Lines of events without bodies: fast and general form are the JSON of the same document, whatever clients send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pytest
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import Decision, Verdict
+from actors.identity import User
+from actors.names import CLUSTER
+from gateway.audit.audit_log import Attached, AuditLog
+from gateway.audit.backends.losses import Losses
+from gateway.audit.event import Event, EventFormat
+from gateway.audit.policy_file import parse_policy
+from gateway.audit.record import AuditRecord
+from gateway.requests.exchange import ObjectIdentity
+from gateway.requests.request import Peer, Request
+from tests.actors.object_store import ManualClock
+from tests.gateway.audit.auditing import rules
+
+ODD = [
+    "plain",
+    "",
+    'quo"te',
+    "back\\slash",
+    "line\nend",
+    "tab\t\x00",
+    "grüße",
+    "名前",
+    "\u2028",
+    "\U0001f600",
+    "</s>",
+]
+POLICIES = [
+    rules("level: Metadata"),
+    rules("level: Metadata, verbs: [get, watch]", "level: Request"),
+    rules("level: Metadata", more="omitStages: [RequestReceived]\n"),
+]
+
+
+class Kept:
+    """A backend that keeps events."""
+
+    losses: Sequence[Losses] = ()
+
+    def __init__(self) -> None:
+        self.kept: list[Event] = []
+        self.put = self.kept.append
+
+    @property
+    def events(self) -> int:
+        return len(self.kept)
+
+    async def store(self, event: Event) -> bool:
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        raise NotImplementedError
+
+
+def random_request(random: Random) -> Request:
+    odd = random.choice
+    headers = {b"user-agent": odd(ODD).encode() * odd([1, 1, 400])}
+    if random.random() < 0.3:
+        headers[b"audit-id"] = odd(ODD).encode()
+    if random.random() < 0.3:
+        headers[b"x-forwarded-for"] = odd([b"10.1.1.1", b"::ffff:10.0.0.9, 10.2.2.2", b'"'])
+    path = f"/api/v1/namespaces/default/things/{odd(ODD)}"
+    return Request("GET", path, odd(["", f"a={odd(ODD)}"]), headers, b"", Peer(odd(["10.0.0.1", "fe80::1"])))
+
+
+def random_attributes(random: Random, users: list[User], path: str) -> Attributes:
+    user, verb = random.choice(users), random.choice(["get", "watch", "delete", 'od"d'])
+    name = path.rpartition("/")[2]
+    if name == "plain":
+        return Attributes(user, verb, path=path, is_resource=False)
+    return Attributes(user, verb, "", "v1", "things", "", "default", name, path)
+
+
+def random_users(random: Random) -> list[User]:
+    return [
+        User(
+            odd,
+            random.choice(ODD),
+            tuple(random.sample(ODD, 2)),
+            ((odd, (random.choice(ODD),)),) * (odd != ""),
+        )
+        for odd in ODD
+    ]
+
+
+def play(log: AuditLog, clock: ManualClock, random: Random) -> None:
+    """Requests whose stages overlap, so that lines of several requests alternate."""
+    users = random_users(random)
+    open_records: list[AuditRecord] = []
+    for _ in range(300):
+        clock.advance(random.randrange(700_000) / 1_000_000)
+        request = random_request(random)
+        record = log.received(request)
+        attributes = random_attributes(random, users, request.path)
+        if attributes.verb != 'od"d' or random.random() < 0.7:
+            record.attributes(attributes)
+            record.decision(Decision(random.choice(list(Verdict)), random.choice(ODD)))
+        record.respond(random.choice([200, 201, 204, 302, 404, 500]), 0)
+        if random.random() < 0.2:
+            record.impersonated = random.choice(users)
+        if random.random() < 0.2:
+            record.written = ObjectIdentity("", random.choice(ODD), random.choice(ODD), "7")
+        if random.random() < 0.2:
+            record.annotate(random.choice(ODD), random.choice(ODD))
+        if random.random() < 0.1 and record.attributes_.verb:
+            record.panic(ValueError("secret"))
+        open_records.append(record)
+        if random.random() < 0.6:
+            open_records.pop(random.randrange(len(open_records))).complete()
+    for record in open_records:
+        record.cut_off()
+
+
+def moment(microseconds: int) -> str:
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
+
+
+def user_document(user: User) -> dict[str, Any]:
+    fields = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
+    return {key: value for key, value in fields.items() if value}
+
+
+def document(event: Event) -> dict[str, Any]:
+    """What the line shows, from the record alone."""
+    record, stage, at, _ = event
+    attributes, first = record.attributes_, stage == "RequestReceived"
+    found: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.cluster.io/v1",
+        "level": ["None", "Metadata", "Request"][record.treatment.level],
+        "auditID": record.audit_id.decode(),
+        "stage": stage,
+        "requestURI": f"{record.path}?{record.query}" if record.query else record.path,
+        "verb": attributes.verb,
+        "user": user_document(attributes.user),
+    }
+    if record.impersonated is not None and not first:
+        found["impersonatedUser"] = user_document(record.impersonated)
+    claimed = {b"10.1.1.1": ["10.1.1.1"], b"::ffff:10.0.0.9, 10.2.2.2": ["10.0.0.9", "10.2.2.2"]}
+    found["sourceIPs"] = [*claimed.get(record.forwarded_for or b"", []), record.address]
+    if record.agent:
+        agent = record.agent if len(record.agent) <= 1024 else record.agent[:1024] + b"...TRUNCATED"
+        found["userAgent"] = agent.decode(errors="replace")
+    if attributes.is_resource:
+        found["objectRef"] = object_document(event)
+    if not first:
+        found["responseStatus"] = status_document(event)
+    found["requestReceivedTimestamp"] = moment(record.received_at)
+    found["stageTimestamp"] = moment(at)
+    annotations = dict(record.annotations or {})
+    if record.decision_ is not None:
+        own = {
+            "decision": "allow" if record.decision_.allowed else "forbid",
+            "reason": record.decision_.reason,
+        }
+        annotations = {f"authorization.cluster.io/{key}": value for key, value in own.items()} | annotations
+    if annotations and not first:
+        found["annotations"] = dict(sorted(annotations.items()))
+    return found
+
+
+def object_document(event: Event) -> dict[str, Any]:
+    record, stage, _, _ = event
+    attributes = record.attributes_
+    written = record.written if stage != "RequestReceived" else None
+    fields = {
+        "resource": attributes.resource,
+        "namespace": attributes.namespace,
+        "name": attributes.name or (written.name if written is not None else ""),
+        "uid": written.uid if written is not None else "",
+        "apiVersion": attributes.version,
+        "resourceVersion": "7" if written is not None else "",
+        "subresource": attributes.subresource,
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def status_document(event: Event) -> dict[str, Any]:
+    _, stage, _, status = event
+    if not status:
+        return {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
+    if stage == "Panic":
+        message = "APIServer panic'd: ValueError"
+        return {
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": "InternalError",
+            "code": 500,
+        }
+    return {"metadata": {}, "code": status}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lines_are_the_json_of_what_records_hold(policy: str) -> None:
+    backend, clock = Kept(), ManualClock()
+    log = AuditLog(parse_policy(policy.encode(), CLUSTER), [Attached(backend)], clock)
+    play(log, clock, Random(11))
+    events = [
+        event for event in backend.kept if event[0].attributes_.resource or event[1] != "ResponseStarted"
+    ]
+    assert {stage for _, stage, _, _ in events} >= {"ResponseComplete", "Panic"}
+    expected = [
+        json.dumps(document(event), ensure_ascii=False, separators=(",", ":")).encode() for event in events
+    ]
+    general = EventFormat(CLUSTER)
+    assert [general.line(event) for event in events] == expected
+    for event in events:
+        event[0].shown = None
+    fast = EventFormat(CLUSTER)
+    assert fast.lines(events[:7]) + fast.lines(events[7:]) == b"".join([line + b"\n" for line in expected])
