@@ -88,7 +88,8 @@ def _immutable_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
     for driver in new["spec"]["drivers"] or ():
         by_name.setdefault(driver["name"], []).append(driver)
     for before in old["spec"]["drivers"] or ():
-        for after in by_name.get(before["name"], ()):
+        # Names are unique in what is stored: each driver is compared once.
+        for after in by_name.pop(before["name"], ()):
             if after != before:
                 errors.add(invalid("CSINodeDriver", after, IMMUTABLE))
 
