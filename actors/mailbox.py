@@ -8,6 +8,7 @@ nothing more: a memory channel per request cost three times as much in the proto
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -59,6 +60,20 @@ class Reply(Generic[A]):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+class CallbackReply(Reply[A]):
+    """Calls a function when it is set, with the error if there is one; no task waits for it."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: Callable[[BaseException | None], None]) -> None:
+        super().__init__()
+        self._done = done
+
+    def _set(self) -> None:
+        super()._set()
+        self._done(self._error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def _build_store(
     )
     admission = Admission(running)
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
-    quotas.write_with(QuotaCharges(registry, directory, write_contexts).charge)
+    quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=writes)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)

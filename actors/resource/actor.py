@@ -8,6 +8,7 @@ and reads the journal again; so does a restart after a crash.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from time import thread_time
@@ -23,7 +24,7 @@ from actors.errors import STALE, Conflict, NoSuchResource, RequestError, Shuttin
 from actors.kinds.catalog import StoredType
 from actors.kinds.declaration.versions import ConversionNeeded
 from actors.large_work import LargeWork
-from actors.mailbox import Mailbox, MailboxStatistics, Reply
+from actors.mailbox import CallbackReply, Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
@@ -114,16 +115,17 @@ class ResourceActor:
             _cancel(envelope)
             raise
 
-    def write_now(self, command: Command) -> bool:
-        """Decide a command of the server and submit it, before the mailbox and without a reply.
+    def write_now(self, command: Command, done: Callable[[BaseException | None], None]) -> bool:
+        """Decide a command of the server and submit it, before the mailbox.
 
-        So it is in one commit with what its caller has just submitted, unless admission has to wait for a webhook.
-        False if the actor has crashed and not started again.
+        So it is in one commit with what its caller has just submitted, unless admission has to wait for a webhook or
+        the object is large. Calls `done` when it is durable or failed. False, and no call, if the actor has crashed
+        and not started again.
         """
         if not self._is_ready:
             return False
         try:
-            self.handle([Envelope(command, Reply())])
+            self.handle([Envelope(command, CallbackReply(done))])
         except Exception as crash:
             self._is_ready, self._crash = False, crash
             self._mailbox.wake()

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 
+from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from actors.admission.request import UPDATE, AdmissionRequest
+from actors.errors import Forbidden, Resource
+from actors.write_context import SERVER_USER
+from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings.controllers import ControllerSettings
 from tests.gateway.api import Api, Document, served
 
@@ -15,9 +21,31 @@ HERE = "/api/v1/namespaces/charged"
 WITHOUT_CONTROLLER = ControllerSettings(controllers=("*", "-resourcequota", "-root-ca-cert-publisher"))
 
 
+WITH_CONTROLLER = ControllerSettings(controllers=("*", "-root-ca-cert-publisher"))
+
+
+class RefusesCharges(Plugin):
+    """Refuses what the server writes to the status of quotas, as a rule that is wrong could."""
+
+    name = "RefusesCharges"
+    validates = (rule(UPDATE, of=(Resource("", "resourcequotas"),), subresources=("status",)),)
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def validate(self, request: AdmissionRequest) -> None:
+        if request.user == SERVER_USER:
+            self.refused += 1
+            raise Forbidden(request.definition.resource, request.name, "no charges")
+
+
 @asynccontextmanager
-async def with_quota(hard: dict[str, str]) -> AsyncIterator[Api]:
-    async with served(controllers=WITHOUT_CONTROLLER) as api:
+async def with_quota(
+    hard: dict[str, str],
+    controllers: ControllerSettings = WITHOUT_CONTROLLER,
+    extensions: Extensions = NO_EXTENSIONS,
+) -> AsyncIterator[Api]:
+    async with served(controllers=controllers, extensions=extensions) as api:
         (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "charged"}})).expect(201)
         quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}}
         (await api.ask("POST", f"{HERE}/resourcequotas", quota)).expect(201)
@@ -64,3 +92,55 @@ async def test_many_creates_at_once_are_charged_exactly() -> None:
                 nursery.start_soon(one, api, f"s{number}")
         assert sorted(statuses) == [201] * 7 + [403] * 5
         assert (await quota_of(api))["status"]["used"] == {"secrets": "7"}
+
+
+async def wait_until_used(api: Api, used: dict[str, str]) -> None:
+    with trio.fail_after(30):
+        while (await quota_of(api))["status"].get("used") != used:
+            pass
+
+
+async def test_refused_charge_is_logged_and_the_controller_writes_the_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refuses = RefusesCharges()
+    extensions = Extensions(admission_plugins=[refuses])
+    async with with_quota({"secrets": "2"}, WITH_CONTROLLER, extensions) as api:
+        assert (await create(api, "s"))[0] == 201
+        await wait_until_used(api, {"secrets": "1"})
+    assert refuses.refused == 1
+    assert "the status of the quota charged/q was not charged: " in caplog.text
+    assert "no charges" in caplog.text
+
+
+class DelaysFirstCharge(AsyncPlugin):
+    """Holds the charge of the first object until `go_on`; `written` is set when it is durable."""
+
+    name = "DelaysFirstCharge"
+    validates = RefusesCharges.validates
+
+    def __init__(self) -> None:
+        self.go_on, self.written = trio.Event(), trio.Event()
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        assert request.object is not None
+        used = request.object["status"].get("used")
+        return request.user == SERVER_USER and used == {"secrets": "1"}
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        await self.go_on.wait()
+        request.callbacks.append(lambda durable: self.written.set() if durable else None)
+        return Admitted()
+
+
+async def test_late_charge_does_not_keep_an_old_status() -> None:
+    delays = DelaysFirstCharge()
+    extensions = Extensions(admission_plugins=[delays])
+    async with with_quota({"secrets": "9"}, WITH_CONTROLLER, extensions) as api:
+        for name in ("s", "t"):
+            assert (await create(api, name))[0] == 201
+        await wait_until_used(api, {"secrets": "2"})
+        delays.go_on.set()
+        with trio.fail_after(30):
+            await delays.written.wait()
+        await wait_until_used(api, {"secrets": "2"})

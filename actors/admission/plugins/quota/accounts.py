@@ -185,12 +185,13 @@ class QuotaAccounts:
             sets[namespace] = self._set_of(namespace)
         else:
             del self._quotas[namespace], sets[namespace]
-        self._notify((namespace, event.name))
+        self.report((namespace, event.name))
 
     def _report(self, account: Account, changed: frozenset[int]) -> None:
         for index in changed:
-            self._notify((account.quotas.namespace, account.quotas.quotas[index].name))
+            self.report((account.quotas.namespace, account.quotas.quotas[index].name))
 
-    def _notify(self, key: QuotaKey) -> None:
+    def report(self, key: QuotaKey) -> None:
+        """Let the listeners check the status of a quota."""
         for listener in self._listeners:
             listener(key)
