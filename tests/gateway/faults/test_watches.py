@@ -7,7 +7,9 @@ import pytest
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map
 from tests.gateway.faults.injecting import PATH, injecting, on_config_maps
-from tests.gateway.watch.watching import ports, transports, watching
+from tests.gateway.watch.watching import watching
+
+transports = pytest.mark.parametrize("transport", ["plain", "ws", "h2"])
 
 
 async def written(api: Api, count: int) -> str:
@@ -25,7 +27,7 @@ def texts(events: list[Document]) -> list[str]:
 @transports
 async def test_watch_ends_cleanly_after_some_events(transport: str) -> None:
     rule = on_config_maps({"cutWatch": {"afterEvents": 2}}, name="cut", first=1)
-    async with injecting(rule, **ports(transport)) as api:
+    async with injecting(rule) as api:
         version = await written(api, 2)
         async with watching(api, PATH, transport, resourceVersion=version) as watch:
             await api.replace("configmaps", config_map("a", text="2"))
@@ -41,7 +43,7 @@ async def test_watch_ends_cleanly_after_some_events(transport: str) -> None:
 @pytest.mark.parametrize("end", ["reset", "truncated"])
 async def test_watch_ends_without_the_end_of_its_stream(transport: str, end: str) -> None:
     rule = on_config_maps({"cutWatch": {"afterEvents": 2, "end": end}})
-    async with injecting(rule, **ports(transport)) as api:
+    async with injecting(rule) as api:
         version = await written(api, 6)
         async with watching(api, PATH, transport, resourceVersion=version) as watch:
             await watch.wait_over()
@@ -100,7 +102,7 @@ async def test_other_watches_go_on() -> None:
 
 @transports
 async def test_version_of_a_watch_is_expired(transport: str) -> None:
-    async with injecting(on_config_maps({"expired": {}}, first=1), **ports(transport)) as api:
+    async with injecting(on_config_maps({"expired": {}}, first=1)) as api:
         version = await written(api, 2)
         async with watching(api, PATH, transport, resourceVersion=version) as watch:
             (event,) = await watch.end()
