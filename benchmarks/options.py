@@ -25,6 +25,7 @@ class Sizes:
     starts: int = 5
     roles: int = 500  # and as many bindings, of other users
     definitions: int = 1_000  # of custom kinds
+    recorded: int = 10_000  # objects of the server that is recorded
     few: int = 100  # watchers of the small fan-outs
     watchers: int = 1_000  # of the usual fan-outs
     many: int = 5_000  # watchers that connect at once
@@ -46,6 +47,7 @@ QUICK = Sizes(
     starts=1,
     roles=10,
     definitions=20,
+    recorded=50,
     few=5,
     watchers=20,
     many=30,
@@ -144,6 +146,7 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         ("starts", int, "starts of the server"),
         ("roles", int, "roles and bindings of other users"),
         ("definitions", int, "definitions of custom kinds"),
+        ("recorded", int, "objects of the server that is recorded"),
         ("few", int, "watchers in a small group"),
         ("watchers", int, "watchers in a usual group"),
         ("many", int, "watchers that connect at once or stay idle"),

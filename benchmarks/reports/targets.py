@@ -46,6 +46,7 @@ OF_HTTP1 = (
     Target("get-custom", "config_map_ratio", 1.3, "get a custom resource, over a ConfigMap"),
     Target("define-few", "cpu_us", 20_000, "register a custom kind"),
     Target("define-many", "cpu_us", 20_000, "register a custom kind beside 1,000"),
+    Target("record", "seconds", 10, "record a server with 10,000 objects"),
     Target("start-custom", "seconds", 5, "start with 1,000 custom kinds"),
     Target("start-custom", "mb", 300, "memory with 1,000 custom kinds"),
     Target("discovery-custom", "cpu_us", 5_000, "discovery of one group, 1,000 custom kinds"),

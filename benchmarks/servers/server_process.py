@@ -48,7 +48,7 @@ class ServerProcess:
         port, plain_port = free_port(), free_port()
         self._log = folder / "server.log"
         arguments = [
-            *_command(command),
+            *server_command(command),
             "serve",
             *("--data-dir", str(folder / "data")),
             *("--secure-port", str(port)),
@@ -107,7 +107,8 @@ def free_port() -> int:
         return port
 
 
-def _command(given: str) -> list[str]:
+def server_command(given: str) -> list[str]:
+    """The command `rewound` of this checkout, unless another is given."""
     if given:
         return shlex.split(given)
     installed = Path(sys.executable).parent / "rewound"

@@ -26,6 +26,7 @@ from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
+from benchmarks.workloads.record import RECORD
 from benchmarks.workloads.start_and_memory import AFTER_PAGES, AFTER_READS, ON_IDLE_SERVER
 from benchmarks.workloads.watches.fanouts import FANOUTS
 from benchmarks.workloads.watches.http2_watches import HTTP2_WATCHES
@@ -47,6 +48,7 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *CONVERSION,
     *CUSTOM_OBJECTS,
     *CUSTOM_DEFINITIONS,
+    *RECORD,
     *REQUESTS,
     *PAGES,
     *AFTER_PAGES,

@@ -120,6 +120,11 @@ class FaultInjection:
         version = self._older.stale_version(fault, asked)
         if version is None:
             return await dispatch(context)
+        if context.route.verb == "watch":
+            response = await dispatch(context)
+            if isinstance(response.stream, Watch):
+                response.stream.begin_at(version)
+            return response
         return await self._reads.read_older(context, definition, version)
 
     def _repeat(self, context: RequestContext, definition: Definition, events: int) -> None:

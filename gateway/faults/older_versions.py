@@ -2,10 +2,10 @@
 
 | request | what it allows | stale |
 |---|---|---|
-| get or list without a version | the most recent state | never |
-| get or list with 0 | any version, also one older than what the client has seen | yes |
+| get, list or watch without a version | the most recent state | never |
+| get, list or watch with 0 | any version, also one older than what the client has seen | yes |
 | get or list "not older than" a version | that version and newer ones | yes, down to that version |
-| list at an exact version, continued list | that version | never |
+| list at an exact version, continued list, watch from a version | that version | never |
 
 No read is older than the watch history: a client that lists an old version can watch from there.
 """
@@ -28,6 +28,8 @@ def may_be_stale(verb: str, parameters: Parameters) -> bool:
         return False
     if verb == "get":
         return True
+    if verb == "watch":
+        return int(version) == 0
     match = parameters.first("resourceVersionMatch") or ""
     if verb != "list" or match == "Exact" or parameters.first("continue"):
         return False

@@ -28,7 +28,10 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class StaleRead:
-    """A get or list is served from an older version, where its resourceVersion allows that; one of both is set."""
+    """A read or the start of a watch is served from an older version, where its resourceVersion allows that.
+
+    One of both is set.
+    """
 
     versions: int = 0
     seconds: float = 0.0
@@ -99,7 +102,7 @@ def possible_verbs(fault: Fault) -> frozenset[str]:
     """The verbs that a fault can happen to."""
     match fault:
         case StaleRead():
-            return frozenset({"get", "list"})
+            return frozenset({"get", "list", "watch"})
         case CutWatch() | RepeatEvents():
             return frozenset({"watch"})
         case ExpiredVersion():

@@ -114,14 +114,16 @@ class Follower:
                 if error.code == 410 and token:
                     raise Expired from None  # between two pages: from the start
                 raise
-            version = str(page["metadata"]["resourceVersion"])
-            arrived = self._now()
+            metadata = page.get("metadata")
+            if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+                raise ClientError(f"{self._path}: a list without metadata.resourceVersion")
+            version, arrived = str(metadata["resourceVersion"]), self._now()
             for number, item in enumerate(page.get("items") or ()):
                 change = await self._taken(item, arrived, removed=False)
                 seen.add((change.namespace, change.name))
                 if number % 50 == 49:
                     await trio.lowlevel.checkpoint()
-            token = page["metadata"].get("continue", "")
+            token = metadata.get("continue", "")
             if not token:
                 break
         for namespace, name in sorted(state.names - seen):

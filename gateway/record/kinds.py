@@ -118,9 +118,9 @@ def _recordable(
     declared: dict[tuple[str, str, str], Definition],
 ) -> Iterable[RecordedKind]:
     for one in resources:
-        if "/" in one["name"] or not _NEEDED.issubset(one.get("verbs", ())):
+        plural, kind = one.get("name", "/"), one.get("kind", "")
+        if "/" in plural or not kind or not _NEEDED.issubset(one.get("verbs") or ()):
             continue
-        plural = one["name"]
         definition = declared.get((group, version, plural))
         type_name = f"{plural}.{group}" if group else plural
         if definition is not None:
@@ -130,10 +130,10 @@ def _recordable(
             group,
             version,
             plural,
-            one["kind"],
+            kind,
             bool(one.get("namespaced")),
             one.get("singularName", ""),
-            tuple(one.get("shortNames", ())),
+            tuple(one.get("shortNames") or ()),
             definition,
             None if definition is None else catalog.storage(type_name),
         )

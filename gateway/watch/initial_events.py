@@ -47,6 +47,10 @@ class InitialEvents:
         self._complete = False  # the last page has been read
         self._rest = b""  # of the frame sent in part
 
+    def begin_at(self, version: int) -> None:
+        """Send the objects as they were at an older version of the watch history."""
+        self._options = replace(self._options, at=version)
+
     async def send_first(self, member: Member, frame: Frame, convert: Convert | None = None) -> int | None:
         """Send the first page; return its version, or None if there is more to send. Waits for no client."""
         self._rest = await self._offer_page(member, frame, convert)

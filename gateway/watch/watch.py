@@ -80,6 +80,11 @@ class Watch:
             if self._group is None:
                 self.leave()
 
+    def begin_at(self, version: int) -> None:
+        """Begin with the existing objects of an older version, and the events since; before `start`."""
+        if isinstance(self._start, InitialEvents):
+            self._start.begin_at(version)
+
     async def expire(self, connection: Pipe, framing: Framing) -> Finished:
         """Send only the event that says that the version is too old, in place of `start`."""
         start = self._start

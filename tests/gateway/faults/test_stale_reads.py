@@ -37,6 +37,20 @@ async def test_client_that_lists_an_old_version_watches_from_there() -> None:
             assert [one["object"]["data"]["text"] for one in await watch.take(2)] == ["2", "3"]
 
 
+async def test_watch_from_any_version_begins_with_an_old_state() -> None:
+    async with injecting(STALE) as api:
+        await written(api)
+        async with watching(api, PATH, resourceVersion=0) as watch:
+            events = await watch.take(3)
+            assert [(one["type"], one["object"]["data"]["text"]) for one in events] == [
+                ("ADDED", "1"),
+                ("MODIFIED", "2"),
+                ("MODIFIED", "3"),
+            ]
+        async with watching(api, PATH) as watch:
+            assert [one["object"]["data"]["text"] for one in await watch.take(1)] == ["3"]
+
+
 async def test_not_older_than_the_version_that_was_given() -> None:
     async with injecting(STALE) as api:
         versions = await written(api)
