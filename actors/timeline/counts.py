@@ -17,6 +17,7 @@ from actors.timeline.index import Track
 
 SECOND: Final = 1_000_000
 _STEPS: Final = (1, 2, 5)
+_WALKED: Final = 4  # events per bucket
 
 
 def bucket_width(span: int, buckets: int) -> int:
@@ -34,56 +35,64 @@ def bucket_width(span: int, buckets: int) -> int:
 
 
 class Cells:
-    """The counts of one row of a timeline."""
+    """The counts of one row of a timeline: of each change, by bucket."""
 
-    __slots__ = ("_counts", "total")
+    __slots__ = ("counts", "total")
 
     def __init__(self) -> None:
-        self._counts: dict[int, list[int]] = {}
+        self.counts: dict[int, list[int]] = {}
         self.total = 0
 
-    def add(self, bucket: int, change: int, count: int = 1) -> None:
-        counts = self._counts.get(bucket)
-        if counts is None:
-            counts = self._counts[bucket] = [0, 0, 0]
-        counts[change] += count
-        self.total += count
+    def add(self, bucket: int, change: int) -> None:
+        self.counts.setdefault(bucket, [0, 0, 0])[change] += 1
+        self.total += 1
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self.counts)
+
+    def merge(self, buckets: int) -> None:
+        """Make one bucket of several."""
+        merged: dict[int, list[int]] = {}
+        for bucket, counts in self.counts.items():
+            known = merged.setdefault(bucket // buckets, [0, 0, 0])
+            for change, count in enumerate(counts):
+                known[change] += count
+        self.counts = merged
 
     def flat(self) -> list[int]:
-        return [number for bucket in sorted(self._counts) for number in (bucket, *self._counts[bucket])]
+        return [number for bucket in sorted(self.counts) for number in (bucket, *self.counts[bucket])]
 
 
 def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[None]:
     """Add the events of these tracks to a row."""
     for track in tracks:
-        yield Work(partial(_count_track, track, edges, cells))
+        for change, offsets in enumerate(track.offsets):
+            first = bisect_right(offsets, edges[0])
+            last = bisect_right(offsets, edges[-1], first)
+            if first < last:
+                cells.total += last - first
+                walk = _walk if last - first < _WALKED * len(edges) else _search
+                yield Work(partial(walk, offsets[first:last], edges, change, cells.counts))
 
 
-def _count_track(track: Track, edges: Sequence[int], cells: Cells) -> None:
-    for change, offsets in enumerate(track.offsets):
-        first = bisect_right(offsets, edges[0])
-        last = bisect_right(offsets, edges[-1], first)
-        if last - first < len(edges):
-            for offset in offsets[first:last]:
-                cells.add(bucket_of(edges, offset), change)
-        else:
-            _count_many(offsets, edges, first, last, change, cells)
+def _walk(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+    """Look at each event: cheaper than a search for each bucket, if there are few events in one."""
+    bucket, edge = -1, edges[0]
+    current: list[int] = []
+    for offset in offsets:
+        if offset > edge:
+            bucket = bisect_left(edges, offset, bucket + 1) - 1
+            edge = edges[bucket + 1]
+            current = counts.setdefault(bucket, [0, 0, 0])
+        current[change] += 1
 
 
-def _count_many(
-    offsets: array[int], edges: Sequence[int], first: int, last: int, change: int, cells: Cells
-) -> None:
-    before = edges[0]
+def _search(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+    first = 0
     for bucket, edge in enumerate(edges[1:]):
-        if edge == before:
-            continue
-        before = edge
-        following = bisect_right(offsets, edge, first, last)
+        following = bisect_right(offsets, edge, first)
         if following > first:
-            cells.add(bucket, change, following - first)
+            counts.setdefault(bucket, [0, 0, 0])[change] += following - first
             first = following
 
 

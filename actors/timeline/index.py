@@ -22,7 +22,7 @@ from journal import history
 from journal.log import Journal
 
 MAX_EVENTS: Final = 4_000_000  # 32 MB
-_LINKS: Final = 500  # read per transaction, in about a millisecond
+_LINKS: Final = 300  # read per transaction, in about a millisecond
 _TRIMMED: Final = 500  # tracks per step
 
 CREATED, UPDATED, DELETED = range(3)

@@ -23,7 +23,7 @@ from journal.records import Event
 from journal.view import View
 
 MAX_COST: Final = 100_000  # of one scan: some 200 ms
-_LINK_COST, _EVENT_COST, _BYTES_PER_COST = 1, 5, 1000
+_LINK_COST, _EVENT_COST, _BYTES_PER_COST = 2, 5, 1000
 _TRACKS: Final = 500  # per step
 _SLICE: Final = 100  # candidates per transaction
 _SLICE_COST: Final = 500
@@ -97,23 +97,15 @@ def scan(
     hits: list[Hit] = []
     cost = size = 0
     reader = _Reader(journal, sought, shows_user, events or bool(sought.verb or sought.user))
-    while True:
-        slice_ = list(islice(candidates, _SLICE))
-        while slice_:
+    while some := list(islice(candidates, _SLICE)):
+        while some:
             if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
-                return Found(hits, slice_[0][0], size)
-            found, read, spent, slice_ = yield Work(partial(reader.read, slice_, limit - len(hits)))
+                return Found(hits, some[0][0], size)
+            found, read, spent, some = yield Work(partial(reader.read, some, limit - len(hits)))
             hits += found
             cost += spent
             size += read
-        if (following := next(candidates, None)) is None:
-            return Found(hits, 0, size)
-        candidates = _chained(following, candidates)
-
-
-def _chained(first: _Candidate, rest: Iterator[_Candidate]) -> Iterator[_Candidate]:
-    yield first
-    yield from rest
+    return Found(hits, 0, size)
 
 
 class _Reader:

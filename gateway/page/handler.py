@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -130,20 +130,20 @@ class JournalPage:
         else:
             covered = await self._count_matching(rows, sight, edges, sought)
         large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
-        shown, left_out = await encode_in_thread(_fitting, rows) if large else _fitting(rows)
+        fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
         document: Document = {
             "kind": "Timeline",
             **self._ends(),
             "start": start,
-            "width": width,
-            "buckets": buckets,
-            "rows": shown,
+            "width": width * fitted.merged,
+            "buckets": -(-buckets // fitted.merged),
+            "rows": fitted.rows,
         }
-        if left_out:
-            document["rowsLeftOut"] = left_out
+        if fitted.left_out:
+            document["rowsLeftOut"] = fitted.left_out
         if covered:
             document["searchedFrom"] = str(covered)
-        return await self._respond(context, document, sum(12 * len(row["cells"]) for row in shown))
+        return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
 
     async def _count_matching(self, rows: _Rows, sight: Sight, edges: list[int], sought: Filter) -> int:
         """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
@@ -226,20 +226,24 @@ def _add_tracks(rows: _Rows, tracks: list[Track], sight: Sight, by: str) -> None
             rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
 
 
-def _fitting(rows: _Rows) -> tuple[list[Document], int]:
-    """The rows with the most events, as many as a response may have, in the order of their names."""
-    shown: list[tuple[tuple[str, str], Cells]] = []
-    cells_left = MAX_CELLS
+class _Fitted(NamedTuple):
+    rows: list[Document]
+    merged: int  # so many buckets have become one
+    left_out: int  # rows
+
+
+def _fitted(rows: _Rows) -> _Fitted:
+    """The rows with the most events, in the order of their names, with buckets so wide that they fit a response."""
     busiest = sorted(
         ((key, cells) for key, (cells, _) in rows.items() if cells.total), key=lambda one: -one[1].total
     )
-    for key, cells in busiest[:MAX_ROWS]:
-        cells_left -= len(cells)
-        if cells_left < 0:
-            break
-        shown.append((key, cells))
+    shown, merged = busiest[:MAX_ROWS], 1
+    while sum(len(cells) for _, cells in shown) > MAX_CELLS:
+        merged *= 2
+        for _, cells in shown:
+            cells.merge(2)
     documents = [
         {"type": name, "namespace": namespace, "total": cells.total, "cells": cells.flat()}
         for (name, namespace), cells in sorted(shown, key=lambda one: one[0])
     ]
-    return documents, len(busiest) - len(shown)
+    return _Fitted(documents, merged, len(busiest) - len(shown))

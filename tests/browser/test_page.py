@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.access.authorization.always_allow import AlwaysAllow
+from gateway.extensions import Extensions
 from tests.browser.journal_page import (
     LOADS,
     address,
@@ -123,3 +125,70 @@ async def test_export_has_the_events_of_the_range(chromium: str, tmp_path: Path)
         lines = [json.loads(line) for line in exported.splitlines()]
         assert [line["change"] for line in lines] == ["created", "updated", "deleted"]
         assert [line["object"]["data"]["color"] for line in lines] == ["blue", "red", "red"]
+
+
+@pytest.mark.slow
+async def test_the_keyboard_reaches_everything(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, type="deployments.apps", **minutes(api, 15, 1))
+        await page.wait("document.querySelectorAll('#events li').length === 9")
+        # From the first field to the timeline with the Tab key alone.
+        await page.run("document.querySelector('[name=type]').focus()")
+        for _ in range(20):
+            if await page.run("document.activeElement.id") == "timeline":
+                break
+            await page.press("Tab")
+        assert await page.run("document.activeElement.id") == "timeline"
+        assert await page.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        await page.press("]", "]")
+        await page.wait("document.getElementById('cursor').innerText.includes('version')")
+        first = await page.text("#cursor")
+        await page.press("]", "]")
+        await page.wait(f"document.getElementById('cursor').innerText !== {first!r}")
+        await page.press("[", "[")
+        await page.wait(f"document.getElementById('cursor').innerText === {first!r}")
+        # Down to a microsecond's scale around the cursor, where the event is still in view.
+        for _ in range(30):
+            await page.press("+", "+")
+        await page.wait("document.getElementById('range').innerText.includes('(100 µs)')")
+        await page.wait("document.querySelectorAll('#events li').length === 1")
+        for _ in range(40):
+            await page.press("-", "-")
+        await page.wait("document.getElementById('range').innerText.includes('(400 d)')")
+        await page.wait("document.querySelectorAll('#events li').length === 9")
+        await page.press("Home")
+        await page.press("End")
+        await page.press("ArrowLeft")
+        await page.press("l", "l")
+        await page.wait("document.getElementById('live').getAttribute('aria-pressed') === 'true'")
+        await page.press("l", "l")
+        await page.wait("document.getElementById('live').getAttribute('aria-pressed') === 'false'")
+
+
+@pytest.mark.slow
+async def test_who_is_known_without_a_token_need_not_sign_in(chromium: str) -> None:
+    """As with a client certificate: here, somebody without a name may do everything."""
+    everybody = Extensions(authorizers=[AlwaysAllow()])
+    async with journal_page(chromium, extensions=everybody) as (api, page):
+        await tell_story(api)
+        await page.go(address(api, **minutes(api, 15, 1)))
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+        assert await page.run("document.getElementById('sign-in').hidden")
+        assert await page.run("document.getElementById('sign-out').hidden")
+
+
+@pytest.mark.slow
+async def test_values_of_secrets_are_masked(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        api.clock.advance(3600)
+        metadata = {"name": "key", "annotations": {"copy": "hunter2"}}
+        await api.create("secrets", {"metadata": metadata, "stringData": {"password": "hunter2"}})
+        await open_signed_in(api, page, object="secrets/default/key", **minutes(api, 5, 1))
+        await page.wait("document.getElementById('difference')?.dataset.shown")
+        assert "***" in await page.text(".compared")
+        await page.click("[data-part=blame]")
+        await page.wait("document.getElementById('part').innerText.includes('data.password')")
+        shown = await page.text()
+        assert "hunter2" not in shown
+        assert "aHVudGVyMg" not in shown

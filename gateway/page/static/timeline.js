@@ -43,7 +43,7 @@ export class Timeline extends EventTarget {
   }
 
   get buckets() {
-    return Math.min(1000, Math.max(100, Math.round(this.#width * 1.5)));
+    return Math.min(1000, Math.max(100, Math.round(this.#width / 2)));
   }
 
   get rows() {

@@ -54,6 +54,23 @@ async def test_counts_per_bucket_type_and_change() -> None:
         assert found["newest"]["version"] == await api.head()
 
 
+async def test_many_rows_get_wider_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.page.handler.MAX_CELLS", 2)
+    monkeypatch.setattr("gateway.page.handler.MAX_ROWS", 1)
+    async with served() as api:
+        began = await story(api)
+        await api.create("secrets", {"metadata": {"name": "one"}})
+        found = await ask(api, **{"from": rfc3339(began - 5_000_000), "to": rfc3339(began + 35_000_000)})
+        assert found["rowsLeftOut"] == 1
+        (row,) = found["rows"]
+        assert (row["type"], row["total"]) == ("configmaps", 3)
+        # Wide enough for the three events, which are ten seconds apart, to be in two buckets.
+        assert found["width"] >= 10_000_000
+        assert found["start"] + found["width"] * found["buckets"] >= began + 35_000_000
+        assert len(row["cells"]) == 8
+        assert sum(row["cells"]) - row["cells"][0] - row["cells"][4] == 3
+
+
 async def test_events_newest_first_in_pages() -> None:
     async with served() as api:
         began = await story(api)

@@ -1,0 +1,67 @@
+"""A day with a million events: how much the page transfers to show it, and how fast it draws while it zooms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.rewind.moments import rfc3339
+from tests.actors.object_store import memory_folder
+from tests.browser.chromium import open_page
+from tests.browser.journal_page import LOADS, open_signed_in
+from tests.browser.million import DAY, add_events
+from tests.gateway.api import served
+
+MOST_BYTES = 2_000_000
+LEAST_FRAMES = 30  # per second
+ATTEMPTS = 5  # the machine may do something else
+
+# Zooms from the day to a millisecond and back, moves on the way, and measures how many frames that took.
+ZOOM = """(async () => {
+  const { timeline } = await import("./app.js");
+  const { zoom, pan, spanOf } = await import("./scale.js");
+  const day = timeline.view, middle = (day.from + day.to) / 2 + 12345;
+  const frame = () => new Promise((done) => timeline.addEventListener("painted", done, { once: true }));
+  const frames = 150, factor = Math.pow(1000 / spanOf(day), 2 / frames);
+  const began = performance.now();
+  for (let at = 0; at < frames; at++) {
+    const next = zoom(timeline.view, at < frames / 2 ? factor : 1 / factor, middle);
+    timeline.show(pan(next, spanOf(next) / 300 * (at % 2 ? 1 : -1)));
+    await frame();
+  }
+  const perSecond = frames / ((performance.now() - began) / 1000);
+  timeline.show(day);
+  return perSecond;
+})()"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_million_events(chromium: str) -> None:
+    with memory_folder() as folder:
+        async with served(folder, journal_retention=None) as api:
+            await api.finish()
+            add_events(Path(api.settings.journal), 1_000_000)
+            await api.start(prepared=True)
+            api.clock.advance(DAY / 1e6)
+            now = api.clock.now()
+            async with open_page(chromium) as page:
+                state = {"from": rfc3339(now - DAY), "to": rfc3339(now), "by": "both"}
+                await open_signed_in(api, page, **state)
+                await page.wait("document.getElementById('state').getAttribute('aria-busy') === 'false'")
+                shown = await page.run('import("./app.js").then((app) => app.timeline.rows.length)')
+                assert shown > 100
+                total = "(app) => app.timeline.rows.reduce((sum, row) => sum + row.total, 0)"
+                assert await page.run(f'import("./app.js").then({total})') > 990_000
+                print(f"{page.received} bytes to show a million events in {shown} rows")
+                assert page.received < MOST_BYTES
+                measured = 0.0
+                for _ in range(ATTEMPTS):
+                    loads = await page.run(LOADS)
+                    measured = max(measured, await page.run(ZOOM))
+                    await page.wait(f"{LOADS} > {loads}")
+                    if measured > LEAST_FRAMES:
+                        break
+                print(f"{measured:.0f} frames a second")
+                assert measured > LEAST_FRAMES

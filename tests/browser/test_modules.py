@@ -1,0 +1,174 @@
+"""The modules of the page that need no page: times and pixels, the address, differences of objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Page
+from tests.browser.journal_page import address, journal_page
+
+NOON = 1_700_049_600_000_000
+
+
+async def call(page: Page, module: str, expression: str, **values: Any) -> Any:
+    """The value of an expression in which `m` is the module."""
+    given = "".join(f"const {name} = {json.dumps(value)};" for name, value in values.items())
+    return await page.run(
+        f"import('/debug/journal/{module}').then((m) => {{ {given} return {expression}; }})"
+    )
+
+
+async def test_modules(chromium: str) -> None:
+    """One page for all of them."""
+    async with journal_page(chromium) as (api, page):
+        await page.go(address(api))
+        await page.wait("document.getElementById('sign-in') && !document.getElementById('sign-in').hidden")
+        await times(page)
+        await views(page)
+        await counts(page)
+        await addresses(page)
+        await differences(page)
+
+
+async def times(page: Page) -> None:
+    for time in (NOON, NOON + 1, NOON + 999_999, 0):
+        text = await call(page, "scale.js", "m.rfc3339(time)", time=time)
+        assert await call(page, "scale.js", "m.parseTime(text)", text=text) == time
+    assert await call(page, "scale.js", f"m.rfc3339({NOON} + 42)") == "2023-11-15T12:00:00.000042Z"
+    assert await call(page, "scale.js", "m.parseTime('2023-11-15T12:00:00Z')") == NOON
+    for wrong in ("", "yesterday", "2023-11-15", "2023-99-15T12:00:00Z", "2023-11-15T12:00:00+01:00"):
+        assert await call(page, "scale.js", "m.parseTime(wrong)", wrong=wrong) is None
+    for span, text in ((500, "500 µs"), (1500, "1.5 ms"), (90_000_000, "1.5 min"), (86_400_000_000, "1 d")):
+        assert await call(page, "scale.js", "m.duration(span)", span=span) == text
+
+
+async def views(page: Page) -> None:
+    view = {"from": NOON, "to": NOON + 1_000_000}
+    zoomed = await call(page, "scale.js", f"m.zoom(view, 0.5, {NOON} + 250000)", view=view)
+    assert zoomed == {"from": NOON + 125_000, "to": NOON + 625_000}
+    # However often one zooms, there is a least and a most.
+    repeated = (
+        "Array.from({length: 99}).reduce((one) => m.spanOf(one) && m.zoom(one, factor, one.from), view)"
+    )
+    closest = await call(page, "scale.js", repeated, view=view, factor=0.5)
+    assert closest["to"] - closest["from"] == 100
+    widest = await call(page, "scale.js", repeated, view=view, factor=2)
+    assert widest["to"] - widest["from"] == 400 * 86_400_000_000
+    assert await call(page, "scale.js", f"m.including(view, {NOON} + 2000000)", view=view) == {
+        "from": NOON + 1_100_000,
+        "to": NOON + 2_100_000,
+    }
+    for span, labels in (
+        (86_400_000_000, ["12:00", "18:00", "2023-11-16", "06:00", "12:00"]),
+        (4000, ["00:00.000", "00:00.001", "00:00.002", "00:00.003", "00:00.004"]),
+        (4, ["00:00.000000", "00:00.000001", "00:00.000002", "00:00.000003", "00:00.000004"]),
+    ):
+        view = {"from": NOON, "to": NOON + span}
+        assert await call(page, "scale.js", "m.ticks(view, 500).map((one) => one.label)", view=view) == labels
+
+
+async def counts(page: Page) -> None:
+    data = {"start": NOON, "width": 100}
+    row = {"cells": [0, 1, 0, 0, 3, 0, 2, 0, 4, 0, 0, 5, 90, 7, 0, 0]}
+    columns = "m.columns(row, data, view, width)"
+    # Two pixels a bucket: only what the view shows.
+    view = {"from": NOON + 200, "to": NOON + 700}
+    assert await call(page, "scale.js", columns, row=row, data=data, view=view, width=10) == [
+        [2, 2, 0, 2, 0],
+        [4, 2, 0, 0, 5],
+    ]
+    # Many buckets a pixel: their counts are added.
+    view = {"from": NOON, "to": NOON + 10_000}
+    assert await call(page, "scale.js", columns, row=row, data=data, view=view, width=10) == [
+        [0, 1, 1, 2, 5],
+        [9, 1, 7, 0, 0],
+    ]
+
+
+async def addresses(page: Page) -> None:
+    state = {
+        "view": {"from": NOON, "to": NOON + 5},
+        "cursor": {"time": None, "version": "1042"},
+        "by": "both",
+        "live": True,
+        "object": {"type": "deployments.apps", "namespace": "default", "name": "web"},
+        "left": "1",
+        "right": "2",
+        "type": "pods,services",
+        "namespace": "a&b=c",
+        "name": "web-*",
+        "verb": "patch",
+        "user": "<b>&#x",
+    }
+    assert await call(page, "filters.js", "m.parse(m.format(state), 0)", state=state) == state
+    first = await call(page, "filters.js", f"m.parse('', {NOON})")
+    assert first["view"] == {"from": NOON - 3_600_000_000, "to": NOON}
+    wrong = "#from=x&to=2023-11-15T12:00:00Z&by=name&at=-5&object=a/b&left=1e9&live=yes"
+    assert await call(page, "filters.js", f"m.parse(wrong, {NOON})", wrong=wrong) == first
+    asked = await call(page, "filters.js", "m.query(state).toString()", state=state)
+    assert asked == "type=pods&type=services&namespace=a%26b%3Dc&name=web-*&verb=patch&user=%3Cb%3E%26%23x"
+    for url, found in (
+        ("http://h/p?token=a", True),
+        ("http://h/p?x=1#Access_Token=a", True),
+        ("http://h/p?x=token", False),
+        ("http://h/p#name=token", False),
+    ):
+        assert await call(page, "filters.js", "m.hasSecret(url)", url=url) is found
+
+
+async def differences(page: Page) -> None:
+    document = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "yes", "managedFields": [1], "labels": {}, "generation": 3},
+        "items": [{"a": 1, "b": [True, None]}, "plain text", "- quoted", []],
+    }
+    assert await call(page, "diff.js", "m.lines(value)", value=document) == [
+        "kind: ConfigMap",
+        "metadata:",
+        '  name: "yes"',
+        "  labels: {}",
+        "  generation: 3",
+        "items:",
+        "  - a: 1",
+        "    b:",
+        "      - true",
+        "      - null",
+        "  - plain text",
+        '  - "- quoted"',
+        "  - []",
+    ]
+    sides = "m.sideBySide(left, right).map((one) => [one.kind, one.left, one.right])"
+    assert await call(page, "diff.js", sides, left=["a", "b", "c", "d"], right=["a", "x", "y", "d", "e"]) == [
+        ["same", "a", "a"],
+        ["changed", "b", "x"],
+        ["changed", "c", "y"],
+        ["same", "d", "d"],
+        ["added", None, "e"],
+    ]
+    assert await call(page, "diff.js", sides, left=["a", "b"], right=["b"]) == [
+        ["removed", "a", None],
+        ["same", "b", "b"],
+    ]
+    left = [str(number) for number in range(40)]
+    right = [*left[:20], "new", *left[20:]]
+    shown = "m.collapsed(m.sideBySide(left, right)).map((one) => one.count ?? one.right)"
+    assert await call(page, "diff.js", shown, left=left, right=right) == [
+        17,
+        *left[17:20],
+        "new",
+        *left[20:23],
+        17,
+    ]
+
+
+@pytest.mark.slow
+async def test_very_different_objects_are_compared_quickly(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await page.go(address(api))
+        await page.wait("document.getElementById('sign-in') && !document.getElementById('sign-in').hidden")
+        one, other = ([f"{letter}{number}" for number in range(9000)] for letter in "ab")
+        rows = "m.sideBySide(one, other).length"
+        assert await call(page, "diff.js", rows, one=one, other=other) == 9000
