@@ -27,6 +27,7 @@ from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
 from benchmarks.workloads.record import RECORD
+from benchmarks.workloads.servers_of_tests import TEST_SERVERS
 from benchmarks.workloads.start_and_memory import AFTER_PAGES, AFTER_READS, ON_IDLE_SERVER
 from benchmarks.workloads.watches.fanouts import FANOUTS
 from benchmarks.workloads.watches.http2_watches import HTTP2_WATCHES
@@ -55,12 +56,13 @@ SERVER_WORKLOADS: tuple[ServerWorkload, ...] = (
     *WATCHES,
 )
 JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
-OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = (
+OWNERSHIP_WORKLOADS: tuple[Workload[Sizes] | Comparison[Sizes], ...] = (
     *OWNERSHIP,
     *ACCESS_DECISION,
     *IN_PROCESS_ADMISSION,
     *CEL_RULE,
     *REWIND,
+    *TEST_SERVERS,
 )
 
 
