@@ -49,7 +49,7 @@ from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.plugins.quota.limited import parse_limited
 from actors.admission.plugins.quota.resource_quota import ResourceQuota
-from actors.admission.plugins.service_account import ServiceAccount
+from actors.admission.plugins.service_account import Accounts, ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.admission.webhooks.plugins import webhook_plugins
@@ -105,7 +105,7 @@ def plugins(
         SecurityContextDeny(),
         LimitPodHardAntiAffinityTopology(names),
         LimitRanger(names, LimitRanges(names, journal, feed)),
-        ServiceAccount(names, journal),
+        ServiceAccount(names, Accounts(journal, feed)),
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
         AlwaysPullImages(),

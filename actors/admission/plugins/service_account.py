@@ -7,6 +7,7 @@ creates the account `default` shortly after the namespace; a pod that is created
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Final
 
 from actors.admission.plugin import Plugin, rule
@@ -20,12 +21,47 @@ from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
 from actors.store.document import decode
+from actors.store.feed import Feed
 from journal.log import Journal
+from journal.records import Event
 
 PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"
 TOKEN_SECONDS: Final = 3607  # an hour; the extra seconds identify tokens of this volume, as in Kubernetes
+# Accounts that are kept parsed, because every pod needs one: as many, each of up to so many bytes in JSON.
+MAX_KEPT, LARGEST_KEPT = 1024, 4096
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Accounts:
+    """Stored service accounts, of which those that were used last are kept parsed until they change."""
+
+    def __init__(self, journal: Journal, feed: Feed) -> None:
+        self._journal = journal
+        self._type_id = journal.type_id("serviceaccounts")
+        self._kept: dict[tuple[str, str], Object] = {}
+        feed.follow(self._committed, frozenset({self._type_id}))
+
+    def get(self, namespace: str, name: str, *, in_thread: bool) -> Object | None:
+        """Nobody may change the result. A thread keeps nothing, because the account may be changing."""
+        found = self._kept.get((namespace, name))
+        if found is not None:
+            return found
+        with self._journal.read() as view:
+            row = view.get(self._type_id, namespace, name)
+        if row is None:
+            return None
+        account = decode(row.body)
+        if not in_thread and len(row.body) <= LARGEST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[namespace, name] = account
+        return account
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._type_id:
+                self._kept.pop((event.namespace, event.name), None)
 
 
 class ServiceAccount(Plugin):
@@ -34,9 +70,8 @@ class ServiceAccount(Plugin):
     mutates = (rule(CREATE, of=(PODS,)),)
     validates = (rule(CREATE, of=(PODS,)), rule(UPDATE, of=(PODS,), subresources=("ephemeralcontainers",)))
 
-    def __init__(self, names: Names, journal: Journal) -> None:
-        self._journal = journal
-        self._type_id = journal.type_id("serviceaccounts")
+    def __init__(self, names: Names, accounts: Accounts) -> None:
+        self._accounts = accounts
         self._mirror = names.key("config.mirror")
         self._enforce = names.key("enforce-mountable-secrets")
         self._mount_path = f"/var/run/secrets/{names.key('serviceaccount')}"
@@ -51,7 +86,7 @@ class ServiceAccount(Plugin):
             return None
         account = self._account(pod["spec"].get("serviceAccountName") or DEFAULT, request)
         changed = self._with_account(pod, account, request)
-        self._refuse_unlisted(changed, request)
+        self._refuse_unlisted(changed, account, request)
         return changed
 
     def validate(self, request: AdmissionRequest) -> None:
@@ -60,11 +95,11 @@ class ServiceAccount(Plugin):
         if request.operation == CREATE and self._is_mirror(pod):
             _refuse_references(pod, request)
         else:
-            self._refuse_unlisted(pod, request)
+            account = self._account(pod["spec"].get("serviceAccountName", ""), request)
+            self._refuse_unlisted(pod, account, request)
 
-    def _refuse_unlisted(self, pod: Object, request: AdmissionRequest) -> None:
+    def _refuse_unlisted(self, pod: Object, account: Object, request: AdmissionRequest) -> None:
         """Refuse secrets that the account does not list, if its annotation enforces mountable secrets."""
-        account = self._account(pod["spec"].get("serviceAccountName", ""), request)
         if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
             why = _unlisted(pod["spec"], account, added=bool(request.subresource))
             if why:
@@ -77,10 +112,9 @@ class ServiceAccount(Plugin):
         if not name:
             why = f"no service account specified for pod {request.namespace}/{request.name}"
             raise Forbidden(PODS, request.name, why)
-        with self._journal.read() as view:
-            row = view.get(self._type_id, request.namespace, name)
-        if row is not None:
-            return decode(row.body)
+        found = self._accounts.get(request.namespace, name, in_thread=request.in_thread)
+        if found is not None:
+            return found
         if name == DEFAULT:
             return {"metadata": {"name": DEFAULT}}
         wrong = name_is_path_segment(name, prefix=False)

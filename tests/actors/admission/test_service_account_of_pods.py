@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.admission.plugins import service_account
 from tests.actors.object_store import Refused, Store, open_store
 
 PATH = "/var/run/secrets/cluster.io/serviceaccount"
@@ -173,3 +174,38 @@ async def test_mirror_pod_gets_no_account() -> None:
     async with open_store() as store:
         made = await store.create("pods", pod(MIRROR, nodeName="n"))
         assert "serviceAccountName" not in made["spec"] and "volumes" not in made["spec"]
+
+
+async def test_changed_account_counts_from_the_next_pod_on() -> None:
+    async with open_store() as store:
+
+        async def mounts() -> bool:
+            made = await store.create("pods", pod(serviceAccountName="a"), dryRun="All")
+            return "volumeMounts" in made["spec"]["containers"][0]
+
+        await store.create("serviceaccounts", {"metadata": {"name": "a"}})
+        assert await mounts() and await mounts()
+        account = {"metadata": {"name": "a"}, "automountServiceAccountToken": False}
+        await store.replace("serviceaccounts", account)
+        assert not await mounts()
+        await store.delete("serviceaccounts", "a")
+        assert "not found" in await refusal(store, pod(serviceAccountName="a"))
+        await store.create("serviceaccounts", {"metadata": {"name": "a"}})
+        assert await mounts()
+
+
+async def test_accounts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_account, "MAX_KEPT", 2)
+    monkeypatch.setattr(service_account, "LARGEST_KEPT", 1000)
+    async with open_store() as store:
+        accounts = service_account.Accounts(store.journal, store.feed)
+        for name in "abcd":
+            await store.create("serviceaccounts", {"metadata": {"name": name}})
+            assert accounts.get("default", name, in_thread=False) is not None
+            assert len(accounts._kept) <= 2
+        await store.create(
+            "serviceaccounts", {"metadata": {"name": "large", "annotations": {"a": "x" * 999}}}
+        )
+        assert accounts.get("default", "large", in_thread=False) is not None
+        assert accounts.get("default", "a", in_thread=True) is not None
+        assert set(accounts._kept) == {("default", "c"), ("default", "d")}
