@@ -6,6 +6,7 @@ request uses are kept for the next.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -129,9 +130,11 @@ class StreamingSession(Session):
         found = self._clients.get(credential.pair)
         if found is None:
             target = self.target
-            context = client_context(
-                target.authority, credential.pair, target.configured_in, insecure=target.insecure
-            )
+            context: ssl.SSLContext | bool = False  # plain HTTP: reading the system's authorities takes long
+            if target.server.startswith("https:"):
+                context = client_context(
+                    target.authority, credential.pair, target.configured_in, insecure=target.insecure
+                )
             local = is_local(target.server)
             found = self._clients[credential.pair] = httpx.AsyncClient(
                 verify=context,

@@ -34,7 +34,8 @@ class RecordedKind:
     namespaced: bool
     singular: str = ""
     short_names: tuple[str, ...] = ()
-    # Of this release, if it has the kind: of the recorded version, and of the one in which objects are stored.
+    # Of this release, if it has the kind: of the version in which objects are stored, and of the recorded one. A server
+    # of another release may have versions that this one does not have.
     definition: Definition | None = field(default=None, compare=False)
     storage: Definition | None = field(default=None, compare=False)
 
@@ -45,7 +46,7 @@ class RecordedKind:
     @property
     def is_built_in(self) -> bool:
         """Whether this release has the kind; objects of all others are stored with their apiVersion."""
-        return self.definition is not None
+        return self.storage is not None
 
     def path(self, namespace: str) -> str:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -86,7 +87,7 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
         for group, version in group_versions:
             nursery.start_soon(read, group, version)
     for group, version in group_versions:
-        for one in _recordable(listed.get((group, version), []), group, version, catalog, declared):
+        for one in recordable(listed.get((group, version), []), group, version, catalog, declared):
             found.setdefault(one.type_name, []).append(one)
     kinds = [_choose(of_type) for of_type in found.values()]
     # Definitions first: they are the kinds of what follows.
@@ -110,13 +111,14 @@ async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:
     return found
 
 
-def _recordable(
+def recordable(
     resources: Iterable[Document],
     group: str,
     version: str,
     catalog: Catalog,
     declared: dict[tuple[str, str, str], Definition],
 ) -> Iterable[RecordedKind]:
+    """The resources of a discovery document that can be listed and watched."""
     for one in resources:
         plural, kind = one.get("name", "/"), one.get("kind", "")
         if "/" in plural or not kind or not _NEEDED.issubset(one.get("verbs") or ()):
@@ -135,7 +137,7 @@ def _recordable(
             one.get("singularName", ""),
             tuple(one.get("shortNames") or ()),
             definition,
-            None if definition is None else catalog.storage(type_name),
+            None if catalog.stored_type(type_name) is None else catalog.storage(type_name),
         )
 
 

@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.record import follower
+from gateway.record.recorder import Recorder
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.record.recording import events_of, opened, recording
@@ -62,18 +63,24 @@ async def define(api: Api) -> None:
         await trio.sleep(0.1)
 
 
+async def recorded(recorder: Recorder, count: int) -> None:
+    while len(recorder.writer.names_of("widgets.example.com")) < count:
+        await trio.sleep(0.1)
+
+
 async def listed(api: Api, **query: Any) -> Document:
     return (await api.ask("GET", WIDGETS, **query)).expect(200)
 
 
 async def test_new_kind_is_picked_up(folder: Path, autojump_clock: MockClock) -> None:
     async with served() as api:
-        async with recording(api, folder / "data"):
+        async with recording(api, folder / "data") as (recorder, _):
             await define(api)
             for size in (1, 2):
                 (await api.ask("POST", WIDGETS, widget(f"w{size}", size))).expect(201)
-            await trio.sleep(5)
+            await recorded(recorder, 2)
             (await api.ask("POST", WIDGETS, widget("w3", 3))).expect(201)
+            await recorded(recorder, 3)
         version = await api.head()
         expected = await listed(api)
     async with served(folder) as again:

@@ -10,7 +10,7 @@ import pytest
 from actors.kinds.built_in import built_in
 from actors.names import NAMES
 from gateway.record.changes import Change, change_of, removal
-from gateway.record.kinds import RecordedKind
+from gateway.record.kinds import RecordedKind, recordable
 from gateway.record.settling import SETTLE, Settling
 from gateway.record.writer import RecordingWriter
 from journal.log import Journal
@@ -161,3 +161,18 @@ def test_changes_wait_for_lower_versions() -> None:
     assert len(settling) == 1
     now = 2 * SETTLE
     assert [one.version for one in settling.due()] == ["9"]
+
+
+def test_unknown_version_of_a_known_kind_is_stored_like_the_known_ones() -> None:
+    """A newer server has flow control in v1 only, which this release does not know."""
+    group = "flowcontrol.apiserver.k8s.io"
+    listed = [{"name": "flowschemas", "kind": "FlowSchema", "namespaced": False, "verbs": ["list", "watch"]}]
+    catalog = built_in(NAMES["kubernetes"])
+    (kind,) = recordable(listed, group, "v1", catalog, {})
+    assert kind.path("") == f"/apis/{group}/v1/flowschemas"
+    given = {"apiVersion": f"{group}/v1", "kind": "FlowSchema", "metadata": {"name": "a"}, "spec": {"new": 1}}
+    made = change_of(kind, given, 0, removed=False, with_secrets=False)
+    assert made.body == b'{"metadata":{"name":"a","resourceVersion":""},"spec":{"new":1}}'
+    (other,) = recordable([{**listed[0], "name": "gadgets"}], "example.com", "v1", catalog, {})
+    made = change_of(other, {**given, "apiVersion": "example.com/v1"}, 0, removed=False, with_secrets=False)
+    assert made.body.startswith(b'{"apiVersion":"example.com/v1","metadata":')
