@@ -46,6 +46,8 @@ _INTEGER_KEYS = 0x08
 
 
 class Database(NamedTuple):
+    """The record of a tree: its root, and how much it holds."""
+
     pad: int
     flags: int
     depth: int

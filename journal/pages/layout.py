@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from journal.files.meta_pages import Database as Database
+
 BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # flags of a page
 BIG, SUBDATABASE = (
     1,
@@ -48,19 +50,6 @@ NODE_SIZE, DATABASE_SIZE = _NODE.size, _DATABASE.size
 
 class BadPage(Exception):
     """A page is not what its place in the file says; the text says why."""
-
-
-class Database(NamedTuple):
-    """The record of a tree: its root, and how much it holds."""
-
-    pad: int
-    flags: int
-    depth: int
-    branch_pages: int
-    leaf_pages: int
-    overflow_pages: int
-    entries: int
-    root: int
 
 
 class Meta(NamedTuple):

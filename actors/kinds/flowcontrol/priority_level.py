@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
-from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.flowcontrol.status import prepare_status, status_of, status_rules
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.flowcontrol.kind import flow_control_kind
+from actors.kinds.flowcontrol.status import status_of, status_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import (
     FieldErrors,
     forbidden,
@@ -92,35 +89,7 @@ COLUMNS: Final = (
 
 
 def define(names: Names) -> Definition:
-    return Definition(
-        group=names.group("flowcontrol.apiserver"),
-        version="v1beta2",
-        kind="PriorityLevelConfiguration",
-        plural="prioritylevelconfigurations",
-        namespaced=False,
-        check_name=name_is_subdomain,
-        fields=PRIORITY_LEVEL,
-        subresources=(
-            Subresource(
-                name="status",
-                prepare=prepare_status,
-                validate=status_rules,
-                reset_fields=("spec", "metadata"),
-            ),
-        ),
-        table=Table(COLUMNS),
-        strategy=Strategy(
-            prepare_for_create=partial(reset_status_and_generation, STATUS),
-            prepare_for_update=keep_status_and_bump_generation,
-            validate_create=rules,
-            validate_update=update_rules,
-        ),
-    )
-
-
-def update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
-    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
-    rules(errors, new)
+    return flow_control_kind(names, "PriorityLevelConfiguration", PRIORITY_LEVEL, STATUS, COLUMNS, rules)
 
 
 def rules(errors: FieldErrors, new: Object) -> None:

@@ -6,13 +6,11 @@ Exit codes: 0, 1 for an error, 2 for wrong arguments, 130 after Ctrl-C. `can-i` 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from actors.rewind.wording import escaped
 from gateway.cli.access.flags import Parser, UsageError
+from gateway.cli.exit_codes import Failures, run_command
 
 COMMANDS = {
     "kubeconfig": "kubeconfig",
@@ -33,23 +31,5 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
     parser = Parser(f"rewound {name}", command.__doc__)
     command.add_flags(parser)
-    try:
-        code: int = command.run(parser.parse_args(arguments))
-        sys.stdout.flush()
-        return code
-    except UsageError as error:
-        return _fail(error, 2)
-    except ClientError as error:
-        return _fail(error, 2 if name == "can-i" else 1)
-    except BrokenPipeError:
-        # The interpreter would try to flush its buffer at exit and print an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except KeyboardInterrupt:
-        return 130
-
-
-def _fail(error: Exception, code: int) -> int:
-    # An error may quote what the server sent. Only an install hint has several lines.
-    print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
-    return code
+    failures: Failures = ((UsageError, 2), (ClientError, 2 if name == "can-i" else 1))
+    return run_command(lambda: command.run(parser.parse_args(arguments)), failures)

@@ -8,12 +8,12 @@ output has closed the pipe.
 from __future__ import annotations
 
 import difflib
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from gateway.cli.exit_codes import broken_pipe
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.failure import Failure, UsageError
 from gateway.cli.journal.query.flags import Parser
@@ -54,7 +54,7 @@ def journal(arguments: Sequence[str]) -> int:
     try:
         return _run(name, command, rest)
     except BrokenPipeError:
-        return _broken_pipe()
+        return broken_pipe()
     except KeyboardInterrupt:
         return 130
     except UsageError as error:
@@ -85,16 +85,10 @@ def _unknown(name: str) -> str:
     return f"rewound: {name!r} is not a command of the journal{meant}\n\n"
 
 
-def _broken_pipe() -> int:
-    # The interpreter would try to flush its buffer at exit and print an error.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
-
-
 def _fail(text: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _broken_pipe()
+        return broken_pipe()
     print(f"rewound: {text}", file=sys.stderr)
     return code

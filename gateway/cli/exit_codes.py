@@ -1,0 +1,44 @@
+"""What commands return to the shell: 130 after Ctrl-C, 141 when the reader of the output has closed the pipe, and the
+codes of errors, which a line reports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from actors.rewind.wording import escaped
+
+Failures = Sequence[
+    tuple[type[Exception] | tuple[type[Exception], ...], int]
+]  # errors, and the exit code of each
+
+
+def run_command(run: Callable[[], int], failures: Failures) -> int:
+    """Run a command and report its errors; one that is none of these is a bug."""
+    try:
+        code = run()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return broken_pipe()
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        for kinds, code in failures:
+            if isinstance(error, kinds):
+                return _fail(error, code)
+        raise
+
+
+def broken_pipe() -> int:
+    # The interpreter would try to flush its buffer at exit and print an error.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _fail(error: Exception, code: int) -> int:
+    # An error may quote what the server sent. Only an install hint has several lines.
+    print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
+    return code
