@@ -10,6 +10,7 @@ data is in memory.
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,8 +32,15 @@ from actors.store.committer import Committer
 from gateway import compose
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings.settings import LOOPBACK, Addresses, Settings
+from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
-from tests.gateway.initial_data import copy_initial_data, keep_initial_data
+from tests.gateway.initial_data import (
+    SECURE_PORT,
+    copy_initial_data,
+    initial_data_for,
+    is_kept,
+    keep_initial_data,
+)
 from tests.gateway.plain_client import PlainClient, is_plain
 
 ADMIN, ALICE = "admin-token", "alice-token"
@@ -292,14 +300,30 @@ def _document_of(response: ApiResponse) -> Document:
 
 def prepare_initial_data() -> None:
     """Start a server of each dialect once and keep its data: see `initial_data`."""
-
-    async def start(dialect: str) -> None:
-        async with served(dialect=dialect) as api:
-            await api.finish()
-            keep_initial_data(dialect, api.settings.data_dir)
-
     for dialect in NAMES:
-        trio.run(start, dialect)
+        trio.run(_keep_data, dialect)
+
+
+async def _keep_data(dialect: str, secure_port: int = 0) -> None:
+    changed = {"dialect": dialect, "secure_port": secure_port}
+    with memory_folder() as folder:
+        if secure_port:
+            shutil.copytree(own_certificates(dialect).folder, folder / "data" / "pki")
+        async with served(folder, **changed) as api:
+            await api.finish()
+            keep_initial_data(initial_data_for(changed), api.settings.data_dir)
+
+
+async def _begin_with(name: str, data: Path) -> bool:
+    """Fill a data folder; returns whether there is such data. Certificates are made when the first test needs them."""
+    if name.endswith("with certificates") and not is_kept(name):
+        dialect = name.partition(" ")[0]
+        # In a thread, because the clock of the test may stand still.
+        await trio.to_thread.run_sync(trio.run, _keep_data, dialect, SECURE_PORT)
+    if not is_kept(name):
+        return False
+    copy_initial_data(name, data)
+    return True
 
 
 @asynccontextmanager
@@ -313,7 +337,9 @@ async def served(
 ) -> AsyncIterator[Api]:
     """Run a server with these settings. Without a folder its data is in memory; it may begin with `initial` data."""
     with memory_folder() as scratch:
-        prepared = folder is None and copy_initial_data(changed, scratch / "data", initial)
+        prepared = folder is None and await _begin_with(
+            initial or initial_data_for(changed), scratch / "data"
+        )
         async with trio.open_nursery() as nursery:
             api = made_as(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)

@@ -19,6 +19,7 @@ import yaml
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import Api, served
+from tests.gateway.initial_data import SECURE_PORT, initial_data_for
 
 
 def certificates(dialect: str) -> Path:
@@ -29,9 +30,13 @@ def certificates(dialect: str) -> Path:
 @asynccontextmanager
 async def served_securely(**changed: Any) -> AsyncIterator[Api]:
     """Run a server on both ports with a data folder that already has certificates."""
+    if initial_data_for(changed):
+        async with served(secure_port=SECURE_PORT, **changed) as api:
+            yield api
+        return
     with memory_folder() as folder:
         shutil.copytree(certificates(changed.get("dialect", "cluster")), folder / "data" / "pki")
-        async with served(folder, secure_port=2, **changed) as api:
+        async with served(folder, secure_port=SECURE_PORT, **changed) as api:
             yield api
 
 

@@ -1,4 +1,6 @@
-"""The data of a server after its first start, for each dialect: the servers of tests start with a copy.
+"""The data of a server after its first start, for each dialect, with and without certificates.
+
+The servers of tests start with a copy.
 
 A server that opens such a copy finds its initial objects. It would also check the journal, which takes a fifth of its
 start: the copy is known to be sound, so its first opening checks neither its pages nor its newest events. Every other
@@ -24,20 +26,29 @@ INDEPENDENT = {
     "authorization",
     "authorization_mode",
     "dialect",
+    "disable_admission_plugins",
     "enable_admission_plugins",
+    "enable_journal_page",
     "enable_test_controls",
     "faults",
+    "max_connections",
+    "memory_limit",
+    "oidc",
     "proxy",
+    "secure_port",
+    "shutdown_delay_duration",
     "token_auth_file",
     "token_webhook",
+    "watch_history",
 }
+SECURE_PORT = 2  # of servers with certificates
 _kept = tempfile.TemporaryDirectory(prefix="rewound-initial-")
 _copies: set[Path] = set()  # journals that no server has opened yet
 _check_structure, _check_tail = environment.check_structure, verify.check_tail
 
 
 def is_kept(name: str) -> bool:
-    return Path(_kept.name, name).exists()
+    return bool(name) and Path(_kept.name, name).exists()
 
 
 def keep_initial_data(name: str, data: Path) -> None:
@@ -45,14 +56,18 @@ def keep_initial_data(name: str, data: Path) -> None:
     shutil.copytree(data, Path(_kept.name, name))
 
 
-def copy_initial_data(settings: Mapping[str, Any], data: Path, name: str = "") -> bool:
-    """Fill a data folder, unless these settings lead to other initial objects; returns whether it did."""
-    kept = Path(_kept.name, name or settings.get("dialect", "cluster"))
-    if not INDEPENDENT.issuperset(settings) or not kept.exists():
-        return False
-    shutil.copytree(kept, data)
+def initial_data_for(settings: Mapping[str, Any]) -> str:
+    """The name of the data for a server with these settings; "" if they lead to other initial objects."""
+    port = settings.get("secure_port", 0)
+    if not INDEPENDENT.issuperset(settings) or port not in (0, SECURE_PORT):
+        return ""
+    dialect: str = settings.get("dialect", "cluster")
+    return f"{dialect} with certificates" if port else dialect
+
+
+def copy_initial_data(name: str, data: Path) -> None:
+    shutil.copytree(Path(_kept.name, name), data)
     _copies.add(data / "journal")
-    return True
 
 
 def _check_structure_unless_copied(env: Any, data: Path, names: tuple[str, ...]) -> None:
