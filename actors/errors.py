@@ -271,6 +271,13 @@ class Exhausted(RequestError):
         self.message = f"Internal error occurred: {why}"
 
 
+class NoReplicas(RequestError):
+    """A custom object has no replicas where its definition says that they are, so that it has no scale."""
+
+    def __init__(self, path: str) -> None:
+        self.message = f'Internal error occurred: the spec replicas field "{path}" does not exist'
+
+
 class WebhookFailed(RequestError):
     """An admission webhook could not be called, or its response cannot be used."""
 

@@ -33,7 +33,7 @@ from gateway.handlers.methods import PROXY, check_method, in_scope
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
-from gateway.handlers.subresources import SubresourceHandler
+from gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
 from gateway.requests.context import RequestContext, Rewind
@@ -167,13 +167,15 @@ class Dispatch:
             if context.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
             await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")
-        view = definition
-        if route.subresource:
-            view, body = self._get_subresource(definition, route)
-        else:
+        view = definition.definition_at(route.subresource) if route.subresource else definition
+        try:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
+        except NotFound as error:
+            raise not_found_at(definition, route, error) from None
         if converts(definition):
             body = await self._encoders.shown.one(definition, body)
+        if view is not definition:
+            body = checked_view(definition, route.subresource, body)
         encoder = self._encoders.of(context, view)
         if len(body) > LARGE:
             return await self._lists.respond_object(context, encoder, body)
@@ -189,17 +191,6 @@ class Dispatch:
                 listing = self._computed.listing(definition, await self._list_options(context, definition))
             document = encoder.listing(listing)
         return await render.respond(context, document)
-
-    def _get_subresource(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
-        """The definition of a subresource's view, and the stored object."""
-        subresource = definition.subresource(route.subresource)
-        try:
-            body = self._reads.get(definition, _namespace(definition, route), route.name)
-        except NotFound:
-            if subresource is None or subresource.not_found_resource is None:
-                raise
-            raise NotFound(subresource.not_found_resource, route.name) from None
-        return definition.definition_at(route.subresource), body
 
     async def _list(self, context: RequestContext, definition: Definition) -> Response:
         list_options = await self._list_options(context, definition)

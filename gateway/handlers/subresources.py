@@ -1,4 +1,4 @@
-"""Serves POST to the subresources binding, eviction and token.
+"""Serves POST to the subresources binding, eviction and token, and checks gets of others.
 
 The response to a binding or eviction is a Status, not the object; to a token, the TokenRequest with its token.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import BadRequest
+from actors.errors import BadRequest, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.messages import Object, Submit, WriteContext
@@ -20,12 +20,31 @@ from actors.resource.directory import Directory
 from actors.resource.subresources.evictions import Evictions
 from actors.resource.subresources.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
+from actors.store.document import decode
 from gateway.handlers.bodies import Bodies, check_short
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
+from gateway.requests.route import Route
 from gateway.wire.encoders import object_encoder
 from journal.log import Journal
+
+
+def not_found_at(definition: Definition, route: Route, error: NotFound) -> NotFound:
+    """What a get of an object that does not exist gets; of some subresources the response names another resource."""
+    found = definition.subresource(route.subresource) if route.subresource else None
+    if found is None or found.not_found_resource is None:
+        return error
+    return NotFound(found.not_found_resource, route.name)
+
+
+def checked_view(definition: Definition, subresource: str, body: bytes) -> bytes:
+    """The object of which a subresource shows another form, as its present schema shows it; raises if it has none."""
+    found = definition.subresource(subresource)
+    if found is not None and found.check_read is not None:
+        body = object_encoder(definition).converted(body)
+        found.check_read(decode(body))
+    return body
 
 
 class SubresourceHandler:

@@ -195,7 +195,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.RateLimited():
             return Failure(429, "TooManyRequests", str(error), headers=RETRY_SOON)
-        case cause.Exhausted():
+        case cause.Exhausted() | cause.NoReplicas():
             message = str(error).removeprefix("Internal error occurred: ")
             return Failure(500, "InternalError", str(error), {"causes": [{"message": message}]})
         case cause.WebhookFailed():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from actors.errors import BadRequest
+from actors.errors import BadRequest, NoReplicas
 from actors.kinds.declaration.definition import Conversion, Definition, Storage, Subresource, Table
 from actors.kinds.declaration.scale import COLUMNS, SCALE
 from actors.kinds.validation.checks import name_is_subdomain
@@ -58,8 +58,14 @@ def scale_subresource(paths: ScalePaths, namespaced: bool) -> Subresource:
         group="autoscaling",
         version="v1",
         view=view,
+        check_read=partial(_check_replicas, paths),
         update_object=partial(set_replicas, paths),
     )
+
+
+def _check_replicas(paths: ScalePaths, stored: Object) -> None:
+    if _number(stored, paths.spec) is None:
+        raise NoReplicas(paths.spec)
 
 
 def _as_sent(document: Object) -> Object:

@@ -64,8 +64,9 @@ class CustomStrategy:
         self._scale_rules(errors, new)
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        """As in v1.25, embedded objects and equal items of lists are not looked for."""
         metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
-        self._schema.compiled.validate(errors, new, old)
+        self._schema.compiled.validate(errors, new, old, of_status=True)
         if self._scale is not None:
             status_rules(errors, self._scale, new)
 

@@ -46,6 +46,7 @@ class Subresource:
     prepare: PrepareForUpdate = no_preparation
     validate: ValidateUpdate = no_validation
     view: Definition | None = None
+    check_read: Callable[[Object], None] | None = None  # raises what a get of an object without a view gets
     update_object: Callable[[Object, Object], Object] | None = None  # (sent, current) -> updated
     submit: Callable[[Object, Object, int], Object] | None = None  # (sent, current, time) -> updated
     forwarded: bool = False  # the pod, the service or the kubelet of the node responds

@@ -78,10 +78,12 @@ class Compiled:
         prefix = self._names.extension_prefix
         return CustomKind(schema=self.schema, openapi=self.openapi, extension_prefix=prefix)
 
-    def validate(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
+    def validate(
+        self, errors: FieldErrors, new: Object, old: Object | None = None, *, of_status: bool = False
+    ) -> None:
         """The schema, embedded objects, lists of type set and map, and rules. Metadata is the caller's.
 
-        A list that has repeated items already may keep them.
+        A list that has repeated items already may keep them. `of_status`: only the schema and rules.
         """
         if not self._is_ready:
             if self._takes_long_to_load():
@@ -92,12 +94,16 @@ class Compiled:
         document = self._document(new)
         if not self._is_valid(document):
             report(errors, "", validate(self.root, document).by_text.values())
+        if not of_status:
+            self._validate_parts(errors, new, old)
+        if self._rules is not None:
+            self._validate_rules(errors, document, old)
+
+    def _validate_parts(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         if self._validate_embedded is not None:
             self._validate_embedded(new, "", errors)
         if self._list_types is not None and not (old is not None and collect(self._list_types, old, "")):
             self._list_types(errors, new, "")
-        if self._rules is not None:
-            self._validate_rules(errors, document, old)
 
     def _takes_long_to_load(self) -> bool:
         if count_nodes(self.root, _FEW_NODES) > _FEW_NODES:

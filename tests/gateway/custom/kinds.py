@@ -82,7 +82,7 @@ def conditions(stored: Document) -> dict[str, str]:
 
 
 async def define(api: Api, declared: Document) -> Document:
-    """Create a definition and wait until it is established."""
+    """Create a definition and wait until it is established and served."""
     (await api.ask("POST", DEFINITIONS, declared)).expect(201)
     path = f"{DEFINITIONS}/{declared['metadata']['name']}"
 
@@ -91,6 +91,8 @@ async def define(api: Api, declared: Document) -> Document:
         return stored if conditions(stored).get("Established") == "True" else None
 
     found: Document = await until(api, established)
+    # Where commits are slow, what is stored can be read a moment before everybody follows it: wait for that.
+    await api.ask("GET", path, resourceVersion=found["metadata"]["resourceVersion"])
     return found
 
 

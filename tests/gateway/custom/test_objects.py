@@ -6,8 +6,11 @@ from pathlib import Path
 
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import (
+    DEFINITIONS,
     GROUP,
     MERGE,
+    NAME,
+    SPEC,
     WIDGETS,
     define,
     definition,
@@ -47,6 +50,55 @@ async def test_scale_reads_and_sets_the_replicas() -> None:
             ".spec.size",
             "Invalid value: -1: should be a non-negative integer",
         )
+
+
+async def test_objects_without_replicas_have_no_scale() -> None:
+    async with served() as api:
+        await define(api, definition(version(subresources={"status": {}, "scale": PATHS})))
+        (await api.ask("POST", WIDGETS, widget("a", spec={"text": "x"}))).expect(201)
+        missing = await api.ask("GET", f"{WIDGETS}/a/scale")
+        why = 'the spec replicas field ".spec.size" does not exist'
+        found = missing.expect(500)
+        assert (found["reason"], found["message"]) == ("InternalError", f"Internal error occurred: {why}")
+        assert found["details"]["causes"] == [{"message": why}]
+        patched = await api.ask("PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 2}}, headers=MERGE)
+        assert patched.expect(200)["spec"] == {"replicas": 2}
+
+
+async def test_scale_of_an_object_that_was_stored_without_the_default_of_its_replicas() -> None:
+    async with served() as api:
+        await define(api, definition(version(subresources={"scale": PATHS})))
+        (await api.ask("POST", WIDGETS, widget("a", spec={"text": "x"}))).expect(201)
+        spec = {**SPEC, "properties": {**SPEC["properties"], "size": {"type": "integer", "default": 5}}}
+        changed = {"spec": {"versions": [version(spec=spec, subresources={"scale": PATHS})]}}
+        (await api.ask("PATCH", f"{DEFINITIONS}/{NAME}", changed, headers=MERGE)).expect(200)
+        assert (await api.ask("GET", f"{WIDGETS}/a/scale")).expect(200)["spec"] == {"replicas": 5}
+
+
+async def test_status_writes_do_not_look_for_equal_items_and_embedded_objects() -> None:
+    """v1.25 validates the schema and rules of the whole object then, and nothing else."""
+    status = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "maximum": 9},
+            "names": {"type": "array", "x-cluster-list-type": "set", "items": {"type": "string"}},
+            "inner": {
+                "type": "object",
+                "x-cluster-embedded-resource": True,
+                "x-cluster-preserve-unknown-fields": True,
+            },
+        },
+    }
+    declared = version(subresources={"status": {}})
+    declared["schema"]["openAPIV3Schema"]["properties"]["status"] = status
+    async with served() as api:
+        await define(api, definition(declared))
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        loose = {"names": ["a", "a"], "inner": {"spec": {}}}
+        patched = await api.ask("PATCH", f"{WIDGETS}/a/status", {"status": loose}, headers=MERGE)
+        assert patched.expect(200)["status"] == loose
+        refused = await api.ask("PATCH", f"{WIDGETS}/a/status", {"status": {"size": 10}}, headers=MERGE)
+        assert refused.status == 422
 
 
 async def test_objects_have_no_protobuf_but_their_metadata_and_scales_have() -> None:
