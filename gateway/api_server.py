@@ -47,6 +47,7 @@ from gateway.ops.health import Health
 from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
+from gateway.page_on_demand import PageOnDemand
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import plain_failure
@@ -68,7 +69,6 @@ from gateway.wire.protobuf.objects import ProtobufEncoder
 if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
     from gateway.faults.switch import FaultSwitch
-    from gateway.page.handler import JournalPage
     from gateway.proxy.connects import Connects
 
 # How long running requests may take to end after the listeners are closed.
@@ -93,7 +93,6 @@ class ApiServer:
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects: Connects | None = None
         self._aggregation: AggregationHandler | None = None
-        self._journal_page: JournalPage | None = None
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
@@ -204,7 +203,7 @@ class ApiServer:
             self._advertised,
             store.access.accounts,
             self._test_controls(clock, extensions.add_controls, faults),
-            self._serve_journal_page if settings.enable_journal_page else None,
+            self._journal_page(extensions),
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         self._pipeline = Pipeline(
@@ -302,24 +301,11 @@ class ApiServer:
             self._aggregation = AggregationHandler(servers, headers, self._stop)
         return await self._aggregation.serve(context, one)
 
-    async def _serve_journal_page(self, context: RequestContext) -> Response:
-        """Serve the page about the journal and its timeline; imported with the first such request."""
-        if self._journal_page is None:
-            await imported("gateway.page.handler")
-            from gateway.page.handler import JournalPage
-
-            store = self._store
-            self._journal_page = JournalPage(
-                store.names,
-                store.registry,
-                store.journal,
-                store.feed,
-                store.write_contexts,
-                store.access.authorizer,
-                self._memory,
-                self._stop,
-            )
-        return await self._journal_page(context)
+    def _journal_page(self, extensions: Extensions) -> PageOnDemand | None:
+        if not self._settings.enable_journal_page:
+            return None
+        replays = extensions.add_controls is not None
+        return PageOnDemand(self._store, self._memory, self._stop, replays=replays)
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

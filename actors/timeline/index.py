@@ -62,6 +62,7 @@ class TimelineIndex:
             self.start = start
         if head == self.upto:
             return
+        # A replay may have gone back: what was read stays, and is not shown.
         for type_id in types:
             while (after := max(self._read_upto.get(type_id, 0), start)) < head:
                 yield Work(partial(self._read, type_id, after, head))

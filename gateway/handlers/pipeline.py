@@ -21,7 +21,7 @@ from actors.access.authorize import Authorizer, Decision, Verdict, refusal
 from actors.access.impersonation import impersonate
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
-from actors.errors import BadRequest, RequestError
+from actors.errors import BadRequest, RequestError, Unauthorized
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
@@ -58,6 +58,7 @@ INTERNAL_ERROR = "an error of the server's own stopped this request; the server'
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 InjectFault = Callable[[RequestContext, Dispatch], Awaitable[Response]]  # `gateway.faults`
 
+UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous requests are not allowed
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _SELECT_BY_NAME = frozenset({"list", "watch"})
@@ -127,9 +128,14 @@ class Pipeline:
             context.route = route = find_route(request.method, request.path, watch=watch)
             aggregated = find_aggregated(remote, route) if remote else None
             forwarded = aggregated is not None or (bool(route.subresource) and is_forwarded(route))
-            authenticated = self._authenticate(request)
-            if not isinstance(authenticated, Authenticated):
-                authenticated = await authenticated
+            try:
+                authenticated = self._authenticate(request)
+                if not isinstance(authenticated, Authenticated):
+                    authenticated = await authenticated
+            except Unauthorized:
+                if route.is_resource or not self._paths.is_public(route.path):
+                    raise
+                authenticated = UNKNOWN
             context.user = authenticated.user
             if request.reserved:
                 self._memory.assign(request, authenticated.user.name)

@@ -63,7 +63,10 @@ class JournalPage:
         authorizer: Authorizer,
         memory: MemoryBudget,
         stop: trio.Event,
+        *,
+        replays: bool,
     ) -> None:
+        self._replays = replays
         self._meta_group = names.group("meta")
         self._registry = registry
         self._journal = journal
@@ -107,6 +110,7 @@ class JournalPage:
             "apiVersion": API_VERSION,
             "user": context.user.name,
             "metaGroup": self._meta_group,
+            "replays": self._replays,  # whether it may have /debug/rewound/replay
             "items": items,
         }
         return await self._respond(context, document, 0)

@@ -13,6 +13,7 @@ export class Refused extends Error {
 export class Session {
   #token = sessionStorage.getItem(KEY) ?? "";
   metaGroup = "";
+  replays = false;
   types = new Map();
   user = "";
 
@@ -30,17 +31,20 @@ export class Session {
     sessionStorage.removeItem(KEY);
   }
 
-  async get(path, { parameters = null, accept = "application/json", signal = null } = {}) {
+  // A POST if there is a body.
+  async get(path, { parameters = null, accept = "application/json", signal = null, body = null } = {}) {
     const query = parameters && `${parameters}` ? `?${parameters}` : "";
     const headers = { Accept: accept };
+    if (body !== null) headers["Content-Type"] = "application/json";
     if (this.#token) headers.Authorization = `Bearer ${this.#token}`;
     const options = { headers, signal, credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
     // A client certificate is a credential too: without a token, the browser may send it.
     if (!this.#token) options.credentials = "same-origin";
+    if (body !== null) Object.assign(options, { method: "POST", body: JSON.stringify(body) });
     const response = await fetch(path + query, options);
-    const body = await response.json().catch(() => null);
-    if (!response.ok) throw new Refused(response.status, body?.message ?? `${response.status} ${response.statusText}`);
-    return body;
+    const found = await response.json().catch(() => null);
+    if (!response.ok) throw new Refused(response.status, found?.message ?? `${response.status} ${response.statusText}`);
+    return found;
   }
 
   // The types that the user sees, in these namespaces.
@@ -48,6 +52,7 @@ export class Session {
     const found = await this.get(`${GROUP}/timeline/types`, { parameters });
     this.user = found.user;
     this.metaGroup = found.metaGroup;
+    this.replays = found.replays;
     this.types = new Map(found.items.map((one) => [one.type, one]));
   }
 
@@ -75,6 +80,11 @@ export class Session {
   past({ type, namespace, name }, what, parameters = null) {
     const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
     return this.get(`${GROUP}${where}/${encodeURIComponent(type)}/${encodeURIComponent(name)}/${what}`, { parameters });
+  }
+
+  // Where a replay is, and how to move it: {action: "step"}.
+  replay(action = null) {
+    return this.get("/debug/rewound/replay", { body: action });
   }
 
   // The type of an object that another one names by apiVersion and kind; versions of a group are the same type.

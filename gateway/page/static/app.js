@@ -5,6 +5,7 @@ import { debounced, element, find } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TEXTS, format, hasSecret, parse, query } from "./filters.js";
 import { ObjectPane } from "./object.js";
+import { ReplayBar } from "./replay.js";
 import { DAY, HOUR, around, duration, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
 import { StatePane } from "./state.js";
 import { Timeline } from "./timeline.js";
@@ -21,6 +22,7 @@ const objectPane = new ObjectPane(session, {
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
   jump: (version) => jumpTo(version),
 });
+const replayBar = new ReplayBar(session, () => { reload(); showState(); }, (error) => fail(error));
 let state = parse(location.hash, Date.now() * 1000);
 let newest = null, oldest = null, listed = { items: [], token: "" };
 let loading = null, following = null, playing = 0;
@@ -74,6 +76,7 @@ async function begin() {
   find("user").textContent = session.user;
   find("types").replaceChildren(...[...session.types.keys()].map((value) => element("option", { value })));
   showFilters();
+  replayBar.begin();
   await firstView();
   timeline.cursor = state.cursor;
   timeline.view = state.view;

@@ -98,9 +98,12 @@ async def test_it_can_be_switched_off() -> None:
         assert (await api.ask("GET", "/apis/rewound.cluster.io/v1/timeline")).status == 404
 
 
-async def test_without_anonymous_requests_it_needs_a_certificate() -> None:
-    async with served(anonymous_auth=False) as api:
-        assert (await api.ask("GET", PAGE, token=None)).status == 401
+async def test_files_need_no_credentials_where_everything_else_does() -> None:
+    async with served(anonymous_auth=False, authorization_mode="AlwaysAllow") as api:
+        for token in (None, "wrong"):
+            assert (await api.ask("GET", PAGE, token=token)).status == 200
+            for path in ("/healthz", "/debug/", "/debug/journals", "/apis/rewound.cluster.io/v1/timeline"):
+                assert (await api.ask("GET", path, token=token)).status == 401
 
 
 # What would let text from the journal become markup or code, or load something from elsewhere.

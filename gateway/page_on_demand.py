@@ -1,0 +1,47 @@
+"""The page about the journal and its timeline, imported with the first request for one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.background_import import imported
+from gateway.requests.context import RequestContext
+from gateway.requests.memory import MemoryBudget
+from gateway.requests.request import Response
+from gateway.store import Store
+
+if TYPE_CHECKING:
+    from gateway.page.handler import JournalPage
+
+
+class PageOnDemand:
+    def __init__(self, store: Store, memory: MemoryBudget, stop: trio.Event, *, replays: bool) -> None:
+        self._store = store
+        self._memory = memory
+        self._stop = stop
+        self._replays = replays  # whether the server may have /debug/rewound/replay
+        self._page: JournalPage | None = None
+
+    async def __call__(self, context: RequestContext) -> Response:
+        if self._page is None:
+            await imported("gateway.page.handler")
+            self._page = self._page or self._make()
+        return await self._page(context)
+
+    def _make(self) -> JournalPage:
+        from gateway.page.handler import JournalPage
+
+        store = self._store
+        return JournalPage(
+            store.names,
+            store.registry,
+            store.journal,
+            store.feed,
+            store.write_contexts,
+            store.access.authorizer,
+            self._memory,
+            self._stop,
+            replays=self._replays,
+        )

@@ -1,0 +1,39 @@
+"""The page of a replay moves the replay, and shows what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.replay.player import Moment
+from gateway.replay.replay import Plan
+from tests.browser.chromium import open_page
+from tests.browser.journal_page import open_signed_in
+from tests.gateway.page.test_replayed_timeline import record
+from tests.gateway.replay.replaying import replayed
+
+DAYS = {"from": "2020-01-01T00:00:00.000000Z", "to": "2030-01-01T00:00:00.000000Z"}
+
+
+def shows(many: int) -> str:
+    return f"document.querySelectorAll('#events li').length === {many}"
+
+
+@pytest.mark.slow
+async def test_the_page_moves_a_replay(chromium: str, tmp_path: Path) -> None:
+    record(tmp_path)
+    async with replayed(tmp_path, Plan(at=Moment(3, 0))) as replay, open_page(chromium) as page:
+        await open_signed_in(replay.api, page, **DAYS)
+        await page.wait("!document.getElementById('replay').hidden")
+        await page.wait(shows(3))
+        assert "version 3" in await page.text("#replay-now")
+        await page.click("#replay-step")
+        await page.wait(shows(4))
+        await page.click("#replay-back")
+        await page.wait(shows(3))
+        await page.run("document.getElementById('replay-speed').value = 'max'")
+        await page.click("#replay-play")
+        await page.wait(shows(6))
+        await page.wait("document.getElementById('replay-now').innerText.includes('the end')")
+        assert (await replay.state())["version"] == "6"
