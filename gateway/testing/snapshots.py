@@ -6,6 +6,7 @@ A snapshot is the offset of a moment under a name; the journal has the state of 
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Final
 
@@ -23,7 +24,7 @@ from gateway.testing.settling import settle
 from journal.errors import Compacted
 
 _MOST: Final = 10_000  # snapshots of one server
-_LONGEST_NAME: Final = 253
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")  # what a path has without escapes
 
 
 class Snapshots:
@@ -51,8 +52,11 @@ class Snapshots:
     def _wanted_name(self, body: object) -> str:
         given = {} if body is None else body
         name = given.get("name", "") if isinstance(given, dict) else None
-        if not isinstance(name, str) or len(name) > _LONGEST_NAME or "/" in name:
-            raise BadRequest('snapshots: the body must be like {"name": "before"}, or empty')
+        if not isinstance(name, str) or (name and not _NAME.fullmatch(name)):
+            raise BadRequest(
+                'snapshots: the body must be like {"name": "before"}, or empty; '
+                "a name has up to 253 letters, digits, dots, hyphens and underscores"
+            )
         if len(self._offsets) >= _MOST and name not in self._offsets:
             raise BadRequest(f"snapshots: there are {_MOST} already; use one of their names again")
         if name:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.gateway.api import ALICE, served
+from collections.abc import AsyncIterator
+
+from tests.gateway.api import ADMIN, ALICE, served
 
 STATUS = "/debug/rewound/"
 
@@ -37,3 +39,14 @@ async def test_unknown_control_is_not_found_and_wrong_method_is_refused() -> Non
         assert (await api.ask("GET", f"{STATUS}nothing")).status == 404
         refused = await api.ask("DELETE", STATUS)
         assert (refused.status, refused.headers["allow"]) == (405, "GET")
+
+
+async def test_body_may_arrive_after_the_head() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b'{"na'
+        yield b'me": "before"}'
+
+    async with served(enable_test_controls=True) as api:
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        response = await api.client.post(f"{STATUS}snapshots", content=parts(), headers=headers)
+        assert (response.status_code, response.json()["name"]) == (201, "before")

@@ -72,7 +72,7 @@ def test_clock_is_advanced(rewound: Rewound) -> None:
         rewound.request("GET", "/api/v1/namespaces/default/events/e")
 
 
-@pytest.mark.rewound(dialect="cluster", flags=["--event-ttl=0"], mode="thread")
+@pytest.mark.rewound(dialect="cluster", flags=["--event-ttl=5m"], mode="thread")
 def test_marker_chooses_dialect_flags_and_mode(rewound: Rewound) -> None:
     groups = rewound.request("GET", "/apis")["groups"]
     assert "rbac.authorization.cluster.io" in {group["name"] for group in groups}
