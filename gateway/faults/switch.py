@@ -24,6 +24,7 @@ from gateway.rewind.past_reads import PastReads
 from gateway.settings.checks import SettingsError
 
 PATH = "faults"
+MAX_BYTES = 64 << 10  # of rules: YAML is parsed in the event loop
 
 Install = Callable[[FaultInjection | None], None]
 AddControl = Callable[[str, str, Callable[..., Awaitable[Response]]], None]  # method, path, handler
@@ -69,6 +70,8 @@ class FaultSwitch:
         return await render.document(context, self._document())
 
     async def _post(self, context: RequestContext) -> Response:
+        if len(context.request.body) > MAX_BYTES:
+            raise BadRequest(f"fault rules: more than {MAX_BYTES >> 10} KiB")
         try:
             self.set(parse_faults(context.request.body))
         except FaultsError as error:

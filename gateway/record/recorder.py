@@ -34,7 +34,9 @@ logger = logging.getLogger(__name__)
 LISTS: Final = 8  # at the same time
 TICK: Final = 0.1  # seconds between two looks at what has arrived
 SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
-LONGEST_START: Final = 120.0  # seconds after which kinds that cannot be listed are no longer waited for
+PATIENCE: Final = (
+    60.0  # seconds without an object after which kinds that cannot be listed are no longer waited for
+)
 MOST_HELD: Final = 50_000  # changes that wait for the journal; watches are not read beyond
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 
@@ -221,13 +223,15 @@ class Recorder:
 
     async def _await_first_lists(self) -> None:
         """Wait for all lists, and a moment longer for the events since, before anything is written."""
-        with trio.move_on_after(LONGEST_START) as patience:
-            while not all(one.listed for one in self._states.values()):
-                self._report(self.progress())
-                await trio.sleep(TICK)
-        if patience.cancelled_caught:
-            missing = sorted(name for name, one in self._states.items() if not one.listed)
-            logger.warning("recording begins without the first list of %s", ", ".join(missing))
+        arrived, progressed = 0, trio.current_time()
+        while missing := sorted(name for name, one in self._states.items() if not one.listed):
+            self._report(self.progress())
+            await trio.sleep(TICK)
+            if len(self._settling) != arrived:
+                arrived, progressed = len(self._settling), trio.current_time()
+            elif trio.current_time() - progressed > PATIENCE:
+                logger.warning("recording begins without the first list of %s", ", ".join(missing))
+                break
         await trio.sleep(SETTLE)
         self._add_definitions()
         self._settling.open = True

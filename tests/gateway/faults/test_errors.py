@@ -190,6 +190,8 @@ async def test_wrong_rules_are_refused_and_change_nothing() -> None:
             "fault rules: rules[0].twice: is not a field; known here are name, match, fault, probability, every, "
             "first, after"
         )
+        large = await api.ask("POST", FAULTS, {"rules": [], "more": "x" * (64 << 10)})
+        assert large.expect(400)["message"] == "fault rules: more than 64 KiB"
         assert (await api.ask("GET", PATH)).status == 503
 
 

@@ -149,6 +149,20 @@ async def test_nothing_is_lost_by_faults(folder: Path, autojump_clock: MockClock
             assert len(events) == 21  # every change, once
 
 
+async def test_kind_that_cannot_be_listed_does_not_stop_the_others(
+    folder: Path, autojump_clock: MockClock
+) -> None:
+    rule = {"match": {"resources": ["secrets"], "verbs": ["list"]}, "fault": {"error": {"code": 503}}}
+    async with injecting({**rule, "first": 10}) as api:
+        async with recording(api, folder, kinds=("cm", "secrets")) as (recorder, _):
+            assert recorder.progress().listed == 1
+            await put(api, "a", "1")
+            await trio.sleep(600)  # of the virtual clock: the server has recovered
+            await api.create("secrets", {"metadata": {"name": "late"}})
+        assert {("default", "a")} <= recorder.writer.names_of("configmaps")
+        assert ("default", "late") in recorder.writer.names_of("secrets")
+
+
 async def test_folder_of_something_else_is_refused(folder: Path, autojump_clock: MockClock) -> None:
     folder.mkdir()
     (folder / "letter.txt").write_text("dear")
