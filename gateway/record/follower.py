@@ -45,6 +45,7 @@ class KindState:
     pending: int = 0  # changes that have arrived and are not in the journal
     names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
     listed: bool = False  # the state at the beginning has arrived
+    first_list: str = ""  # the version of the first list; empty if there was none
 
 
 class Follower:
@@ -130,6 +131,7 @@ class Follower:
             await self._store(removal(state.kind, namespace, name, version, self._now()))
         state.names = seen
         state.position = version
+        state.first_list = state.first_list or version
 
     async def _watch(self) -> None:
         """Take events until the watch ends. Expired, StatusError, ClientError."""

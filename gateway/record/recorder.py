@@ -120,6 +120,11 @@ class Recorder:
             len(self._settling),
         )
 
+    def is_listed(self, type_name: str) -> bool:
+        """Whether the first list of a type is complete."""
+        state = self._states.get(type_name)
+        return state is not None and state.listed
+
     # What to record.
 
     async def _load_positions(self) -> Positions:
@@ -236,7 +241,7 @@ class Recorder:
         self._add_definitions()
         self._settling.open = True
         if not self._positions.exact_from:
-            versions = [one.position for one in self._states.values() if one.position.isdecimal()]
+            versions = [one.first_list for one in self._states.values() if one.first_list.isdecimal()]
             self._positions.exact_from = max(map(int, versions), default=0)
         self._write(self._settling.due())
         self._save()

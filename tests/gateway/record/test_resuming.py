@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import trio
 from trio.testing import MockClock
 
 from gateway.client.errors import ClientError
 from gateway.record.positions import load_positions
+from gateway.record.recorder import Recorder, RecordOptions
 from tests.actors.object_store import WATCH_HISTORY, Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.faults.injecting import injecting, on_config_maps
@@ -54,6 +56,32 @@ async def test_recording_continues_after_a_restart(folder: Path, autojump_clock:
             ("delete", "3"),
             ("update", "4"),
         ]
+
+
+async def test_events_since_the_first_lists_are_kept(folder: Path, autojump_clock: MockClock) -> None:
+    """Also those that arrive before anything is written."""
+    async with served() as api:
+        await put(api, "a", "0")
+
+        async def write_when_listed() -> None:
+            while not recorder.is_listed("configmaps"):
+                await trio.sleep(0.05)
+            await put(api, "a", "1")
+            await put(api, "a", "2")
+
+        session = session_to(api)
+        api.client.timeout = httpx.Timeout(None)
+        recorder = Recorder(session, folder, RecordOptions(KINDS), api.clock.now)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.run)
+            nursery.start_soon(write_when_listed)
+            await recorder.started.wait()
+            await trio.sleep(3)
+            nursery.cancel_scope.cancel()
+        await session.aclose()
+        async with opened(folder) as journal:
+            own = [one for one in events_of(journal, "configmaps") if one.namespace == "default"]
+        assert texts(own) == [("create", "0"), ("update", "1"), ("update", "2")]
 
 
 async def test_positions_may_be_behind_the_journal(folder: Path, autojump_clock: MockClock) -> None:
