@@ -82,21 +82,12 @@ class Recording(Journal):
         raise NotWritable(self.path)
 
     def following(self, count: int, size: int) -> list[Event]:
-        """Up to `count` events after the position, until their contents have `size` bytes; none after the end."""
-        found: list[Event] = []
+        """Up to `count` events after the position, until they have `size` bytes; none after the end."""
         with self.read_all() as view:
             cursor = view.txn.cursor(view.databases.events)
-            if cursor.set_range(keys.pack_offset(self.position + 1)):
-                for key, value in islice(cursor.iternext(), count):
-                    offset = keys.offset_of(key)
-                    if offset > self.end:
-                        break
-                    event = records.decode_event(offset, value)
-                    found.append(event)
-                    size -= len(event.body)
-                    if size <= 0:
-                        break
-        return found
+            if not cursor.set_range(keys.pack_offset(self.position + 1)):
+                return []
+            return records.decode_events(islice(cursor.iternext(), count), self.end, size)
 
 
 class LimitedView(View):

@@ -86,6 +86,8 @@ LINK_LAYOUT = 1
 EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
 
 _EVENT_LEAD = struct.Struct(">BI")
+_EVENT_LEAD_SIZE = _EVENT_LEAD.size
+_PLAIN_TAIL = bytes((PLAIN_LAYOUT,))
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _CHECKED_FROM = 4  # rows and links: after the checksum
@@ -123,6 +125,30 @@ def event_fields(offset: int, value: Buffer) -> Fields:
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
     return upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
+
+
+def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
+    """Events from keys and values, up to the offset `end`, until the values have `size` bytes.
+
+    Like `decode_event` for each, in half the time: a replay reads all of them.
+    """
+    found: list[Event] = []
+    add, unpack_lead, make = found.append, _EVENT_LEAD.unpack_from, make_event
+    for key, value in pairs:
+        offset = int.from_bytes(key, "big")
+        if offset > end:
+            break
+        length = len(value)
+        packed = value[_EVENT_LEAD_SIZE:]
+        layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
+        if layout == PLAIN_LAYOUT and crc32(packed, crc32(bytes(key) + _PLAIN_TAIL)) == check:
+            add(make((offset, *_unpack(packed), "")))
+        else:
+            add(decode_event(offset, value))
+        size -= length
+        if size <= 0:
+            break
+    return found
 
 
 def upcast(what: str, layout: int, fields: Fields, newest: int, upcasters: Mapping[int, Upcaster]) -> Fields:

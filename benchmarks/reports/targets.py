@@ -38,6 +38,9 @@ OF_HTTP1 = (
     Target("rewind-blame", "cpu_us", 50_000, "blame of a pod with 1,000 versions"),
     Target("fixture-start", "seconds", 0.3, "start of a server for a test"),
     Target("fixture-restore", "seconds", 0.05, "restore between two tests"),
+    Target(
+        "replay-speed", "rate", None, "recorded events to one watcher, per second of CPU", at_least=100_000
+    ),
     Target("access-decision", "cpu_us", 15, "authenticate and authorize a known user, 500 roles"),
     Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),

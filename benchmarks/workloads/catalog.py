@@ -21,6 +21,7 @@ from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
 from benchmarks.workloads.in_process.cel_rule import CEL_RULE
 from benchmarks.workloads.in_process.ownership import OWNERSHIP
+from benchmarks.workloads.in_process.replay import REPLAY
 from benchmarks.workloads.in_process.rewind import REWIND
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
@@ -63,6 +64,7 @@ OWNERSHIP_WORKLOADS: tuple[Workload[Sizes] | Comparison[Sizes], ...] = (
     *CEL_RULE,
     *REWIND,
     *TEST_SERVERS,
+    *REPLAY,
 )
 
 

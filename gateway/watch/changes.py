@@ -78,8 +78,6 @@ class Changes:
         """Add a committed event of this type, unless it was added before, and return it."""
         if self._offsets and event.offset <= self._offsets[-1]:
             return self._added(event)
-        # A copy: bytes from orjson.dumps keep the buffer they were written into, up to eight times their size.
-        event = event._replace(body=bytes(memoryview(event.body)))
         change = Change(self._journal, event)
         self._kept.append(change)
         self._offsets.append(event.offset)
@@ -110,7 +108,7 @@ class Changes:
         """Free memory; groups that still need these changes read them from the journal."""
         half = len(self._kept) // 2 + 1
         self._floor = self._offsets[half - 1]
-        self._bytes -= sum(len(change.event.body) for change in self._kept[:half])
+        self._bytes -= sum([len(change.event.body) for change in self._kept[:half]])
         del self._kept[:half], self._offsets[:half]
 
 

@@ -38,12 +38,15 @@ class RecentFrames:
     def add(self, frames: list[Frame]) -> None:
         if self._frames is _NONE:
             self._frames = deque()
-        self._frames.extend(frames)
-        self._bytes += sum(len(data) for _, data in frames)
-        limit = allowance(self._groups())
-        while len(self._frames) > KEPT_FRAMES or self._bytes > limit:
-            self.floor, data = self._frames.popleft()
-            self._bytes -= len(data)
+        kept = self._frames
+        kept.extend(frames)
+        size = self._bytes + sum([len(data) for _, data in frames])
+        limit, surplus = allowance(self._groups()), len(kept) - KEPT_FRAMES
+        while surplus > 0 or size > limit:
+            self.floor, data = kept.popleft()
+            size -= len(data)
+            surplus -= 1
+        self._bytes = size
 
     def clear(self, head: int) -> None:
         """Drop all frames; `head` is the offset that the next one follows."""

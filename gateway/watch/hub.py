@@ -213,24 +213,39 @@ class Hub:
         """
         before = self._head
         affected: dict[Sweeper, None] = {}
-        untried: set[WatchedType[Sweeper]] = set()
-        turn = Turn()
-        for event in events:
-            watched = self._watched_types.get(event.type_id)
+        if len(events) == 1:
+            watched = self._watched_types.get(events[0].type_id)
             if watched is not None:
-                change = watched.changes.add(event)
-                if event is not events[0] and turn.over():
-                    untried.add(watched)
-                else:
-                    watched.collect(change, affected, turn)
-        for watched in untried:
-            affected.update(dict.fromkeys(watched))
+                watched.collect(watched.changes.add(events[0]), affected, Turn())
+        else:
+            self._collect(events, affected)
         for sweeper in affected:
             sweeper.mark_dirty(before)
         self._wakeups.wake(affected)
         self._head = events[-1].offset
         if self._awaited:
             self._wake_awaiting()
+
+    def _collect(self, events: Sequence[Event], affected: dict[Sweeper, None]) -> None:
+        """Record a batch, and add the groups that it affects, each once."""
+        by_type: dict[int, dict[Sweeper, None]] = {}
+        turn = Turn()
+        for event in events:
+            watched = self._watched_types.get(event.type_id)
+            if watched is None:
+                continue
+            change = watched.changes.add(event)
+            found = by_type.get(event.type_id)
+            if found is None:
+                found = by_type[event.type_id] = {}
+            elif len(found) == watched.followers:
+                continue  # a batch of many events has to find each of them once
+            if event is not events[0] and turn.over():
+                found.update(dict.fromkeys(watched))
+            else:
+                watched.collect(change, found, turn)
+        for found in by_type.values():
+            affected.update(found)
 
     def _wake_awaiting(self) -> None:
         for member in [one for one, version in self._awaited.items() if version <= self._head]:

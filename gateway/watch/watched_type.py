@@ -49,6 +49,7 @@ class WatchedType(Generic[T]):
         self.changes = changes
         self.counters = counters
         self._followers: dict[Scope, _Followers[T]] = {}
+        self.followers = 0
 
     def __iter__(self) -> Iterator[T]:
         for followers in self._followers.values():
@@ -59,6 +60,7 @@ class WatchedType(Generic[T]):
 
     def follow(self, selection: Selection, follower: T) -> None:
         scope = selection.namespace, selection.name
+        self.followers += 1
         followers = self._followers.get(scope)
         if followers is None:
             followers = self._followers[scope] = _Followers()
@@ -69,6 +71,7 @@ class WatchedType(Generic[T]):
 
     def unfollow(self, selection: Selection, follower: T) -> None:
         scope = selection.namespace, selection.name
+        self.followers -= 1
         followers = self._followers[scope]
         if selection.match is None:
             del followers.unconditional[follower]
