@@ -21,7 +21,7 @@ from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
 from gateway.settings.settings import Addresses, Settings
-from gateway.store import open_store
+from gateway.store import Store, open_store
 
 Announce = Callable[[Addresses], None]
 
@@ -32,8 +32,12 @@ async def run(
     stop: trio.Event,
     clock: Clock | None = None,
     extensions: Extensions = NO_EXTENSIONS,
+    opened_store: Callable[[Store], None] | None = None,
 ) -> None:
-    """Serve until `stop` is set. `announce` gets the addresses when the server is ready."""
+    """Serve until `stop` is set. `announce` gets the addresses when the server is ready.
+
+    `opened_store` gets the store right before.
+    """
     created = CreatedPaths(settings)
     check_names = CHECK_NAMES[settings.dialect]
     health = Health(trio.current_time, settings.livez_grace_period, check_names.start)
@@ -49,6 +53,8 @@ async def run(
         created.keep()
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
         health.finish_start()
+        if opened_store is not None:
+            opened_store(store)
         announce(addresses)
         with server.watch_loop():
             await stop.wait()

@@ -13,10 +13,11 @@ from actors.names import NAMES
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.replay.clock import ReplayClock
 from gateway.replay.control import ReplayControl
-from gateway.replay.player import FULL_SPEED, Moment, Player
+from gateway.replay.player import Moment, Player
 from gateway.replay.server import ReplayServer
 from gateway.replay.until import Until, compile_expression
 from gateway.settings.settings import Addresses, Settings
+from gateway.store import Store
 from journal.recording import Recording
 from journal.records import Event
 
@@ -66,10 +67,13 @@ async def run_replay(
         settings, recording, clock, replace(extensions, add_controls=lambda add: control.add_to(add))
     )
 
-    def described(type_id: int) -> tuple[str, str, str]:
-        return _described(server, type_id)
-
-    until = None if program is None else Until(program, described, lambda event: _before(recording, event))
+    until = None
+    if program is not None:
+        until = Until(
+            program,
+            lambda number: described(server.world.store, number),
+            lambda event: before(recording, event),
+        )
     player = Player(recording, server, clock, to=plan.to, speed=plan.speed, until=until)
     control = ReplayControl(player, recording)
     _start_at(recording, clock, plan.at or player.state().end)
@@ -90,9 +94,8 @@ def _start_at(recording: Recording, clock: ReplayClock, moment: Moment) -> None:
     clock.time = moment.time or recording.time
 
 
-def _described(server: ReplayServer, type_id: int) -> tuple[str, str, str]:
+def described(store: Store, type_id: int) -> tuple[str, str, str]:
     """Resource, group and kind of a type, as the server serves it at present."""
-    store = server.world.store
     for name, number in store.journal.types().items():
         if number == type_id:
             found = store.registry.current.stored_type(name)
@@ -104,10 +107,7 @@ def _described(server: ReplayServer, type_id: int) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _before(recording: Recording, event: Event) -> bytes | None:
+def before(recording: Recording, event: Event) -> bytes | None:
     with recording.read_all() as view:
-        before = view.event(event.previous)
-    return None if before is None else before.body
-
-
-__all__ = ["FULL_SPEED", "Plan", "replay_settings", "run_replay"]
+        found = view.event(event.previous)
+    return None if found is None else found.body

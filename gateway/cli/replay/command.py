@@ -1,4 +1,4 @@
-"""`rewound replay`: serve a journal as it was, read-only, and play it.
+"""`rewound replay`: serve a journal as it was, play it, and let controllers write to a copy of it.
 
 SOURCE is a data folder (of a server that has stopped, of one that runs, or a copy) or a file that `rewound journal
 export` or `rewound record` wrote. It is never changed. The server shows one moment, which you move:
@@ -7,6 +7,9 @@ export` or `rewound record` wrote. It is never changed. The server shows one mom
   rewound replay rewound-data --at 12:03                 as it was at a time
   rewound replay rewound-data --from 12:00 --speed 10x   play what happened since, into open watches
   rewound replay rewound-data --from 1042 --speed max --until 'event.kind == "Pod" && event.removed'
+
+  rewound replay rewound-data --at 1042 --writable       a copy, to which a controller can write
+  rewound replay rewound-data --from 1042 --writable --paused --without my-controller --speed max --exit
 
 On a terminal it takes commands: play [SPEED], pause, step [N], back [N], goto MOMENT, status, quit. Programs send the
 same to /debug/rewound/replay: kubectl create --raw /debug/rewound/replay -f - <<< '{"action": "step", "count": 2}'

@@ -35,6 +35,34 @@ def add_flags(parser: Parser) -> None:
     )
     where.add_argument("--paused", action="store_true", help="do not play until somebody says so")
     where.add_argument("--exit", action="store_true", help="end when it has played to the end")
+    copy = parser.add_argument_group("a copy that is written to")
+    copy.add_argument(
+        "--writable",
+        action="store_true",
+        help="serve a copy that begins at the moment, and print at the end how it differs from what happened",
+    )
+    copy.add_argument(
+        "--play",
+        action="store_true",
+        help="apply the recorded writes of others to it meanwhile; --from, --to, --speed and --until imply it",
+    )
+    copy.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave out recorded writes of this user or field manager (* is a wildcard); may be repeated",
+    )
+    copy.add_argument(
+        "--controllers",
+        action="append",
+        metavar="NAME,...",
+        help="of the server, as for rewound serve; -* for none",
+    )
+    copy.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the copy as this data folder")
+    copy.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="of the difference (default text)"
+    )
     listeners = parser.add_argument_group("listeners and credentials")
     listeners.add_argument(
         "--bind-address", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"
@@ -76,4 +104,9 @@ def plays(options: Options) -> bool:
     )
     if options.exit and options.paused:
         raise UsageError("--exit and --paused: it would never end")
-    return bool(asked) and not options.paused
+    if not options.writable:
+        for flag in ("play", "without", "controllers", "keep"):
+            if getattr(options, flag):
+                raise UsageError(f"--{flag}: only with --writable")
+    asked = asked or options.play
+    return bool(asked) and not (options.paused and not options.writable)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,18 @@ import trio
 
 from actors.certificates.issuing_process import begin_early
 from gateway.cli.access.flags import Options
-from gateway.cli.failures import explain
 from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.query.moments import Moment as Given
 from gateway.cli.journal.query.times import exact
 from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import plays
-from gateway.replay.control import ReplayControl, moment_at, parse_speed
+from gateway.cli.replay.process import run_process, stop_on_signal
+from gateway.cli.replay.resolving import given_settings, resolve
+from gateway.cli.replay.writing import serve_copy
+from gateway.replay.control import ReplayControl, parse_speed
 from gateway.replay.player import Moment, Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
 from gateway.replay.source import open_source
-from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Addresses, Settings, host_and_port
-from journal.errors import JournalError
 from journal.recording import Recording
 
 
@@ -43,13 +40,10 @@ def serve(options: Options) -> int:
             progress(done)
 
         with open_source(options.source, Path(folder), report) as recording:
+            if options.writable:
+                return serve_copy(options, recording, Path(folder))
             settings = replay_settings(recording, Path(folder) / "data", Settings, **given_settings(options))
             return _serve(options, settings, recording)
-
-
-def given_settings(options: Options) -> dict[str, Any]:
-    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file")
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _serve(options: Options, settings: Settings, recording: Recording) -> int:
@@ -72,29 +66,6 @@ def _serve(options: Options, settings: Settings, recording: Recording) -> int:
     return run_process(run, settings)
 
 
-def run_process(main: Callable[[], Any], settings: Settings) -> int:
-    try:
-        trio.run(main)
-    except KeyboardInterrupt:
-        return 130
-    except BaseException as error:
-        single = _single(error)
-        if isinstance(single, SettingsError | JournalError):
-            raise single from None
-        explanation = explain(error, settings)
-        if explanation is None:
-            raise single from None
-        raise SettingsError(*explanation.partition(": ")[::2]) from None
-    return 0
-
-
-def _single(error: BaseException) -> BaseException:
-    """The only error in groups of one."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
-
-
 def _plan(options: Options, recording: Recording) -> Plan:
     playing = plays(options)
     start = resolve(recording, options.at or options.start)
@@ -104,22 +75,6 @@ def _plan(options: Options, recording: Recording) -> Plan:
     to = resolve(recording, options.to)
     speed = parse_speed(options.speed) if options.speed else 1.0
     return Plan(start, None if to is None else to.version, speed, options.until, playing)
-
-
-def resolve(recording: Recording, given: Given | None) -> Moment | None:
-    """A moment of the command line; None for the end. SettingsError."""
-    if given is None or given == Given():
-        return None
-    if given.time is not None:
-        return moment_at(recording, given.time)
-    assert given.offset is not None
-    with recording.read_all() as view:
-        first = view.floor
-    if not first <= given.offset <= recording.end:
-        raise SettingsError(
-            "MOMENT", f"{given.offset} is not in the journal, which has {first} to {recording.end}"
-        )
-    return Moment(given.offset, 0)
 
 
 def banner(options: Options, settings: Settings, addresses: Addresses, control: ReplayControl) -> str:
@@ -161,9 +116,3 @@ async def _report(player: Player, stop: trio.Event, ends: bool) -> None:
         if ends:
             stop.set()
             return
-
-
-async def stop_on_signal(stop: trio.Event) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            stop.set()

@@ -18,10 +18,12 @@ from typing import Any
 
 import trio
 
+from gateway.replay.comparison import Comparison
 from gateway.replay.control import ReplayControl
 from gateway.replay.player import Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
 from gateway.replay.source import open_source
+from gateway.replay.writable import Progress, WritablePlan, fork_settings, make_copy, run_writable
 from gateway.settings.settings import Addresses
 from journal.recording import Recording
 from tests.actors.object_store import Document, ManualClock, memory_folder
@@ -98,6 +100,56 @@ async def replayed(source: Path, plan: Plan = Plan()) -> AsyncIterator[Replay]: 
                     await api.finish()
 
 
+@dataclass
+class ForkApi(Api):
+    """A server on a copy; `comparison` is there when it has stopped."""
+
+    recording: Recording | None = None
+    progress: Progress | None = None
+    comparison: Comparison | None = None
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        def ready(addresses: Addresses) -> None:
+            self.addresses = addresses
+            task_status.started()
+
+        assert self.recording is not None and self.progress is not None
+        self.comparison = await run_writable(
+            self.settings, self.recording, self.progress, ready, self.stop, self.extensions
+        )
+        self.stopped.set()
+
+    async def play(self) -> None:
+        """Apply the recorded writes of others, all of them."""
+        assert self.progress is not None
+        (await self.ask("POST", CONTROL, {"action": "play"})).expect(200)
+        await self.progress.played.wait()
+
+    @property
+    def compared(self) -> Comparison:
+        assert self.comparison is not None
+        return self.comparison
+
+
+@asynccontextmanager
+async def forked(source: Path, plan: WritablePlan) -> AsyncIterator[ForkApi]:
+    with memory_folder() as scratch, open_source(source, scratch) as recording:
+        tokens = scratch / "tokens.csv"
+        tokens.write_text(TOKENS)
+        data_dir = scratch / "copy"
+        given = {"secure_port": 0, "insecure_port": 1, "token_auth_file": tokens}
+        settings = fork_settings(recording, data_dir, AnyPort, **given)
+        make_copy(recording, plan, data_dir)
+        async with trio.open_nursery() as nursery:
+            api = ForkApi(settings, ManualClock(), nursery, recording=recording, progress=Progress(plan))
+            await api.start(prepared=True)
+            try:
+                yield api
+            finally:
+                with trio.move_on_after(10, shield=True):
+                    await api.finish()
+
+
 async def lines(api: Api, path: str, count: int, **query: Any) -> list[bytes]:
     """The first events of a watch, byte for byte as HTTP/1.1 sends them: every chunk is one event."""
     stream = await connect(api)
@@ -117,4 +169,4 @@ async def lines(api: Api, path: str, count: int, **query: Any) -> list[bytes]:
     return events
 
 
-__all__ = ["CONTROL", "Replay", "ReplayApi", "lines", "recorded", "replayed"]
+__all__ = ["CONTROL", "ForkApi", "Replay", "ReplayApi", "forked", "lines", "recorded", "replayed"]

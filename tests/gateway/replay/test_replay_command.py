@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -98,3 +99,36 @@ async def test_folder_of_a_running_server(tmp_path: Path) -> None:
         assert f"stopped at version {head} (" in ended.stdout.decode()
         await api.create("configmaps", config_map("b"))
         assert (await api.ask("GET", "/readyz")).text == "ok"
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_writable_prints_how_it_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS)
+    write_history(tmp_path / "data", [put("a", {"n": str(number)}) for number in range(5)])
+    arguments = [
+        *("replay", str(tmp_path / "data"), "--writable", "--from", "2", "--speed", "max", "--exit"),
+        *("--without", "alice", "--controllers", "none", "-o", output, "--keep", str(tmp_path / "kept")),
+        *("--secure-port", "0", "--insecure-port", str(reserve_port()), "--token-auth-file", str(tokens)),
+    ]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert "in a copy that begins at version 2" in err
+    if output == "json":
+        document = json.loads(out)
+        assert (document["same"], document["fork"], document["end"]) == (False, "2", "5")
+        assert document["objects"][0]["changes"] == [{"path": "data.n", "before": "4", "after": "1"}]
+    else:
+        assert "~ configmaps default/a\n    recorded  3 writes by alice with kubectl (versions 3 to 5)" in out
+        assert '    here      nothing\n    ~ data.n: "4" -> "1"' in out
+        assert "1 of 1 object differ from version 2 to 5" in out
+    assert (tmp_path / "kept" / "journal" / "data.mdb").exists()
+
+
+@pytest.mark.parametrize("flag", ["--play", "--without=x", "--controllers=none", "--keep=x"])
+def test_flags_of_a_copy_need_writable(tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    write_history(tmp_path, [put("a")])
+    assert main(["replay", str(tmp_path), flag]) == 2
+    assert "only with --writable" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+"""What others wrote after the fork, written again into a copy: `rewound replay --writable --play`.
+
+Each recorded event is applied as its user's write, with what it changed (`merging`) and without admission, which it
+passed when it was recorded. Objects keep the uids that they had. One that does not fit any more, because the object is
+gone or was created by somebody else, is reported, and the next one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import trio
+
+from actors.controllers.client import MANAGER
+from actors.controllers.cluster_role_aggregation import MANAGER as AGGREGATION_MANAGER
+from actors.store.document import api_version_of, decode, encode_unversioned, facts_of, without_version
+from actors.store.proposal import Proposal
+from actors.write_context import SERVER_USER
+from gateway.replay.clock import ForkClock
+from gateway.replay.merging import merged
+from gateway.replay.player import FULL_SPEED
+from gateway.store import Store
+from journal.recording import Recording
+from journal.records import Event, Row
+
+BATCH_EVENTS, BATCH_BYTES = 256, 1 << 20
+_ACCOUNTS = "system:serviceaccount:"
+_MANAGERS = frozenset({MANAGER, AGGREGATION_MANAGER})  # of controllers that this server runs
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A recorded event that was not applied."""
+
+    event: Event
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """Whose recorded writes are left out: users or field managers; `*` is a wildcard."""
+
+    without: tuple[str, ...] = ()
+    server_writes: bool = True  # the server runs its own controllers: their recorded writes are left out too
+
+    def leaves_out(self, event: Event) -> bool:
+        if self.server_writes and is_of_server(event):
+            return True
+        return any(
+            fnmatchcase(event.user, pattern) or fnmatchcase(event.manager, pattern)
+            for pattern in self.without
+        )
+
+
+def is_of_server(event: Event) -> bool:
+    """Whether the server itself wrote it, or one of the controllers that it runs."""
+    if event.user == SERVER_USER:
+        return True
+    return event.user.startswith(_ACCOUNTS) and event.manager in _MANAGERS
+
+
+@dataclass(slots=True)
+class Applied:
+    """What became of the recorded events so far."""
+
+    offsets: set[int] = field(default_factory=set)  # of the events in the copy
+    skipped: list[Skipped] = field(default_factory=list)
+    reached: int = 0  # the recorded version up to which events were applied or left out
+
+
+class RecordedWrites:
+    def __init__(
+        self,
+        recording: Recording,
+        store: Store,
+        clock: ForkClock,
+        writers: Writers,
+        applied: Applied,
+        *,
+        to: int,
+        speed: float,
+        until: Callable[[Event], bool] | None = None,
+    ) -> None:
+        self._recording, self._store, self._clock = recording, store, clock
+        self._writers, self._applied = writers, applied
+        self._to, self._speed, self._until = to, speed, until
+
+    async def run(self) -> None:
+        """Apply events at their times, up to the last."""
+        for event in self._events():
+            if self._speed != FULL_SPEED:
+                await trio.sleep(max(0.0, (event.time - self._clock.now()) / 1e6 / self._speed))
+            self._clock.advance_to(event.time)
+            if not self._writers.leaves_out(event):
+                await self._apply(event)
+            self._applied.reached = event.offset
+            if self._until is not None and self._until(event):
+                return
+
+    def _events(self) -> Iterator[Event]:
+        recording = self._recording
+        while batch := recording.following(BATCH_EVENTS, BATCH_BYTES):
+            for event in batch:
+                if event.offset > self._to:
+                    return
+                yield event
+            recording.position = batch[-1].offset
+
+    async def _apply(self, event: Event) -> None:
+        proposals: list[Proposal] = []
+
+        def propose() -> list[Proposal]:
+            proposal = self._proposal(event)
+            if isinstance(proposal, Proposal):
+                proposals.append(proposal)
+            elif proposal:
+                self._applied.skipped.append(Skipped(event, proposal))
+            return proposals
+
+        await self._store.committer.commit_at_once(propose)
+        for one in proposals:
+            assert one.event is not None
+            self._applied.offsets.add(one.event.offset)
+
+    def _proposal(self, event: Event) -> Proposal | str:
+        """The write in the copy, why there is none, or "" if the object is so already."""
+        with self._store.journal.read() as view:
+            row = view.get(event.type_id, event.namespace, event.name)
+        if event.removed:
+            if row is None:
+                return "the object is gone already"
+            return self._write(event, row.offset, row.facts, without_version(row.body, row.offset))
+        unversioned = without_version(event.body, event.offset)
+        if event.previous == 0:
+            if row is not None:
+                return "the object exists already"
+            return self._write(event, 0, event.facts, unversioned)
+        if row is None:
+            return "the object is gone"
+        return self._update(event, row, unversioned)
+
+    def _update(self, event: Event, row: Row, unversioned: bytes) -> Proposal | str:
+        with self._recording.read_all() as view:
+            before = view.event(event.previous)
+        if before is None:
+            return "the version before it is not kept"
+        current = without_version(row.body, row.offset)
+        if current == without_version(before.body, before.offset):
+            return self._write(event, row.offset, event.facts, unversioned)
+        content = merged(decode(before.body), decode(event.body), decode(row.body))
+        api_version = api_version_of(row.body)
+        if api_version:
+            content.pop("apiVersion", None)
+        body = encode_unversioned(content, api_version)
+        if body == current:
+            return ""
+        facts = self._facts(event, content)
+        return "its kind is not served" if facts is None else self._write(event, row.offset, facts, body)
+
+    def _facts(self, event: Event, content: dict[str, object]) -> bytes | None:
+        for name, number in self._store.journal.types().items():
+            if number == event.type_id:
+                found = self._store.registry.current.stored_type(name)
+                return None if found is None else facts_of(found.storage, content)
+        return None
+
+    def _write(self, event: Event, previous: int, facts: bytes, body: bytes) -> Proposal:
+        return Proposal(
+            event.type_id,
+            event.verb,
+            event.namespace,
+            event.name,
+            previous,
+            event.removed,
+            self._clock.now(),
+            event.user,
+            event.manager,
+            facts,
+            body,
+            f"recorded as {event.offset}",
+        )

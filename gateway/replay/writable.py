@@ -1,0 +1,174 @@
+"""A writable replay: an ordinary server on a copy of the journal that begins at a moment of it.
+
+Controllers, clients and the server write to the copy; recorded events of others may go on meanwhile
+(`recorded_writes`). At the end, `Comparison` says how it differs from what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from actors.errors import BadRequest
+from actors.names import NAMES
+from gateway import compose
+from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.replay.clock import ForkClock
+from gateway.replay.comparison import Comparison, compare
+from gateway.replay.player import FULL_SPEED, Moment
+from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
+from gateway.replay.replay import FOR_EVER, before, described
+from gateway.replay.until import Until, compile_expression
+from gateway.requests import render
+from gateway.requests.context import RequestContext
+from gateway.requests.request import Response
+from gateway.settings.settings import Addresses, Settings
+from gateway.store import Store
+from gateway.testing.controls import json_body
+from journal.log import Journal
+from journal.recording import Recording
+from journal.records import Event
+from journal.transfer.fork import Progress as CopyProgress
+from journal.transfer.fork import fork
+
+# Webhooks of the recorded cluster are not there, and those that are there are not to be called.
+WEBHOOKS = "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
+
+Ready = Callable[[Addresses], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WritablePlan:
+    at: Moment  # where the copy begins
+    to: int  # the recorded version with which it is compared, and to which others' writes are applied
+    play: bool = False  # apply recorded writes of others
+    speed: float = 1.0
+    until: str = ""
+    without: tuple[str, ...] = ()
+    paused: bool = False  # begin to play when a client says so
+    ends: bool = False  # when the recorded writes are applied
+
+
+def fork_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
+    return settings(
+        data_dir=data_dir,
+        dialect=recording.dialect,
+        authorization_mode="AlwaysAllow",
+        anonymous_auth=False,
+        disable_admission_plugins=WEBHOOKS,
+        watch_history=FOR_EVER,
+        journal_retention=None,
+        **given,
+    )
+
+
+def make_copy(
+    recording: Recording, plan: WritablePlan, data_dir: Path, progress: CopyProgress | None = None
+) -> None:
+    """Create the journal of the copy. JournalExists if the folder has one."""
+    with recording.read_all() as view:
+        fork(view, data_dir / "journal", plan.at.version, progress)
+    recording.position = plan.at.version
+
+
+class Progress:
+    """How far a writable replay is, and `/debug/rewound/replay`, by which clients see it and begin to play."""
+
+    def __init__(self, plan: WritablePlan) -> None:
+        self.plan = plan
+        self.applied = Applied(reached=plan.at.version)
+        self.begun, self.played = trio.Event(), trio.Event()
+        if plan.play and not plan.paused:
+            self.begun.set()
+
+    def add_to(self, add: Callable[..., None]) -> None:
+        add("GET", "replay", self._show)
+        add("POST", "replay", self._move)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "kind": "Replay",
+            "apiVersion": "rewound.cluster.io/v1",
+            "writable": True,
+            "version": str(self.applied.reached),
+            "playing": self.begun.is_set() and not self.played.is_set(),
+            "start": {"version": str(self.plan.at.version)},
+            "end": {"version": str(self.plan.to)},
+            "notApplied": len(self.applied.skipped),
+        }
+
+    async def _show(self, context: RequestContext) -> Response:
+        return await render.document(context, self.state())
+
+    async def _move(self, context: RequestContext) -> Response:
+        body = json_body(context)
+        if not self.plan.play or not isinstance(body, dict) or body.get("action") != "play":
+            raise BadRequest(
+                'a writable replay takes {"action": "play"} alone, if it was started with --play --paused'
+            )
+        self.begun.set()
+        return await render.document(context, self.state())
+
+
+async def run_writable(
+    settings: Settings,
+    recording: Recording,
+    progress: Progress,
+    ready: Ready,
+    stop: trio.Event,
+    extensions: Extensions = NO_EXTENSIONS,
+) -> Comparison:
+    """Serve the copy, which `make_copy` has made, until `stop` is set; returns how it differs. BadExpression."""
+    plan, applied = progress.plan, progress.applied
+    program = compile_expression(plan.until, NAMES[recording.dialect]) if plan.until else None
+    clock = ForkClock(plan.at.time or recording.time)
+    if not plan.play:
+        clock.start(1.0)
+    writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.dialect) != frozenset())
+    extensions = replace(extensions, add_controls=progress.add_to)
+    async with trio.open_nursery() as nursery:
+
+        def play(store: Store) -> None:
+            if not plan.play:
+                return
+            until = None
+            if program is not None:
+                until = Until(
+                    program, lambda number: described(store, number), lambda one: before(recording, one)
+                )
+            writes = RecordedWrites(
+                recording, store, clock, writers, applied, to=plan.to, speed=plan.speed, until=until
+            )
+            nursery.start_soon(_play, writes, clock, progress, stop)
+
+        await compose.run(settings, ready, stop, clock, extensions, play)
+        nursery.cancel_scope.cancel()
+    return _compared(settings, recording, plan, applied, writers)
+
+
+async def _play(writes: RecordedWrites, clock: ForkClock, progress: Progress, stop: trio.Event) -> None:
+    await progress.begun.wait()
+    clock.start(1.0 if progress.plan.speed == FULL_SPEED else progress.plan.speed)
+    await writes.run()
+    progress.played.set()
+    if progress.plan.ends:
+        stop.set()
+
+
+def _compared(
+    settings: Settings, recording: Recording, plan: WritablePlan, applied: Applied, writers: Writers
+) -> Comparison:
+    end = applied.reached if plan.play else plan.to
+
+    def replaced(event: Event) -> bool:
+        return writers.leaves_out(event) if plan.play else True
+
+    copy = Journal.open(settings.journal, readonly=True)
+    try:
+        return compare(recording, copy, plan.at.version, end, applied, replaced)
+    finally:
+        copy.close()
