@@ -17,8 +17,8 @@ MAX_VALUES: Final = 75_000
 MAX_STORED_VALUES: Final = 2 * MAX_VALUES
 # Bodies with more values are large, however short: validating one value takes up to 50 microseconds.
 MANY_VALUES: Final = 600
-# Bodies that are shorter are not worth counting: they have at most about as many values.
-COUNTED_BYTES: Final = 1024
+# Shorter bodies are not worth counting: each value takes two bytes, a digit and a comma.
+COUNTED_BYTES: Final = 2 * MANY_VALUES
 
 
 def is_large(raw: bytes) -> bool:

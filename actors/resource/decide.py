@@ -219,8 +219,12 @@ def _fill_metadata(definition: Definition, metadata: Object, command: Create) ->
 
 def drop_system_metadata(metadata: Object) -> None:
     """Drop metadata that only the server may set."""
-    for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        metadata.pop(system, None)
+    if not _SYSTEM_METADATA.isdisjoint(metadata):
+        for system in _SYSTEM_METADATA:
+            metadata.pop(system, None)
+
+
+_SYSTEM_METADATA = frozenset({"selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 def generate_name(metadata: Object, suffix: str) -> str:

@@ -8,8 +8,8 @@ A follower that raises does not affect the others. The feed remembers the last o
 first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
 handled a part of a batch before it raised gets those events again, and has to handle them idempotently.
 
-Most followers need the events of one or two types: a batch without them costs these followers one comparison. Batches
-are passed whole, so followers still look at the type of each event.
+Most followers need the events of one or two types: which ones a batch concerns is looked up by its types, so that the
+others cost nothing. Batches are passed whole, so followers still look at the type of each event.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Readable(Protocol):
 class _Subscription:
     notify: Follower
     types: frozenset[int] | None  # None: all
-    handled: int  # the last offset that it handled
     failed: bool = False
+    handled: int = 0  # the last offset before those that it failed to handle
 
 
 class Feed:
@@ -53,27 +53,49 @@ class Feed:
         self.head = head
         self._journal = journal
         self._followers: list[_Subscription] = []
+        self._concerned: dict[int, tuple[_Subscription, ...]] = {}  # by the only type of a batch
+        self._any_failed = False
         self._published = trio.lowlevel.ParkingLot()
         self._failed = trio.lowlevel.ParkingLot()
 
     def follow(self, follower: Follower, types: frozenset[int] | None = None) -> None:
         """Call `follower` with every batch that has an event of these types; None: with every batch."""
-        self._followers.append(_Subscription(follower, types, self.head))
+        self._followers.append(_Subscription(follower, types))
+        self._concerned.clear()
 
     def unfollow(self, follower: Follower) -> None:
         self._followers.remove(next(one for one in self._followers if one.notify == follower))
+        self._concerned.clear()
 
     def publish(self, events: Sequence[Event]) -> None:
-        self.head = head = events[-1].offset
-        published = {event.type_id for event in events}
+        self.head = events[-1].offset
+        types = {event.type_id for event in events}
+        if self._any_failed:
+            self._publish_again(types, events)
+        else:
+            for subscription in self._find_concerned(types):
+                self._notify(subscription, events)
+        self._published.unpark_all()
+
+    def _publish_again(self, types: set[int], events: Sequence[Event]) -> None:
+        """Like `publish`, but followers that failed get what they missed, of which these events are the last."""
         for subscription in tuple(self._followers):
             if subscription.failed:
                 self._catch_up(subscription)
-            elif subscription.types is not None and subscription.types.isdisjoint(published):
-                subscription.handled = head
-            else:
+            elif _is_concerned(subscription, types):
                 self._notify(subscription, events)
-        self._published.unpark_all()
+        self._any_failed = any(subscription.failed for subscription in self._followers)
+
+    def _find_concerned(self, types: set[int]) -> tuple[_Subscription, ...]:
+        """The followers of one of these types, in the order in which they began to follow."""
+        if len(types) > 1:
+            return tuple(one for one in self._followers if _is_concerned(one, types))
+        [only] = types
+        found = self._concerned.get(only)
+        if found is None:
+            found = tuple(one for one in self._followers if _is_concerned(one, types))
+            self._concerned[only] = found
+        return found
 
     async def reached(self, offset: int) -> None:
         """Wait until the journal has grown to `offset`."""
@@ -94,13 +116,13 @@ class Feed:
         try:
             subscription.notify(events)
         except Exception:
+            subscription.handled = events[0].offset - 1
             logger.exception(
                 "a follower of the feed failed after offset %d: %r", subscription.handled, subscription.notify
             )
-            subscription.failed = True
+            subscription.failed = self._any_failed = True
             self._failed.unpark_all()
             return False
-        subscription.handled = events[-1].offset
         return True
 
     def _catch_up(self, subscription: _Subscription) -> None:
@@ -123,3 +145,7 @@ class Feed:
                 if event.offset > self.head:
                     return
                 yield event
+
+
+def _is_concerned(subscription: _Subscription, types: set[int]) -> bool:
+    return subscription.types is None or not subscription.types.isdisjoint(types)

@@ -38,6 +38,7 @@ _LONGEST_CACHED = 1024  # characters
 
 
 _ALLOW: Final = Verdict.ALLOW
+_METADATA: Final = Level.METADATA
 _DIGITS: Final = [
     f"{number:03d}" for number in range(1000)
 ]  # a format of six digits takes three times as long
@@ -64,8 +65,8 @@ class EventFormat:
         self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
         self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
-        self._second = -1
-        self._second_text = ""
+        self._second = self._millisecond = -1
+        self._second_text = self._millisecond_text = ""
 
     def lines(self, events: Sequence[Event]) -> bytes:
         """The lines of events that show no bodies, each with its newline."""
@@ -103,7 +104,7 @@ class EventFormat:
         response = _STATUSES.get(status) if not record.message else None
         if response is None:
             response = _response_status(record, stage, status).decode()
-        annotations = self._annotations(record, truncated=record.truncated and level > Level.METADATA)
+        annotations = self._annotations(record, truncated=level is not _METADATA and record.truncated)
         return (
             f'{start}{audit_id},"stage":"{stage}","requestURI":{request}{response}'
             f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{self._timestamp(at)}"{annotations}}}\n'
@@ -111,8 +112,10 @@ class EventFormat:
 
     def _shown(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
         """The audit ID, the request, and when it arrived."""
-        audit_id = record.audit_id.decode("utf-8", "replace")
-        audit_id = quote(audit_id) if record.has_own_id else f'"{audit_id}"'
+        if record.has_own_id:
+            audit_id = quote(record.audit_id.decode("utf-8", "replace"))
+        else:
+            audit_id = f'"{record.audit_id.decode()}"'
         moment = self._timestamp(record.received_at)
         if record.forwarded_for is not None or record.real_ip is not None:
             return audit_id, self._request(record, stage), moment
@@ -245,11 +248,15 @@ class EventFormat:
         )
 
     def _timestamp(self, microseconds: int) -> str:
-        second, rest = divmod(microseconds, 1_000_000)
-        if second != self._second:
-            self._second = second
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
-        return f"{self._second_text}{_DIGITS[rest // 1000]}{_DIGITS[rest % 1000]}Z"
+        millisecond, rest = divmod(microseconds, 1000)
+        if millisecond != self._millisecond:
+            second, thousandths = divmod(millisecond, 1000)
+            if second != self._second:
+                self._second = second
+                self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+            self._millisecond = millisecond
+            self._millisecond_text = self._second_text + _DIGITS[thousandths]
+        return f"{self._millisecond_text}{_DIGITS[rest]}Z"
 
 
 def _shows_more(record: AuditRecord) -> bool:

@@ -61,7 +61,6 @@ class AuditRecord(Exchange):
         "_complete",
         "_log",
         "_request",
-        "_started",
         "address",
         "agent",
         "attributes_",
@@ -74,18 +73,19 @@ class AuditRecord(Exchange):
         "query",
         "real_ip",
         "received_at",
-        "request_body",
-        "response_body",
         "shown",
         "treatment",
-        "truncated",
     )
+    request_body: bytes | None = None
+    response_body: bytes | None = None
+    truncated = False  # a body that the level asks for is left out: it is too large
+    _started = False
 
     def __init__(self, log: Recorder, request: Request) -> None:
         headers = request.headers
         audit_id = headers.get(b"audit-id")
-        super().__init__(audit_id or next_audit_id())
-        self.has_own_id = bool(audit_id)  # chosen by the client
+        Exchange.__init__(self, audit_id or next_audit_id())
+        self.has_own_id = audit_id is not None  # chosen by the client
         self._log = log
         self._request: Request | None = request
         self.received_at = log.now()
@@ -99,12 +99,8 @@ class AuditRecord(Exchange):
         self.decision_: Decision | None = None
         self.treatment = _NOTHING
         self.message = ""  # of the responseStatus, where the response has none
-        self.has_bodies = False  # one of these two; no event shows it before ResponseComplete or Panic
-        self.request_body: bytes | None = None
-        self.response_body: bytes | None = None
+        self.has_bodies = False  # of request or response; no event shows one before ResponseComplete or Panic
         self.shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
-        self.truncated = False  # a body that the level asks for is left out: it is too large
-        self._started = False
         self._complete = False  # no event follows
 
     # Stages.
@@ -127,6 +123,8 @@ class AuditRecord(Exchange):
             self._request = None
         if not level:
             self._complete = True
+            if self.responding is not None:
+                self.responding = None  # it refers to this record
             return
         self.keeps_request = True
         self.keeps_response = level is Level.REQUEST_RESPONSE
@@ -163,8 +161,6 @@ class AuditRecord(Exchange):
         if self.ended:
             return
         self.ended = True
-        if self.responding is not None:
-            self.responding = None  # it refers to this record
         if not self._complete:
             self._finish(self._status)
         if self._record is not None:
@@ -174,7 +170,8 @@ class AuditRecord(Exchange):
         if self.ended:
             return
         self.ended = True
-        self.responding = None
+        if self.responding is not None:
+            self.responding = None  # it refers to this record
         if not self._complete:
             self._finish(self._status)
         super().cut_off()
@@ -208,6 +205,7 @@ class AuditRecord(Exchange):
     def abandon(self) -> None:
         """The request is refused, because its first event could not be stored: it has no others."""
         self._complete = True
+        self.responding = None  # it refers to this record
 
     def _refuse(self, status: int) -> None:
         """A request that got no further than authentication: its user is unknown, and it has one event."""

@@ -83,36 +83,36 @@ class Counter(Protocol):
 
 
 class Exchange:
-    """With __slots__, and without defaults in the class: reading those takes several times as long."""
+    """What every request reads is in slots; the rest has its default in the class, which costs nothing to create."""
 
     __slots__ = (
-        "_panicked",
+        "__dict__",
         "_record",
         "_size",
         "_status",
-        "_stream",
         "annotations",
         "audit_id",
         "ended",
         "impersonated",
-        "keeps_request",
-        "keeps_response",
-        "request_json",
-        "responding",
         "response",
-        "response_json",
         "stored",
         "written",
     )
+    _stream: Counter | None = None
+    _panicked = False
+    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+    keeps_request = False
+    keeps_response = False
+    request_json: bytes | None = None
+    response_json: bytes | None = None
+    # Set if an audit log wants the response before it is sent.
+    responding: Callable[[ObservedResponse], None] | None = None
 
     def __init__(self, audit_id: bytes = b"") -> None:
         self.audit_id = audit_id
         self.ended = False  # complete or cut off
         self._record: RequestRecord | None = None
-        self._status = 0
-        self._size = 0
-        self._stream: Counter | None = None
-        self._panicked = False
+        self._status = self._size = 0
         # For an audit log: what its events show beyond user, attributes and decision.
         self.impersonated: User | None = (
             None  # as whom the request is served, if not as the authenticated user
@@ -120,15 +120,8 @@ class Exchange:
         self.annotations: dict[str, str] | None = None
         self.written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
         self.response: ObservedResponse | None = None  # without a stream
-        # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
-        self.keeps_request = False
-        self.keeps_response = False
-        self.request_json: bytes | None = None
-        self.response_json: bytes | None = None
         # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
         self.stored: Callable[[], Awaitable[None]] | None = None
-        # Set if an audit log wants the response before it is sent.
-        self.responding: Callable[[ObservedResponse], None] | None = None
 
     def report_to(self, record: RequestRecord) -> None:
         """Report every stage to this record; the response has its Audit-Id, unless there is one already."""

@@ -106,7 +106,7 @@ class PydanticDecoder:
             return None
         if (
             len(raw) - len(written) >= _SHORTEST_MEMBER
-            and _length(raw) - _length(written) >= _SHORTEST_MEMBER
+            and _length(raw) - len(written) + written.count(b" ") >= _SHORTEST_MEMBER
         ):
             return None
         return self._finish(found)
@@ -224,7 +224,7 @@ def _innermost(type_: Type) -> Scalar | Struct:
 
 
 def _length(text: bytes) -> int:
-    """The length without whitespace, inside strings as well as between them."""
+    """The length without whitespace, inside strings as well as between them; what orjson writes has only spaces."""
     return len(text.translate(None, b" \t\r\n"))
 
 
