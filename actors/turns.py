@@ -7,6 +7,9 @@ the clock only between steps.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+import trio
 
 TURN = 0.002  # seconds
 
@@ -23,3 +26,41 @@ class Turn:
 
     def over(self) -> bool:
         return now() >= self._end
+
+
+class SharedTurns:
+    """Turns of many tasks that may all become runnable at the same moment, each with little work.
+
+    A task that becomes runnable asks whether the turn is `over`, and waits for the `next` one if it is, so that the
+    tasks which are runnable besides it do not wait for all of them. Turns are in seconds of processor time.
+    """
+
+    __slots__ = ("_end", "_last", "_now", "_number")
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._now = clock
+        self._last = self._end = clock()
+        self._number = 0
+
+    def over(self) -> bool:
+        time = self._now()
+        if time - self._last > TURN:
+            self._begin(time)  # others have worked meanwhile
+        self._last = time
+        return time >= self._end
+
+    async def next(self) -> None:
+        """Wait until other tasks have run, and for one of the next turns."""
+        while True:
+            number = self._number
+            await trio.lowlevel.checkpoint()
+            time = self._last = self._now()
+            if self._number == number:
+                self._begin(time)
+                return
+            if time < self._end:
+                return
+
+    def _begin(self, time: float) -> None:
+        self._number += 1
+        self._end = time + TURN

@@ -21,6 +21,7 @@ import trio
 from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
 from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
+from actors.turns import SharedTurns
 
 IDLE_SECONDS: Final = 90.0
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
@@ -99,6 +100,7 @@ class HttpsClient:
         self._idle: list[tuple[float, _Connection]] = []  # since when; the oldest first
         self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
         self._deadlines = Deadlines()
+        self._turns = SharedTurns()
         self._heads: dict[tuple[str, tuple[tuple[str, str], ...]], bytes] = {}
 
     async def post(
@@ -181,14 +183,16 @@ class HttpsClient:
 
     async def _connect(self, address: Address) -> _Connection:
         async with self._handshakes:
-            transport = await (self._tunnel(address) if self._proxy_url else dial(address.host, address.port))
+            transport = await (
+                self._tunnel(address) if self._proxy_url else dial(address.host, address.port, self._turns)
+            )
             stream = await _with_tls(transport, self._context, self._server_name or address.host)
         return _Connection(stream, address.host, address.port)
 
     async def _tunnel(self, address: Address) -> ByteStream:
         """A connection to the address through the proxy."""
         proxy = parse_url(self._proxy_url)
-        stream: ByteStream = await dial(proxy.host, proxy.port)
+        stream: ByteStream = await dial(proxy.host, proxy.port, self._turns)
         try:
             if proxy.tls:
                 context = await trio.to_thread.run_sync(ssl.create_default_context)

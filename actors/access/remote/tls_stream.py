@@ -15,6 +15,8 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
+from actors.turns import SharedTurns
+
 _T = TypeVar("_T")
 
 # Bytes that are read at once: few at first, because each read allocates so many and most responses are short.
@@ -42,12 +44,16 @@ class ByteStream(Protocol):
 
 
 class SocketByteStream:
-    """A connected socket. Only waiting is a checkpoint: a call has one, for the response."""
+    """A connected socket. Only waiting is a checkpoint: a call has one, for the response.
 
-    __slots__ = ("_expired", "_part", "_poll", "_socket")
+    Responses to many calls may arrive at once: `turns` divides the work that they cause.
+    """
 
-    def __init__(self, socket: stdlib_socket.socket) -> None:
+    __slots__ = ("_expired", "_part", "_poll", "_socket", "_turns")
+
+    def __init__(self, socket: stdlib_socket.socket, turns: SharedTurns) -> None:
         self._socket = socket
+        self._turns = turns
         self._part = FIRST_PART
         self._expired = False
         self._poll = select.poll()
@@ -72,6 +78,8 @@ class SocketByteStream:
                 await trio.lowlevel.wait_readable(self._socket)
             except trio.ClosedResourceError:
                 break
+            if self._turns.over():
+                await self._turns.next()
             try:
                 arrived = self._socket.recv(self._part)
             except BlockingIOError:
@@ -93,10 +101,10 @@ class SocketByteStream:
             self._socket.close()
 
 
-async def dial(host: str, port: int) -> SocketByteStream:
+async def dial(host: str, port: int, turns: SharedTurns) -> SocketByteStream:
     """OSError if no address of the host accepts a connection."""
     stream = await trio.open_tcp_stream(host, port)
-    return SocketByteStream(stdlib_socket.socket(fileno=stream.socket.detach()))
+    return SocketByteStream(stdlib_socket.socket(fileno=stream.socket.detach()), turns)
 
 
 class TlsStream:
