@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.baselines.certificate import write_certificate
-from benchmarks.loads.client import Client
+from benchmarks.loads.client import Client, Refused
 from benchmarks.loads.job import Job, Lane, LoadResult, run_job, run_lane
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Options
@@ -82,7 +82,7 @@ def slow_webhook(server: MeasuredServer) -> Measurement:
         with _waiting_writes(process.plain_endpoint, count) as sockets:
             base = memory(process.endpoint.pids)
             _send(sockets, process.plain_endpoint)
-            time.sleep(min(seconds, 0.5))
+            _wait_until_called(process.endpoint, count)
             grown = memory(process.endpoint.pids)
             beside = _others(process.endpoint, "beside-")
             statuses = _statuses(sockets)
@@ -120,6 +120,21 @@ def _send(sockets: list[socket.socket], endpoint: Endpoint) -> None:
     for number, one in enumerate(sockets):
         body = config_map(f"slow-{number}", number).replace(b'"app":"bench"', b'"app":"slow"')
         one.sendall(_request(endpoint, "POST", MAPS, body))
+
+
+def _wait_until_called(endpoint: Endpoint, count: int) -> None:
+    """Until the server has admitted all writes as far as the webhook: accepting them delays others too."""
+    with Client(endpoint) as client:
+        for _ in range(100):
+            if _calls(client.expect("GET", "/metrics")) >= count:
+                return
+            time.sleep(0.1)
+    raise Refused(f"the server did not begin {count} calls")
+
+
+def _calls(metrics: str) -> float:
+    lines = metrics.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("rewound_admission_calls_total "))
 
 
 def _statuses(sockets: list[socket.socket]) -> dict[str, int]:
