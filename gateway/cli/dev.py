@@ -8,8 +8,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any]
 
 def _run_with(server: Rewound, command: list[str], keep: str) -> int:
     try:
-        code = _run_command(command, {**os.environ, **server.environment})
+        code = run_command(command, {**os.environ, **server.environment})
     except OSError as error:
         print(f"rewound dev: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
@@ -129,25 +129,52 @@ def _run_with(server: Rewound, command: list[str], keep: str) -> int:
     return code
 
 
-def _run_command(command: list[str], environment: dict[str, str]) -> int:
+def run_command(command: list[str], environment: dict[str, str]) -> int:
     """Its exit code, or 128 and the number of the signal that ended it, as shells count. OSError."""
-    child = subprocess.Popen(command, env=environment)
-    with _passed_on(child):
+    with _PassedOn() as passed_on:
+        child = subprocess.Popen(command, env=environment)
+        passed_on.send_to(child)
         code = child.wait()
     return code if code >= 0 else 128 - code
 
 
-@contextmanager
-def _passed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals are for the command. Ctrl-C reaches it through the terminal, so it is not sent a second time."""
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-        before[number] = signal.signal(number, lambda number, _: child.send_signal(number))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+class _PassedOn:
+    """Signals that are for the command, from before it starts until it ends; those that are ignored stay so.
+
+    Ctrl-C reaches the command through the terminal, so it is not sent a second time.
+    """
+
+    _NUMBERS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []  # arrived before there was a command
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _PassedOn:
+        self._handle(signal.SIGINT, lambda *_: None)
+        for number in self._NUMBERS:
+            self._handle(number, self._received)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def send_to(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        while self._early:
+            child.send_signal(self._early.pop(0))
+
+    def _handle(self, number: int, handler: Callable[[int, object], None]) -> None:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            self._before[number] = signal.signal(number, handler)
+
+    def _received(self, number: int, _: object) -> None:
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
 
 
 def _file() -> Path:

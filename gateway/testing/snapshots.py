@@ -7,11 +7,11 @@ A snapshot is the offset of a moment under a name; the journal has the state of 
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Final
 
 from actors.errors import BadRequest
 from actors.rewind.state_restore import StateRestore
+from actors.store.proposal import Proposal
 from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
@@ -73,13 +73,22 @@ class Snapshots:
         restore = StateRestore(store.journal, store.registry.current, offset)
         made = new_write_context(store.write_contexts, context)
         made = made._replace(reason=f"snapshot {name} restored")
+
+        def propose() -> list[Proposal]:
+            nonlocal offset
+            proposals = restore.proposals(made)
+            offset = store.committer.next_offset() + len(proposals) - 1 if proposals else store.feed.head
+            return proposals
+
         try:
             await run_in_turns(restore.read())
-            changed = await store.committer.commit_at_once(partial(restore.proposals, made))
+            changed = await store.committer.commit_at_once(propose)
         except Compacted as error:
             raise BadRequest(
                 f"snapshots: {name} is older than what the journal keeps (--journal-retention)"
             ) from error
+        # The state there is the same, and the next restore has fewer events to read.
+        self._offsets[name] = offset
         await settle()
         document = {"name": name, "version": str(store.feed.head), "changed": changed}
         return await render.document(context, document)

@@ -65,6 +65,18 @@ async def test_events_expire_when_the_clock_is_advanced(
         assert (await api.ask("GET", "/api/v1/namespaces/default/events/e")).status == 404
 
 
+async def test_token_of_a_service_account_expires(clock: AdvancingClock, deadlines: trio.abc.Clock) -> None:
+    async with served(clock) as api:
+        path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+        made = (await api.ask("POST", path, {"spec": {"expirationSeconds": 600}})).expect(201)
+        token = made["status"]["token"]
+        assert (await api.ask("GET", "/version", token=token)).status == 200
+        await api.ask("POST", CLOCK, {"advance": 500})
+        assert (await api.ask("GET", "/version", token=token)).status == 200
+        await api.ask("POST", CLOCK, {"advance": 120})
+        assert (await api.ask("GET", "/version", token=token)).status == 401
+
+
 async def test_watch_gets_bookmarks_and_ends_at_its_timeout(
     clock: AdvancingClock, deadlines: trio.abc.Clock
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.dev import run_command
 from gateway.cli.main import main
 
 # Writes an object to the server that it finds in its environment, as any client does.
@@ -50,3 +52,15 @@ def test_wrong_calls_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit, match="0"):
         main(["dev", "--help"])
     assert "rewound dev -- kubectl get namespaces" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("exit 3", 3),
+        ("kill -KILL $$", 137),
+        ("trap 'exit 5' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done", 5),  # it comes back
+    ],
+)
+def test_signals_go_to_the_command_and_its_end_is_passed_on(script: str, code: int) -> None:
+    assert run_command(["sh", "-c", script], dict(os.environ)) == code

@@ -46,6 +46,8 @@ async def test_restore_brings_objects_back_exactly() -> None:
             assert int(now["metadata"]["resourceVersion"]) > head
         assert (await api.ask("GET", api.path("configmaps", name="added"))).status == 404
         assert (await restore(api))["changed"] == 0
+        (listed,) = (await api.ask("GET", SNAPSHOTS)).expect(200)["items"]
+        assert listed["version"] == result["version"]  # the same state, with fewer events after it
 
 
 async def test_restored_objects_can_be_written_again() -> None:
