@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NoReturn
 
 import trio
@@ -67,7 +67,8 @@ class ServerThread:
     def stop(self) -> None:
         _threads.remove(self)
         if self._token is not None:
-            self._token.run_sync_soon(self._stop.set)
+            with suppress(trio.RunFinishedError):  # it failed
+                self._token.run_sync_soon(self._stop.set)
         self._thread.join()
 
 
