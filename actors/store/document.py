@@ -161,7 +161,7 @@ _DELETION_TIMESTAMP = b'"deletionTimestamp":'
 
 def is_being_deleted(body: bytes) -> bool:
     """Whether a stored object has a deletionTimestamp. Parses only what is not in the usual order: it may be large."""
-    if _DELETION_TIMESTAMP not in body:
+    if body.find(_DELETION_TIMESTAMP) < 0:  # not `in`, which costs an exception
         return False
     found = _UP_TO_DELETION.match(body)
     if found is None:

@@ -22,10 +22,11 @@ from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.client_certificate import user_of_certificate
 from actors.access.authentication.request_headers import HeaderFields, RequestHeaders
 from actors.errors import Unauthorized
-from actors.identity import User
+from actors.identity import AUTHENTICATED, User
 
 # Users of client certificates; the cache is cleared when it is full.
 MAX_CACHED_SUBJECTS = 1000
+_SPACE = ord(" ")  # a search for a number is five times as fast as one for bytes
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -137,7 +138,7 @@ class Authenticator:
             return known
         if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
             token = authorization[7:]
-            if token and b" " not in token and not token[-1:].isspace():
+            if token and _SPACE not in token and not token[-1:].isspace():
                 return self.by_token(token)
         return self._by_parsed_header(authorization)
 
@@ -158,7 +159,7 @@ class Authenticator:
         for index, method in enumerate(self._methods):
             found = method.authenticate(token, audiences)
             if isinstance(found, Authenticated):
-                return _with_authenticated_group(found)
+                return found if AUTHENTICATED in found.user.groups else _with_authenticated_group(found)
             if isinstance(found, Refused):
                 reasons.append(found.reason)
             elif found is not None:

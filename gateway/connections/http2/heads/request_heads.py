@@ -27,7 +27,7 @@ _METHODS = {
 }
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _LENGTH = re.compile(rb"[0-9]{1,19}")
-_COLON, _SLASH = b":/"
+_COLON, _SLASH, _HASH = b":/#"
 
 # RFC 9113, section 8.2.2.
 _CONNECTION_SPECIFIC = frozenset(
@@ -154,7 +154,7 @@ def _request_head(
     if target[0] != _SLASH and not (target == b"*" and method == "OPTIONS"):
         raise Malformed("the :path does not start with a slash")
     fault = _set_host(headers, pseudo.get(b":authority"), repeated)
-    if len(target) > limits.target or b"#" in target:
+    if len(target) > limits.target or _HASH in target:
         fault = _target_fault(target, limits)
     path, _, query = target.decode("ascii").partition("?")
     length, expects_continue = -1, False
