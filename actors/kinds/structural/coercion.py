@@ -8,12 +8,16 @@ dropped (`Dropped`), `unknown_fields` goes through the document again and names 
     coerce({"b": 1})  ->  {"a": "x"}, one field dropped
 
 Where unknown fields are preserved, only the declared ones are gone through. Scalars are left to validation.
+
+The function of a property is compiled when the first document has a value there: most documents use a small part of a
+large schema, whose functions would be half a million objects for the garbage collector to go through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -23,6 +27,7 @@ from actors.time_limit import check_time
 Dropped = list[str]  # names of dropped fields
 Coerce = Callable[[Any, Dropped], Any]
 Create = Callable[[], Any]
+T = TypeVar("T")
 
 TYPE_META: Final = frozenset(("apiVersion", "kind", "metadata"))
 _SCALARS: Final = frozenset((str, int, float, bool))
@@ -47,6 +52,22 @@ def default_of(node: Node, coerce: Coerce) -> Create | None:
     return lambda: orjson.loads(written)
 
 
+class CompiledOnUse(dict[str, T]):
+    """The functions of the properties of a node. Indexing compiles one; `get` and `in` do not."""
+
+    def __init__(self, nodes: Mapping[str, Node], compile_node: Callable[[Node], T]) -> None:
+        self.nodes = nodes
+        self._compile = compile_node
+
+    def __missing__(self, name: str) -> T:
+        made = self[name] = self._compile(self.nodes[name])
+        return made
+
+
+def _call(steps: CompiledOnUse[Coerce], name: str, value: Any, dropped: Dropped) -> Any:
+    return steps[name](value, dropped)
+
+
 class _Compiler:
     def __init__(self, defaults: bool) -> None:
         self._defaults = defaults
@@ -64,14 +85,13 @@ class _Compiler:
         properties = {
             name: inner for name, inner in node.properties.items() if not (is_root and name in TYPE_META)
         }
-        steps = {name: self.of(inner) for name, inner in properties.items()}
+        steps = CompiledOnUse(properties, self.of)
         if node.embedded:
-            for name in TYPE_META:
-                steps[name] = _as_it_is
+            steps.update(dict.fromkeys(TYPE_META, _as_it_is))
         creates = {
             name: create
             for name, inner in properties.items()
-            if self._defaults and (create := default_of(inner, steps[name])) is not None
+            if self._defaults and (create := default_of(inner, partial(_call, steps, name))) is not None
         }
         nulls = {name: create_null(inner, creates.get(name)) for name, inner in properties.items()}
         rest = self._rest(node, preserve)
@@ -156,16 +176,15 @@ def _either(walk_object: Coerce, walk_list: Coerce) -> Coerce:
 
 
 def _record(
-    steps: Mapping[str, Coerce], nulls: Mapping[str, Create], creates: tuple[tuple[str, Create], ...]
+    steps: CompiledOnUse[Coerce], nulls: Mapping[str, Create], creates: tuple[tuple[str, Create], ...]
 ) -> Coerce:
     """An object with properties only."""
-    step_of = steps.get
+    known = frozenset((*steps.nodes, *steps))
 
     def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, member in value.items():
-            step = step_of(name)
-            if step is None:
+            if name not in known:
                 dropped.append(name)
             elif type(member) in _SCALARS:
                 found[name] = member
@@ -174,7 +193,7 @@ def _record(
                 if replaced is not _ABSENT:
                     found[name] = replaced
             else:
-                found[name] = step(member, dropped)
+                found[name] = steps[name](member, dropped)
         for name, create in creates:
             if name not in found:
                 found[name] = create()
@@ -184,14 +203,14 @@ def _record(
 
 
 def _map(
-    steps: Mapping[str, Coerce],
+    steps: CompiledOnUse[Coerce],
     nulls: Mapping[str, Create],
     creates: tuple[tuple[str, Create], ...],
     rest: Coerce,
     null_rest: Create,
 ) -> Coerce:
     """An object with members that no property names."""
-    step_of, null_of = steps.get, nulls.get
+    known, null_of = frozenset((*steps.nodes, *steps)), nulls.get
 
     def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
         if len(value) > _MANY:
@@ -201,11 +220,11 @@ def _map(
             if type(member) in _SCALARS:
                 found[name] = member
             elif member is None:
-                replaced = null_of(name, _null if name in steps else null_rest)()
+                replaced = null_of(name, _null if name in known else null_rest)()
                 if replaced is not _ABSENT:
                     found[name] = replaced
             else:
-                found[name] = step_of(name, rest)(member, dropped)
+                found[name] = (steps[name] if name in known else rest)(member, dropped)
         for name, create in creates:
             if name not in found:
                 found[name] = create()

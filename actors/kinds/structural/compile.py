@@ -22,7 +22,7 @@ from actors.kinds.structural.embedded import compile_coercion as compile_embedde
 from actors.kinds.structural.embedded import compile_validation
 from actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
 from actors.kinds.structural.numbers import compile_numbers
-from actors.kinds.structural.patterns import has_slow_patterns
+from actors.kinds.structural.patterns import has_slow_pattern
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import NO_PATH, report
 from actors.kinds.structural.validation.list_types import compile_list_types
@@ -108,7 +108,7 @@ class Compiled:
     def _takes_long_to_load(self) -> bool:
         if count_nodes(self.root, _FEW_NODES) > _FEW_NODES:
             return True
-        return has_rules(self.root) or has_slow_patterns(self.root)
+        return has_rules(self.root) or has_slow_pattern(self.root)
 
     def load(self) -> None:
         """Compile what validation needs."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from actors.kinds.declaration.meta import OBJECT_META, metadata_rules
 from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.structural.node import Node
+from actors.kinds.structural.node import Node, may_have
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid, required
 from actors.kinds.validation.formats import dns_1035_label
@@ -39,7 +39,7 @@ def has_embedded(node: Node) -> bool:
 
 def compile_coercion(node: Node | None, *, drop_invalid: bool) -> Visit | None:
     """Decodes the metadata of embedded objects. `drop_invalid`: of stored objects, which are never refused."""
-    if node is None:
+    if node is None or not may_have(node, "embedded-resource"):
         return None
     here = _Coercer(drop_invalid).coerce if node.embedded else None
     return _visit(node, lambda inner: compile_coercion(inner, drop_invalid=drop_invalid), here)
@@ -47,7 +47,7 @@ def compile_coercion(node: Node | None, *, drop_invalid: bool) -> Visit | None:
 
 def compile_validation(node: Node | None) -> Visit | None:
     """Adds the errors of embedded objects; the context is the collector."""
-    if node is None:
+    if node is None or not may_have(node, "embedded-resource"):
         return None
     return _visit(node, compile_validation, _validate if node.embedded else None)
 

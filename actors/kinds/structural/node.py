@@ -106,6 +106,8 @@ class Node:
     definitions: Mapping[str, Node] = NO_NODES
     dependencies: Mapping[str, Node] = NO_NODES
     unsupported: frozenset[str] = frozenset()
+    # Of the root alone: which extensions the schema has anywhere, without their prefix.
+    extensions: frozenset[str] | None = None
 
     def __init__(self, **declared: Any) -> None:
         self.__dict__.update(declared)
@@ -130,7 +132,13 @@ class Node:
 
 
 def parse_schema(schema: Object, names: Names) -> Node:
-    return _Parser(names.extension_prefix).node(schema)
+    parser = _Parser(names.extension_prefix)
+    return parser.node(schema).but(extensions=frozenset(parser.extensions))
+
+
+def may_have(node: Node, extension: str) -> bool:
+    """Whether a schema may have an extension, at once: where this is False nobody needs to go through it."""
+    return node.extensions is None or extension in node.extensions
 
 
 def count_nodes(node: Node, most: int) -> int:
@@ -144,7 +152,7 @@ def count_nodes(node: Node, most: int) -> int:
 
 
 def has_rules(node: Node | None) -> bool:
-    if node is None:
+    if node is None or not may_have(node, "validations"):
         return False
     return bool(node.rules) or any(map(has_rules, (node.items, node.values, *node.properties.values())))
 
@@ -152,6 +160,7 @@ def has_rules(node: Node | None) -> bool:
 class _Parser:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self.extensions: set[str] = set()  # that were found
 
     def node(self, schema: Object) -> Node:
         check_time()
@@ -196,6 +205,7 @@ class _Parser:
                 found[_JUNCTORS[keyword]] = self._one_or_several(value)
 
     def _extension(self, found: dict[str, Any], name: str, value: Any) -> None:
+        self.extensions.add(name)
         match name:
             case "preserve-unknown-fields":
                 found["preserve"] = bool(value)

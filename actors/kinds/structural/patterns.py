@@ -29,11 +29,12 @@ def longest_at_once(compiled: Any) -> int:
     return _LONGEST_OF_LARGE if is_large(compiled) else _LONGEST
 
 
-def has_slow_patterns(node: Node) -> bool:
-    """Whether a pattern of a schema may take long to compile."""
+def has_slow_pattern(node: Node) -> bool:
+    """Whether a pattern of a node, or of the nodes that are compiled with it, may take long to compile."""
     if node.format == "hostname" or (node.pattern and may_take_long(node.pattern)):
         return True
-    return any(map(has_slow_patterns, node.children()))
+    with_it = (node.items, node.values, node.not_, *node.all_of, *node.any_of, *node.one_of)
+    return any(has_slow_pattern(one) for one in with_it if one is not None)
 
 
 def weight_of(compiled: Any) -> int:

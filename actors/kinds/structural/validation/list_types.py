@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.structural.node import Node
+from actors.kinds.structural.node import Node, may_have
 from actors.kinds.validation.field_errors import FieldErrors, duplicate, invalid
 from actors.kinds.values.go_syntax import show
 from actors.time_limit import check_time
@@ -22,7 +22,7 @@ _NO_KEY: Final = object()
 
 
 def compile_list_types(node: Node | None) -> Visit | None:
-    if node is None:
+    if node is None or not may_have(node, "list-type"):
         return None
     here = _own_check(node)
     items, values = compile_list_types(node.items), compile_list_types(node.values)

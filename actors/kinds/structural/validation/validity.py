@@ -1,7 +1,8 @@
 """Whether a value fits a schema, compiled to functions: yes or no, without paths and texts.
 
 Almost all objects are valid, so this is what a write costs; `exact` says what is wrong with the others, and
-must agree with this module (a property test compares them).
+must agree with this module (a property test compares them). The function of a property is compiled when the first
+object has a value there; one with a pattern that takes long to compile needs a worker thread then.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from actors.kinds.structural.coercion import CompiledOnUse
 from actors.kinds.structural.node import Node
-from actors.kinds.structural.patterns import compile_pattern, longest_at_once
+from actors.kinds.structural.patterns import compile_pattern, has_slow_pattern, longest_at_once
 from actors.kinds.structural.validation.exact import is_whole, same_value, types_of
 from actors.kinds.structural.validation.exact import validate as validate_exactly
 from actors.kinds.structural.validation.formats import format_check
@@ -22,18 +24,29 @@ _PYTHON_TYPES: Final = {"string": str, "boolean": bool, "array": list, "object":
 _MANY: Final = 256
 
 
-def most_checks(node: Node) -> int:
+def most_checks(root: Node) -> int:
     """How many schemas one value may have to be checked against, counting the values of enums."""
-    branches = (*node.any_of, *node.one_of, *node.all_of, *((node.not_,) if node.not_ is not None else ()))
-    inner = (*node.properties.values(), *(one for one in (node.items, node.values) if one is not None))
-    here = 1 + sum(1 for value in node.enum if type(value) is not str) + sum(map(_size, branches))
-    return max(here, max(map(most_checks, inner), default=0))
+    most, waiting = 1, [root]
+    while waiting:
+        node = waiting.pop()
+        branches = _branches(node)
+        if branches or node.enum:
+            texts = sum(1 for value in node.enum if type(value) is str)
+            most = max(most, 1 + len(node.enum) - texts + sum(map(_size, branches)))
+        waiting += node.properties.values()
+        waiting += (one for one in (node.items, node.values) if one is not None)
+    return most
+
+
+def _branches(node: Node) -> tuple[Node, ...]:
+    if node.not_ is None:
+        return (*node.any_of, *node.one_of, *node.all_of)
+    return (*node.any_of, *node.one_of, *node.all_of, node.not_)
 
 
 def _size(node: Node) -> int:
-    branches = (*node.any_of, *node.one_of, *node.all_of, *((node.not_,) if node.not_ is not None else ()))
     inner = (*node.properties.values(), *((node.items,) if node.items is not None else ()))
-    return 1 + len(node.enum) + sum(map(_size, branches)) + sum(map(_size, inner))
+    return 1 + len(node.enum) + sum(map(_size, _branches(node))) + sum(map(_size, inner))
 
 
 def compile_validity(node: Node) -> IsValid:
@@ -219,35 +232,53 @@ def _object(node: Node) -> list[_Check]:
     if node.required:
         needed = frozenset(node.required)
         checks.append(_Check(lambda value: type(value) is not dict or needed <= value.keys()))
-    inner = {name: compile_validity(one) for name, one in node.properties.items()}
-    # Members that may have any value need no check.
-    if node.additional is not False:
-        inner = {name: check for name, check in inner.items() if check is not _anything or node.values}
     values: IsValid | None = _no_member if node.additional is False else None
     if node.values is not None:
         values = compile_validity(node.values)
-    if inner or values is not None:
-        checks.append(_Check(_members(inner, values)))
+    if node.properties:
+        checks.append(_Check(_members(node.properties, values or _anything)))
+    elif values is not None:
+        checks.append(_Check(_all_members(values)))
     return checks
+
+
+def _compile_property(node: Node) -> IsValid:
+    if has_slow_pattern(node):
+        need_thread()
+    return compile_validity(node)
 
 
 def _no_member(_: Any) -> bool:
     return False
 
 
-def _members(inner: Mapping[str, IsValid], values: IsValid | None) -> IsValid:
-    find = inner.get
-    rest = values or _anything
+def _members(nodes: Mapping[str, Node], rest: IsValid) -> IsValid:
+    checks = CompiledOnUse(nodes, _compile_property)
+    find = checks.get
 
     def is_valid(value: Any) -> bool:
         if type(value) is not dict:
             return True
         if len(value) > _MANY:
             check_time()
-        for name, member in value.items():  # noqa: SIM110 a generator would cost a third more
-            if not find(name, rest)(member):
+        for name, member in value.items():
+            check = find(name)
+            if check is None:
+                check = checks[name] if name in nodes else rest
+            if not check(member):
                 return False
         return True
+
+    return is_valid
+
+
+def _all_members(check: IsValid) -> IsValid:
+    def is_valid(value: Any) -> bool:
+        if type(value) is not dict:
+            return True
+        if len(value) > _MANY:
+            check_time()
+        return all(map(check, value.values()))
 
     return is_valid
 

@@ -9,7 +9,8 @@ import pytest
 
 from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import compile_schema
-from actors.kinds.structural.node import parse_schema
+from actors.kinds.structural.node import Node, parse_schema
+from actors.kinds.structural.validation import validity
 from actors.kinds.structural.validation.list_types import compile_list_types
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
@@ -158,3 +159,19 @@ def test_looking_for_equal_items_takes_linear_time(name: str, alike: bool) -> No
         return operations(lambda: collect(check, document, ""))
 
     assert excess_of(cost, 60) < 1  # comparing each item with those before it gives 3
+
+
+def test_objects_compile_only_the_part_of_a_schema_that_they_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: list[Node] = []
+    original = validity.compile_validity
+
+    def recorded(node: Node) -> validity.IsValid:
+        nodes.append(node)
+        return original(node)
+
+    monkeypatch.setattr(validity, "compile_validity", recorded)
+    made = compiled(record(**{f"p{number}": record(a=WHOLE, b=TEXT) for number in range(500)}))
+    assert run_limited(problems, made, {"p7": {"a": 1}}) == []
+    assert len(nodes) == 2  # p7 and its a
+    assert run_limited(problems, made, {"p7": {"a": 2}, "p8": {"b": "x"}}) == []
+    assert len(nodes) == 4
