@@ -37,6 +37,7 @@ FLAGS = (
     "--disable-sync",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
+    "--ignore-certificate-errors",  # those of servers under test
     "--mute-audio",
     "--no-first-run",
 )
@@ -115,10 +116,13 @@ class Page:
         self.requests: list[Document] = []  # what it asked for
         self.problems: list[str] = []  # errors of scripts and what the policy blocked
         self.received = 0  # bytes
+        self.protocols: set[str] = set()  # over which responses came
 
     def note(self, method: str, parameters: Document) -> None:
         if method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"])
+        elif method == "Network.responseReceived":
+            self.protocols.add(parameters["response"].get("protocol", ""))
         elif method == "Network.loadingFinished":
             self.received += int(parameters["encodedDataLength"])
         elif method == "Runtime.exceptionThrown":

@@ -23,11 +23,12 @@ async def journal_page(chromium: str, **settings: Any) -> AsyncIterator[tuple[Ap
 
 
 def address(api: Api, **state: Any) -> str:
-    """The URL of the page, with what it is to show."""
-    assert api.addresses.insecure is not None
-    host, port = api.addresses.insecure
+    """The URL of the page, with what it is to show; on the secure port if there is one."""
+    listening = api.addresses.secure or api.addresses.insecure
+    assert listening is not None
+    scheme = "https" if api.addresses.secure else "http"
     fragment = f"#{urlencode(state)}" if state else ""
-    return f"http://{host}:{port}/debug/journal/{fragment}"
+    return f"{scheme}://{listening[0]}:{listening[1]}/debug/journal/{fragment}"
 
 
 async def sign_in(page: Page, token: str = ADMIN) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from actors.access.authorization.always_allow import AlwaysAllow
 from gateway.extensions import Extensions
+from tests.browser.chromium import open_page
 from tests.browser.journal_page import (
     LOADS,
     address,
@@ -20,6 +21,7 @@ from tests.browser.journal_page import (
     tell_story,
 )
 from tests.gateway.api import ADMIN, ALICE, config_map
+from tests.gateway.https import served_securely
 from tests.gateway.rewind.test_at import allow
 
 
@@ -192,3 +194,19 @@ async def test_values_of_secrets_are_masked(chromium: str) -> None:
         shown = await page.text()
         assert "hunter2" not in shown
         assert "aHVudGVyMg" not in shown
+
+
+@pytest.mark.slow
+async def test_the_page_works_over_http_2(chromium: str) -> None:
+    """All requests, and the one that waits for new events, share a connection."""
+    async with served_securely() as api, open_page(chromium) as page:
+        await tell_story(api)
+        await open_signed_in(api, page, type="configmaps", live="1", **minutes(api, 5, 1))
+        await page.wait("document.getElementById('live').getAttribute('aria-pressed') === 'true'")
+        for number in range(3):
+            api.clock.advance(1)
+            await api.create("configmaps", config_map(f"fresh-{number}"))
+            await page.wait(f"document.querySelector('#events li').innerText.includes('fresh-{number}')")
+            await page.click("#events button")
+            await page.wait("document.getElementById('difference')?.dataset.shown")
+        assert page.protocols == {"h2"}

@@ -12,7 +12,7 @@ import { Timeline } from "./timeline.js";
 
 const FEW = 300;       // events that are drawn one by one
 const LISTED = 100;
-const PLAYED = 700;    // milliseconds between two looks at the state while playing
+const PLAYED = 1000;   // milliseconds between two looks at the state while playing
 
 const session = new Session();
 const timeline = new Timeline(find("timeline"));
@@ -25,7 +25,7 @@ const objectPane = new ObjectPane(session, {
 const replayBar = new ReplayBar(session, () => { reload(); showState(); }, (error) => fail(error));
 let state = parse(location.hash, Date.now() * 1000);
 let newest = null, oldest = null, listed = { items: [], token: "" };
-let loading = null, following = null, playing = 0;
+let loading = null, following = null, playing = 0, outdated = false;
 
 // The address.
 
@@ -207,8 +207,10 @@ function setCursor(cursor, { follow = true } = {}) {
   showStateSoon();
 }
 
-// At the cursor; what lies after the newest event is the present.
+// At the cursor; what lies after the newest event is the present. It is many requests: only if somebody sees it.
 function showState() {
+  outdated = find("state").hidden;
+  if (outdated) return;
   const cursor = state.cursor;
   const past = cursor && (cursor.version || (newest && cursor.time < newest.time)) ? cursor : null;
   statePane.show(past, query(state).getAll("namespace")).catch(fail);
@@ -230,6 +232,7 @@ function selectTab(which) {
     find(`tab-${name}`).setAttribute("aria-selected", String(name === which));
     find(`tab-${name}`).tabIndex = name === which ? 0 : -1;
   }
+  if (which === "state" && outdated) showState();
 }
 
 // Moving through time.
@@ -282,7 +285,7 @@ function play() {
     state.cursor = timeline.cursor = { time: Math.round(Math.min(time, end)), version: "" };
     timeline.follow();
     showRange();
-    if (now - looked > PLAYED) {
+    if (now - looked > PLAYED && find("state").getAttribute("aria-busy") !== "true") {
       looked = now;
       showState();
     }
@@ -335,13 +338,13 @@ async function follow() {
 function stopFollowing() {
   following?.abort();
   following = null;
-  state.live = false;
   find("live").setAttribute("aria-pressed", "false");
 }
 
 function toggleLive() {
   if (following) {
     stopFollowing();
+    state.live = false;
     remember();
   } else follow();
 }

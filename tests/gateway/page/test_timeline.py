@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import trio
 from actors.rewind.moments import rfc3339
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
+from tests.gateway.https import Kubeconfig, secure_client, served_securely
 from tests.gateway.rewind.test_at import allow, remove_before, version_of
 
 TIMELINE = "/apis/rewound.cluster.io/v1/timeline"
@@ -172,6 +174,18 @@ async def test_shows_only_what_the_caller_may_list() -> None:
         assert [item["user"] for item in await seen(namespace="default", user="admin")] == ["admin"] * 3
         await allow(api, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["rewind"]}, "rewinder")
         assert [item["name"] for item in await seen(namespace="default")] == ["hidden", *["web"] * 3]
+
+
+async def test_a_client_certificate_signs_in(tmp_path: Path) -> None:
+    async with served_securely() as api:
+        await story(api)
+        context = Kubeconfig(api.settings.kubeconfig).context(tmp_path)
+        async with secure_client(api, context) as client:
+            assert (await client.get("/debug/journal/")).status_code == 200
+            types = (await client.get(f"{TIMELINE}/types")).json()
+            assert types["user"] != "system:anonymous"
+            assert "configmaps" in [one["type"] for one in types["items"]]
+            assert named((await client.get(f"{EVENTS}?name=web")).json()) == ["web"] * 3
 
 
 async def test_unknown_callers_get_nothing() -> None:
