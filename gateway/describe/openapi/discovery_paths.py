@@ -70,7 +70,7 @@ class DiscoveryPaths:
 
 
 def paths_of_the_past(naming: Naming) -> Iterator[Path]:
-    """The paths below every stored object in the group of the past."""
+    """The paths below every stored object in the group of the past, and those of the timeline."""
     root = f"/apis/{REWIND_GROUP}/v1"
     for place, suffix, more in (("", "", ()), ("/namespaces/{namespace}", "Namespaced", (NAMESPACE,))):
         for below, operation in _OF_THE_PAST.items():
@@ -79,6 +79,9 @@ def paths_of_the_past(naming: Naming) -> Iterator[Path]:
             media = naming.media + (("text/plain",) if operation.method == "get" else ())
             described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), id=id_, produces=media)
             yield Path(path, (NAME, *more, _RESOURCE, PRETTY), (described,))
+    for below, operation in _OF_THE_TIMELINE.items():
+        described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), produces=naming.media)
+        yield Path(f"{root}/timeline{below}", (PRETTY,), (described,))
 
 
 _RESOURCE: Final = Parameter(
@@ -144,6 +147,58 @@ _OF_THE_PAST: Final = {
         DRY_RUN,
         sends=rewind_types.UNDELETE,
         returns=rewind_types.RESTORED,
+    ),
+}
+
+
+_SCOPE: Final = (
+    Parameter("type", "A resource with its group, deployments.apps; may be repeated. All unless given."),
+    Parameter("namespace", "A namespace; may be repeated. All unless given."),
+)
+_FROM: Final = Parameter("from", "Begin with this time, or this version of an event.")
+_TO: Final = Parameter("to", "End with this time, or this version of an event.")
+_FILTERS: Final = (
+    Parameter("name", "Name of the objects; web-* for a prefix."),
+    Parameter("verb", "Verb with which they were written."),
+    Parameter("user", "Who wrote them."),
+)
+_OF_THE_TIMELINE: Final = {
+    "": _past(
+        "get",
+        "readRewoundV1Timeline",
+        "Count the events of the journal per bucket of time, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        Parameter("buckets", "Maximum number of buckets: 500 by default, at most 2000.", "integer"),
+        Parameter("by", "What is a row: type, namespace or both."),
+        *_FILTERS,
+        sends=None,
+        returns=rewind_types.TIMELINE,
+    ),
+    "/events": _past(
+        "get",
+        "listRewoundV1TimelineEvents",
+        "Read events of the journal, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS,
+        Parameter("limit", "Maximum number of events of a page: 100 by default, at most 1000.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        Parameter("order", "descending: newest first, or ascending."),
+        Parameter("contents", "true: each event has its object.", "boolean"),
+        Parameter("wait", "With order=ascending, wait for events for up to so many seconds.", "integer"),
+        sends=None,
+        returns=rewind_types.TIMELINE_EVENTS,
+    ),
+    "/types": _past(
+        "get",
+        "listRewoundV1TimelineTypes",
+        "List the types whose events the caller sees.",
+        *_SCOPE,
+        sends=None,
+        returns=rewind_types.TIMELINE_TYPES,
     ),
 }
 

@@ -314,3 +314,22 @@ async def test_custom_kinds_have_a_timeline() -> None:
         (await api.ask("POST", path, widget)).expect(201)
         events = await ask(api, EVENTS, type="widgets.example.com")
         assert named(events) == ["w"]
+
+
+async def test_openapi_describes_it() -> None:
+    async with served() as api:
+        await story(api)
+        document = (await api.ask("GET", "/openapi/v3/apis/rewound.cluster.io/v1")).expect(200)
+        schemas = {
+            name.split("rewound.v1.")[-1]: one for name, one in document["components"]["schemas"].items()
+        }
+        for path, name in (
+            (TIMELINE, "Timeline"),
+            (EVENTS, "TimelineEvents"),
+            (f"{TIMELINE}/types", "TimelineTypes"),
+        ):
+            assert f"rewound.v1.{name}" in str(document["paths"][path]["get"]["responses"]["200"])
+            described = schemas[name]["properties"].keys()
+            assert (await ask(api, path)).keys() - {"kind", "apiVersion"} <= described
+        (event, *_) = (await ask(api, EVENTS, contents="true"))["items"]
+        assert event.keys() <= schemas["TimelineEvent"]["properties"].keys()
