@@ -105,6 +105,39 @@ async def test_namespace_comes_back_with_its_objects_and_controllers_leave_it_al
         await api.create("configmaps", config_map("new"), "shop")
 
 
+async def test_namespace_that_waits_for_a_finalizer_is_active_again() -> None:
+    async with served(enable_test_controls=True) as api:
+        await api.create("namespaces", labelled("shop"))
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+        before = await api.create("configmaps", held, "shop")
+        await take(api)
+        await api.delete("namespaces", "shop")
+        while "deletionTimestamp" not in (await api.get("configmaps", "held", "shop"))["metadata"]:
+            pass
+        await restore(api)
+        assert (await api.get("namespaces", "shop"))["status"] == {"phase": "Active"}
+        await take(api, "after")  # waits until controllers have nothing left to do
+        assert unversioned(await api.get("configmaps", "held", "shop")) == unversioned(before)
+        await api.create("configmaps", config_map("new"), "shop")
+
+
+async def test_quotas_follow() -> None:
+    async with served(enable_test_controls=True) as api:
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "1"}}}
+        await api.create("resourcequotas", quota)
+        while not (await api.get("resourcequotas", "few"))["status"].get("used"):
+            pass
+        await take(api)
+        await api.create("configmaps", config_map("one"))
+        assert (await api.ask("POST", api.path("configmaps"), config_map("two"))).status == 403
+        await take(api, "full")
+        await restore(api)
+        await api.create("configmaps", config_map("two"))
+        await restore(api, "full")
+        assert (await api.get("resourcequotas", "few"))["status"]["used"] == {"count/configmaps": "1"}
+        assert (await api.ask("POST", api.path("configmaps"), config_map("two"))).status == 403
+
+
 async def test_service_addresses_follow() -> None:
     async with served(enable_test_controls=True) as api:
         service = {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 80}]}}
