@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import trio
-from trio.testing import wait_all_tasks_blocked
+
+# trio.testing has it under a public name, but importing that module imports pytest, where it is installed.
+from trio._core._run import wait_all_tasks_blocked
 
 _LONGEST: Final = 0.1  # seconds: a server with constant traffic is never idle
 

@@ -93,3 +93,11 @@ def test_failing_test_prints_its_story_and_keeps_its_journal(tmp_path: Path) -> 
         journal = Journal.open(tmp_path / file.stem, readonly=True)
         assert journal.dialect == "kubernetes" and journal.head > 100
         journal.close()
+
+
+def test_server_does_not_import_pytest() -> None:
+    program = "import gateway.testing.build, gateway.cli.fixture.child, sys; print('pytest' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.stdout.strip() == "False"
