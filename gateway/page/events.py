@@ -2,11 +2,13 @@
 
 A client that follows the journal asks for events after the last version that it has seen, and for how long to wait if
 there is none. The response begins at once and its body follows with the first event: a client that waits uses no seat
-of flow control.
+of flow control. Instead, it is bounded how many wait, and how often each looks for events while others write what its
+user does not see.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +22,12 @@ from actors.rewind.moments import Moment
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import uid_of
 from actors.store.feed import Feed
-from actors.timeline.index import CHANGES, TimelineIndex
+from actors.timeline.index import CHANGES, TimelineIndex, Track
 from actors.timeline.scan import Filter, Hit, Range, scan
 from gateway.page import parameters
 from gateway.page.visibility import Sight
 from gateway.requests.context import RequestContext
+from gateway.requests.errors import TooManyRequests
 from gateway.requests.request import Response
 from gateway.rewind.parameters import offset_in, token_of
 from gateway.rewind.turns import run_in_turns
@@ -33,7 +36,12 @@ from journal.keys import MAX_OFFSET
 from journal.log import Journal
 
 MAX_BYTES: Final = 4 << 20  # contents in one page, which ends early then
+MAX_WAITING: Final = 200  # requests
+MAX_WAITING_OF_USER: Final = 20  # a tab of a browser has one
+# Seconds between two looks of a request that has found nothing; each time twice as long.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 _TOGETHER: Final = 50  # documents made in one step
+_TRACKS: Final = 1000  # looked at in one step
 _WRITER = ("user", "fieldManager", "reason")  # shown to those who may read the history
 
 Document = dict[str, Any]
@@ -76,6 +84,7 @@ class EventReader:
         self._update = update
         self._feed = feed
         self._stop = stop
+        self._waiting: Counter[str] = Counter()  # requests, by user
 
     def query(self, context: RequestContext, sight: Sight) -> Query:
         """What a request asks for: `from` and `to` are inclusive. BadRequest."""
@@ -106,7 +115,7 @@ class EventReader:
         found_at = await run_in_turns(index.times.offsets_before(times, index.start, upto))
         after = found_at[0] if isinstance(wanted.after, Moment) else wanted.after
         last = found_at[1] if isinstance(wanted.upto, Moment) else min(wanted.upto, upto)
-        tracks = [track for track in index.tracks() if wanted.sight.sees(track)]
+        tracks = await run_in_turns(_seen(index.tracks(), wanted.sight))
         found = await run_in_turns(
             scan(
                 self._journal,
@@ -125,21 +134,38 @@ class EventReader:
         return Page(items, found.following, searched, size)
 
     def waiting(
-        self, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
+        self, user: str, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
     ) -> Response:
-        """The response with the next events, or with none when the time is over."""
+        """The response with the next events, or with none when the time is over. TooManyRequests."""
+        if self._waiting[user] >= MAX_WAITING_OF_USER or self._waiting.total() >= MAX_WAITING:
+            raise TooManyRequests("too many requests wait for events already, please try again without wait")
         later = replace(wanted, after=empty.upto)
-        return Response(200, b"", parts=_Later(self, later, empty, seconds, document))
+        return Response(200, b"", parts=_Later(self, user, later, empty, seconds, document))
 
     async def next_events(self, wanted: Query, page: Page) -> Page:
         """Wait for an event that the caller sees."""
-        while not page.items and not page.following:
+        if not wanted.sight.types:
+            await trio.sleep_forever()
+        pause = FIRST_PAUSE
+        while True:
             await self._feed.reached(page.upto + 1)
             page = await self.read(replace(wanted, after=page.upto))
-        return page
+            if page.items or page.following:
+                return page
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def next_events_or_stop(self, wanted: Query, page: Page, seconds: int) -> Page:
+    async def next_events_or_stop(self, user: str, wanted: Query, page: Page, seconds: int) -> Page:
         """The same, but not longer than some seconds, and not longer than the server runs."""
+        self._waiting[user] += 1
+        try:
+            return await self._look_for(wanted, page, seconds)
+        finally:
+            self._waiting[user] -= 1
+            if not self._waiting[user]:
+                del self._waiting[user]
+
+    async def _look_for(self, wanted: Query, page: Page, seconds: int) -> Page:
         found = page
 
         async def look() -> None:
@@ -161,12 +187,14 @@ class _Later:
     def __init__(
         self,
         reader: EventReader,
+        user: str,
         wanted: Query,
         page: Page,
         seconds: int,
         document: Callable[[Page], Document],
     ) -> None:
         self._reader = reader
+        self._user = user
         self._wanted = wanted
         self._page = page
         self._seconds = seconds
@@ -180,7 +208,7 @@ class _Later:
         if self._sent:
             raise StopAsyncIteration
         self._sent = True
-        page = await self._reader.next_events_or_stop(self._wanted, self._page, self._seconds)
+        page = await self._reader.next_events_or_stop(self._user, self._wanted, self._page, self._seconds)
         return dump_line(self._document(page))
 
 
@@ -188,6 +216,17 @@ def _after(first: Moment | None) -> Moment | int:
     if first is None:
         return 0
     return first if first.version is None else max(0, first.version - 1)
+
+
+def _seen(tracks: list[Track], sight: Sight) -> Steps[list[Track]]:
+    seen: list[Track] = []
+    for at in range(0, len(tracks), _TRACKS):
+        seen += yield Work(partial(_seen_of, tracks[at : at + _TRACKS], sight))
+    return seen
+
+
+def _seen_of(tracks: list[Track], sight: Sight) -> list[Track]:
+    return [track for track in tracks if sight.sees(track)]
 
 
 def _documents(hits: list[Hit], sight: Sight, *, contents: bool) -> Steps[list[Document]]:

@@ -179,7 +179,7 @@ class JournalPage:
         wanted = self._events.query(context, sight)
         found = await self._events.read(wanted)
         if wait and not found.items and not found.following:
-            return self._events.waiting(wanted, found, wait, self._events_document)
+            return self._events.waiting(context.user.name, wanted, found, wait, self._events_document)
         return await self._respond(context, self._events_document(found), found.size)
 
     def _events_document(self, found: Page) -> Document:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import trio
+
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.identity import User
@@ -21,6 +23,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.rights import REWIND, SECRETS
 from actors.timeline.index import Track
+from actors.turns import Turn
 from gateway.describe.rewind_group import rewindable
 from journal.log import Journal
 
@@ -85,7 +88,7 @@ class Visibility:
         self, user: User, catalog: Catalog, types: Sequence[str], namespaces: Sequence[str]
     ) -> Sight:
         """What a user sees of these types and namespaces; empty: of all."""
-        sight = Sight()
+        sight, turn = Sight(), Turn()
         for type_id, seen in self._types(catalog):
             if types and seen.name not in types:
                 continue
@@ -94,6 +97,9 @@ class Visibility:
                 if await self._may_list(user, seen.definition, where):
                     users = await self._may(user, "get", seen.definition, where, "history")
                     sight.add(type_id, seen, namespace, users=users)
+                if turn.over():  # many types and namespaces are thousands of decisions
+                    await trio.lowlevel.checkpoint()
+                    turn = Turn()
         return sight
 
     async def _may_list(self, user: User, definition: Definition, namespace: str) -> bool:

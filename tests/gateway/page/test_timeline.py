@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from actors.rewind.moments import rfc3339
+from gateway.page.events import EventReader, Page, Query
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.https import Kubeconfig, secure_client, served_securely
@@ -249,6 +251,49 @@ async def test_a_stop_does_not_wait_for_followers() -> None:
                 api.stop.set()
                 assert (await response.aread()).startswith(b'{"kind":"TimelineEvents"')
                 await api.stopped.wait()
+
+
+async def test_few_requests_of_a_user_wait_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.page.events.MAX_WAITING_OF_USER", 1)
+    async with served() as api:
+        path = f"{EVENTS}?order=ascending&wait=30&from={int(await api.head()) + 1}"
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        async with api.client.stream("GET", path, headers=headers, timeout=None) as response:
+            await trio.testing.wait_all_tasks_blocked()
+            refused = await api.ask("GET", path)
+            assert "too many requests wait for events already" in refused.expect(429)["message"]
+            other = {"authorization": f"Bearer {ALICE}"}
+            async with api.client.stream("GET", path, headers=other, timeout=None) as of_other:
+                assert of_other.status_code == 200
+            await api.create("configmaps", config_map("new"))
+            assert b'"new"' in await response.aread()
+        async with api.client.stream("GET", f"{path}0", headers=headers, timeout=None) as response:
+            assert response.status_code == 200
+
+
+async def test_requests_look_rarely_for_what_their_user_does_not_see(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    read = EventReader.read
+
+    async def counted(self: EventReader, wanted: Query) -> Page:
+        nonlocal looks
+        looks += 1
+        return await read(self, wanted)
+
+    monkeypatch.setattr(EventReader, "read", counted)
+    async with served() as api:
+        path = f"{EVENTS}?order=ascending&wait=30&type=configmaps&from={int(await api.head()) + 1}"
+        for token, expected in ((ADMIN, 2), (ALICE, 1)):  # she may list nothing
+            looks = 0
+            headers = {"authorization": f"Bearer {token}"}
+            async with api.client.stream("GET", path, headers=headers, timeout=None) as response:
+                assert response.status_code == 200
+                for number in range(5):
+                    await api.create("secrets", {"metadata": {"name": f"{token}-{number}"}})
+                    await trio.testing.wait_all_tasks_blocked()
+                assert looks == expected
 
 
 async def test_what_retention_removed_is_not_shown() -> None:
