@@ -6,17 +6,19 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import NO_OPINION, Decision, Verdict
 from actors.access.rules import Rules
 from actors.identity import User
+from actors.names import NAMES
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-# Created to get a response, and never stored.
-_REVIEWS = frozenset(
-    {
-        "tokenreviews",
-        "subjectaccessreviews",
-        "localsubjectaccessreviews",
-        "selfsubjectaccessreviews",
-        "selfsubjectrulesreviews",
-    }
+# Created to get a response, and never stored; custom kinds may have the same names in other groups.
+_REVIEWS = {
+    "tokenreviews": "authentication",
+    "subjectaccessreviews": "authorization",
+    "localsubjectaccessreviews": "authorization",
+    "selfsubjectaccessreviews": "authorization",
+    "selfsubjectrulesreviews": "authorization",
+}
+_REVIEW_RESOURCES = frozenset(
+    (names.group(group), resource) for names in NAMES.values() for resource, group in _REVIEWS.items()
 )
 _FORWARDED = frozenset({"proxy", "exec", "attach", "portforward", "log"})
 
@@ -35,7 +37,7 @@ class ReadOnlyAuthorizer:
             return NO_OPINION
         if attributes.subresource in _FORWARDED:
             return NOT_RUNNING
-        if attributes.verb in _WRITES and attributes.resource not in _REVIEWS:
+        if attributes.verb in _WRITES and (attributes.group, attributes.resource) not in _REVIEW_RESOURCES:
             return READ_ONLY
         return NO_OPINION
 

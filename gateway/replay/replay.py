@@ -22,6 +22,8 @@ from journal.recording import Recording
 from journal.records import Event
 
 FOR_EVER = 100 * 365 * 86400.0  # seconds
+# Webhooks of the recorded cluster are not there, and those that are there are not to be called: reviews pass admission.
+WEBHOOKS = "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 
 Ready = Callable[[Addresses, ReplayControl, Player], None]
 
@@ -44,6 +46,7 @@ def replay_settings(recording: Recording, data_dir: Path, settings: type[Setting
         dialect=recording.dialect,
         authorization_mode="AlwaysAllow",
         anonymous_auth=False,
+        disable_admission_plugins=WEBHOOKS,
         enable_priority_and_fairness=False,
         watch_history=FOR_EVER,
         journal_retention=None,

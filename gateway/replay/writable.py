@@ -21,7 +21,7 @@ from gateway.replay.clock import ForkClock
 from gateway.replay.comparison import Comparison, compare
 from gateway.replay.player import FULL_SPEED, Moment
 from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
-from gateway.replay.replay import FOR_EVER, before, described
+from gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
 from gateway.replay.until import Until, compile_expression
 from gateway.requests import render
 from gateway.requests.context import RequestContext
@@ -34,9 +34,6 @@ from journal.recording import Recording
 from journal.records import Event
 from journal.transfer.fork import Progress as CopyProgress
 from journal.transfer.fork import fork
-
-# Webhooks of the recorded cluster are not there, and those that are there are not to be called.
-WEBHOOKS = "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 
 Ready = Callable[[Addresses], None]
 

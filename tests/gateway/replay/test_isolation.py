@@ -1,0 +1,40 @@
+"""A replay contacts nothing of the recorded cluster, and stores nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.gateway.custom.kinds import GROUP, define, definition
+from tests.gateway.replay.replaying import recorded, replayed
+
+NOWHERE = "https://127.0.0.1:9/"  # nothing listens there: a call would fail
+
+
+async def test_reviews_call_no_recorded_webhooks(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as api:
+        hook = {
+            "name": "all.example.com",
+            "clientConfig": {"url": NOWHERE},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "rules": [
+                {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]},
+            ],
+        }
+        path = api.path("validatingwebhookconfigurations", None)
+        await api.ask("POST", path, {"metadata": {"name": "all"}, "webhooks": [hook]})
+    async with replayed(tmp_path) as replay:
+        review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "configmaps"}}}
+        path = api.path("selfsubjectaccessreviews")
+        assert (await replay.api.ask("POST", path, review)).expect(201)["status"]["allowed"] is True
+
+
+async def test_custom_kinds_with_names_of_reviews_are_not_written(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as api:
+        await define(api, definition(plural="tokenreviews", kind="TokenReview"))
+    async with replayed(tmp_path) as replay:
+        path = f"/apis/{GROUP}/v1/namespaces/default/tokenreviews"
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "TokenReview", "metadata": {"name": "a"}}
+        message = await replay.api.refuse("POST", path, body, 403)
+        assert "only reads it" in message
