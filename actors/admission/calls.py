@@ -38,7 +38,7 @@ class CallStatistics:
     refused: int
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     plugin: AsyncPlugin
     request: AdmissionRequest
     done: Done
@@ -49,8 +49,8 @@ class _Worker:
 
     __slots__ = ("call", "scope", "task")
 
-    def __init__(self, call: _Call) -> None:
-        self.call: _Call | None = call
+    def __init__(self, call: Call) -> None:
+        self.call: Call | None = call
         self.scope = trio.CancelScope()
         self.task: trio.lowlevel.Task | None = None  # while it waits for a step
 
@@ -72,7 +72,7 @@ class AdmissionCalls:
             raise Overloaded
         self._running += 1
         self._started += 1
-        call = _Call(plugin, request, done)
+        call = Call(plugin, request, done)
         if not self._idle:
             worker = _Worker(call)
             self._nursery.start_soon(self._work, worker)
@@ -92,23 +92,21 @@ class AdmissionCalls:
             while True:
                 call, worker.call = worker.call, None
                 assert call is not None
-                await self._run(call)
+                outcome: Admitted | Exception = ShuttingDown()
+                began = perf_counter()
+                try:
+                    outcome = await call.plugin.admit(call.request)
+                except Exception as error:
+                    outcome = error
+                finally:
+                    self._running -= 1
+                    record_call(self._timings, call, began, refused=isinstance(outcome, Exception))
+                    call.done(outcome)
+                call = None  # an idle task keeps nothing of a write
+                del outcome
                 if worker.scope.cancel_called or len(self._idle) >= MAX_IDLE:
                     return
                 await self._wait(worker)
-
-    async def _run(self, call: _Call) -> None:
-        plugin, request, done = call
-        outcome: Admitted | Exception = ShuttingDown()
-        began = perf_counter()
-        try:
-            outcome = await plugin.admit(request)
-        except Exception as error:
-            outcome = error
-        finally:
-            self._running -= 1
-            record_call(self._timings, plugin, request, began, refused=isinstance(outcome, Exception))
-            done(outcome)
 
     async def _wait(self, worker: _Worker) -> None:
         """Until `start` has a step for the worker."""
@@ -122,10 +120,9 @@ class AdmissionCalls:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
 
-def record_call(
-    timings: Timings, plugin: AsyncPlugin, request: AdmissionRequest, began: float, *, refused: bool
-) -> None:
+def record_call(timings: Timings, call: Call, began: float, *, refused: bool) -> None:
     """Record how long an asynchronous step took; a refusal also ends the phase."""
+    plugin, request, _ = call
     type_, now = VALIDATE if plugin.validates else ADMIT, perf_counter()
     timing = timings.plugin(plugin.name, type_, request.operation)
     if refused:

@@ -21,8 +21,10 @@ from typing import Any, Final, TypeVar
 import orjson
 import trio
 
+from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Response, ResponseError, ResponseTooLarge
 from actors.access.remote.https_client import HttpsClient, InvalidUrl
+from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
 from actors.access.remote.tls_stream import TooSlow
 
@@ -60,7 +62,7 @@ class Webhook:
         self._client = HttpsClient(
             target.tls, server_name=target.server_name, proxy_url=target.proxy_url, kept=MAX_CALLS
         )
-        self._calls = trio.Semaphore(MAX_CALLS)
+        self._slots = Slots(MAX_CALLS, Deadlines())
         self._token, self._token_expires = "", float("-inf")
         self._fixed_headers = _headers_for(target)
 
@@ -89,7 +91,7 @@ class Webhook:
     @property
     def idle(self) -> bool:
         """Whether no call is under way."""
-        return self._calls.value == MAX_CALLS
+        return self._slots.idle
 
     async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
         """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
@@ -140,16 +142,14 @@ class Webhook:
     ) -> bytes:
         deadline = trio.current_time() + seconds
         try:
-            try:
-                self._calls.acquire_nowait()
-            except trio.WouldBlock:
-                await _before(deadline, self._calls.acquire())
+            if not self._slots.take_nowait():
+                await self._slots.take(deadline)
             try:
                 made = make()
                 body = made if isinstance(made, bytes) else await _before(deadline, made)
                 return await self._call(body, url or self._target.url, largest, deadline)
             finally:
-                self._calls.release()
+                self._slots.release()
         except TooSlow:
             raise self._error(f"did not respond within {seconds:g} s") from None
 

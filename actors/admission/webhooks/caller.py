@@ -45,6 +45,29 @@ class CallFailed(Exception):
         self.code = code
 
 
+class _Built:
+    """Makes the body of a call when it is called; a class, because many calls may wait and closures are larger."""
+
+    __slots__ = ("_in_thread", "body", "build", "document")
+
+    def __init__(self, build: Callable[[], tuple[bytes, Object | None]], in_thread: bool) -> None:
+        self.build = build
+        self._in_thread = in_thread
+        self.body = b""
+        self.document: Object | None = None  # the object in the body
+
+    def __call__(self) -> bytes | Awaitable[bytes]:
+        if not self.body:
+            if self._in_thread:
+                return self._build_in_thread()
+            self.body, self.document = self.build()
+        return self.body
+
+    async def _build_in_thread(self) -> bytes:
+        self.body, self.document = await trio.to_thread.run_sync(self.build)
+        return self.body
+
+
 class WebhookCaller:
     def __init__(
         self,
@@ -126,32 +149,17 @@ class WebhookCaller:
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", 400)
         version = await _version(request.written) if request.written else ""
-        build = partial(self._build, uid, match, request, version)
-        built: tuple[bytes, Object | None] | None = None
+        built = _Built(partial(self._build, uid, match, request, version), request.in_thread)
         if converts(match.definition):
             # Before the call: the time of conversions is not that of the webhook.
-            built = await self._build_converted(build, partial(_run, in_thread=request.in_thread))
-
-        def make() -> bytes | Awaitable[bytes]:
-            nonlocal built
-            if built is None:
-                if request.in_thread:
-                    return make_in_thread()
-                built = build()
-            return built[0]
-
-        async def make_in_thread() -> bytes:
-            nonlocal built
-            built = await trio.to_thread.run_sync(build)
-            return built[0]
-
+            build, run = built.build, partial(_run, in_thread=request.in_thread)
+            built.body, built.document = await self._build_converted(build, run)
         try:
-            response = await self._clients.ask(hook, make)
+            response = await self._clients.ask(hook, built)
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
-        assert built is not None
         try:
-            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), built[1]
+            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), built.document
         except BadResponse as error:
             raise CallFailed(hook, f"received invalid webhook response: {error}") from None
 

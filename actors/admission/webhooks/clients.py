@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections import OrderedDict
+from collections.abc import Coroutine
 from functools import lru_cache, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -31,11 +32,22 @@ class WebhookClients:
         self._credentials = credentials
         self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
 
-    async def ask(self, hook: Addressed, make: MakeBody) -> dict[str, Any]:
+    def ask(self, hook: Addressed, make: MakeBody) -> Coroutine[Any, Any, dict[str, Any]]:
         """The JSON object that the webhook responds with. WebhookError if there is none.
 
-        `make` makes the body when the call can begin.
+        `make` makes the body when the call can begin. No coroutine of its own, because many calls may wait.
         """
+        url, host, port = self._address(hook)
+        key = host, port, hook.service is not None, hook.ca_bundle
+        webhook = self._clients.get(key)
+        if webhook is None:
+            return self._ask_first(hook, make)
+        self._clients.move_to_end(key)
+        if len(self._clients) > MAX_CLIENTS:
+            self._close_idle()
+        return webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
+
+    async def _ask_first(self, hook: Addressed, make: MakeBody) -> dict[str, Any]:
         url, webhook = await self._client(hook)
         return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 

@@ -54,8 +54,12 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         """The refusal of the first in the list of all webhooks counts, whichever responded first."""
         found = self._configurations.matching(request)
         if len(found) == 1:
-            warnings = await self._ask(found[0], request)
-            return Admitted(None, warnings) if warnings else ADMITTED
+            began = perf_counter()
+            verdict, _ = await self._caller.ask(found[0], request)
+            if verdict is None:
+                return ADMITTED
+            self._caller.passed(found[0].hook, request, began)
+            return Admitted(None, verdict.warnings) if verdict.warnings else ADMITTED
         outcomes: list[tuple[str, ...] | RequestError] = [()] * len(found)
 
         async def ask(index: int, match: Match) -> None:

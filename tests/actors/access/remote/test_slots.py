@@ -1,0 +1,63 @@
+"""Calls beyond the limit wait in order, until a slot is free or their time is over."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from actors.access.remote.deadlines import Deadlines
+from actors.access.remote.slots import Slots
+from actors.access.remote.tls_stream import TooSlow
+
+
+async def test_slots_go_to_those_that_wait_for_longest(autojump_clock: MockClock) -> None:
+    slots, order = Slots(1, Deadlines()), list[int]()
+
+    async def call(number: int) -> None:
+        if not slots.take_nowait():
+            await slots.take(trio.current_time() + 100)
+        order.append(number)
+        await trio.sleep(1)
+        slots.release()
+
+    async with trio.open_nursery() as nursery:
+        for number in range(7):
+            nursery.start_soon(call, number)
+            await wait_all_tasks_blocked()
+    assert order == list(range(7)) and slots.idle
+
+
+async def test_who_waits_too_long_gives_up_and_others_go_on(autojump_clock: MockClock) -> None:
+    slots, began = Slots(1, Deadlines()), trio.current_time()
+    assert slots.take_nowait() and not slots.take_nowait() and not slots.idle
+    ended: list[tuple[str, float]] = []
+
+    async def wait(name: str, seconds: float) -> None:
+        try:
+            await slots.take(began + seconds)
+        except TooSlow:
+            name = f"{name} too slow"
+        ended.append((name, trio.current_time() - began))
+
+    async with trio.open_nursery() as nursery:
+        for name, seconds in (("a", 5.0), ("b", 3.0), ("c", 20.0)):
+            nursery.start_soon(wait, name, seconds)
+        await trio.sleep(10)
+        slots.release()
+    assert ended == [("b too slow", 3), ("a too slow", 5), ("c", 10)]
+    slots.release()
+    assert slots.idle
+
+
+async def test_cancelled_waiter_takes_no_slot(autojump_clock: MockClock) -> None:
+    slots = Slots(1, Deadlines())
+    assert slots.take_nowait()
+    with trio.move_on_after(1) as scope:
+        await slots.take(trio.current_time() + 5)
+    assert scope.cancelled_caught
+    slots.release()
+    assert slots.idle
+    assert slots.take_nowait()
+    with pytest.raises(TooSlow):
+        await slots.take(trio.current_time() + 5)
