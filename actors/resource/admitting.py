@@ -45,7 +45,7 @@ class CommandAdmission:
         # A tuple of types, because a union of them would be built with every call.
         subresource = command.subresource if isinstance(command, (Replace, Patch, Submit)) else ""
         chain = self.chain(attempt.definition, operation, subresource)
-        if not chain:
+        if not chain.changes and not chain.checks:
             return None
         if attempt.resumed is not None:
             if _is_current(attempt, attempt.resumed, chain):

@@ -95,16 +95,9 @@ def decide_and_propose(
     """Decide a command, unless that is done, and propose its events. ConversionNeeded, and what `decide` raises."""
     if attempt.conversions is not None:
         with attempt.conversions.in_use():
-            return _decide_and_propose(commands, proposer, attempt, proposals)
-    return _decide_and_propose(commands, proposer, attempt, proposals)
-
-
-def _decide_and_propose(
-    commands: Commands, proposer: Proposer, attempt: Attempt, proposals: list[Proposal]
-) -> tuple[Decided, Body]:
-    decided = attempt.decided
-    if decided is None:
-        decided = attempt.decided = commands.decide(attempt)
+            decided = attempt.decided = attempt.decided or commands.decide(attempt)
+            return decided, proposer.propose(decided, attempt.command, proposals)
+    decided = attempt.decided = attempt.decided or commands.decide(attempt)
     return decided, proposer.propose(decided, attempt.command, proposals)
 
 

@@ -39,6 +39,7 @@ from gateway.requests import render
 from gateway.requests.context import RequestContext, Rewind
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.memory import MemoryBudget
+from gateway.requests.parameters import EMPTY
 from gateway.requests.request import Response
 from gateway.requests.route import Route
 from gateway.requests.write_context import new_write_context
@@ -121,7 +122,7 @@ class Dispatch:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.forwarded:
                 return self._connect(context, definition, subresource)
-        if context.parameters and context.parameters.first("at") is not None:
+        if context.parameters is not EMPTY and context.parameters.first("at") is not None:
             return self._rewind.read_at(context, definition)
         if definition.storage.computed:
             return self._read_computed(context, definition)
@@ -163,7 +164,7 @@ class Dispatch:
 
     async def _get(self, context: RequestContext, definition: Definition) -> Response:
         route = context.route
-        if context.parameters:
+        if context.parameters is not EMPTY:
             if context.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
             await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")

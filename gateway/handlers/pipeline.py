@@ -61,6 +61,7 @@ InjectFault = Callable[[RequestContext, Dispatch], Awaitable[Response]]  # `gate
 UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous requests are not allowed
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
+_ALLOW = Verdict.ALLOW
 _SELECT_BY_NAME = frozenset({"list", "watch"})
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
@@ -165,11 +166,11 @@ class Pipeline:
             decision = self._authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
                 decision = await decision
-            if not decision.allowed and not route.is_resource and self._paths.is_public(route.path):
+            if not route.is_resource and not decision.allowed and self._paths.is_public(route.path):
                 decision = PUBLIC
             if exchange is not None:
                 exchange.decision(decision)
-            if not decision.allowed:
+            if decision.verdict is not _ALLOW:  # without the call of a property
                 raise refusal(attributes, decision)
             if began >= self._process.next_check:
                 self._check_memory(context)
@@ -312,7 +313,7 @@ class Pipeline:
                 )
             else:
                 context.protobuf = self._protobuf
-        pretty = context.parameters.first("pretty")
+        pretty = context.parameters.first("pretty") if context.parameters is not EMPTY else None
         context.pretty = context.representation.pretty or wants_pretty(
             pretty, headers.get(b"user-agent", b"")
         )
@@ -349,14 +350,14 @@ def _attributes(context: RequestContext) -> Attributes:
         route.resource,
         route.subresource,
         route.namespace,
-        route.name or _selected_name(context),
+        route.name or (_selected_name(context) if route.verb in _SELECT_BY_NAME else ""),
         route.path,
     )
 
 
 def _selected_name(context: RequestContext) -> str:
     """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
-    text = context.parameters.first("fieldSelector") if context.route.verb in _SELECT_BY_NAME else None
+    text = context.parameters.first("fieldSelector")
     if not text or len(text) > LARGE:  # a long one is parsed in a thread, once the request is authorized
         return ""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.messages import WriteContext
 from actors.write_context import WriteContexts
 from gateway.requests.context import RequestContext
+from gateway.requests.parameters import EMPTY
 
 _SHOWN = ("fieldManager", "fieldValidation")
 
@@ -14,7 +15,7 @@ def new_write_context(
 ) -> WriteContext:
     made = contexts.new(context.user, context.manager, suffix=suffix, large=large)
     exchange = context.request.exchange
-    if exchange is None and not context.parameters:
+    if exchange is None and context.parameters is EMPTY:
         return made
     options = tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name)))
     if exchange is not None and exchange.annotations is None:
