@@ -21,6 +21,7 @@ class Extensions:
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
     add_controls: AddControls | None = None
+    isolated: bool = False  # APIServices lead nowhere: the servers of a recording are not there any more
 
 
 NO_EXTENSIONS = Extensions()

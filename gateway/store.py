@@ -169,7 +169,7 @@ def _build_store(
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed, forwards=writes)
+    api_services = ApiServices(names, journal, feed, forwards=writes and not extensions.isolated)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
     aggregation = AggregationContext(
         api_services,
@@ -227,7 +227,7 @@ def _build_store(
         quotas,
         bool(settings.secure_port),
         settings.controllers.event_ttl,
-        aggregation,
+        None if extensions.isolated else aggregation,
     )
     for loop in controllers(context, publication):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.rewind.difference import ABSENT, Change
 from actors.rewind.wording import describe, escaped
 from gateway.replay.comparison import Comparison, ObjectComparison
 from gateway.replay.recorded_writes import Skipped
 from journal.records import Event
-
-_SECRET_FIELDS = ("data", "stringData")
-_HIDDEN = "***"
 
 
 def report(comparison: Comparison) -> list[str]:
@@ -27,7 +23,7 @@ def _object(one: ObjectComparison) -> Iterator[str]:
     yield f"    recorded  {_writes(one.recorded)}"
     yield f"    here      {_writes(one.here)}"
     for change in one.changes:
-        yield f"    {change.sign} {describe(_masked(one, change))}"
+        yield f"    {change.sign} {describe(change)}"
 
 
 def _ending(one: ObjectComparison) -> str:
@@ -49,17 +45,6 @@ def _writes(events: list[Event]) -> str:
     first, last = events[0].offset, events[-1].offset
     versions = f"version {first}" if first == last else f"versions {first} to {last}"
     return f"{len(events)} write{'s' if len(events) > 1 else ''} by {who} ({versions})"
-
-
-def _masked(one: ObjectComparison, change: Change) -> Change:
-    """Values of Secrets are not printed."""
-    if one.type_name != "secrets" or not change.path.startswith(_SECRET_FIELDS):
-        return change
-    return Change(
-        change.path,
-        change.before if change.before is ABSENT else _HIDDEN,
-        change.after if change.after is ABSENT else _HIDDEN,
-    )
 
 
 def _skipped(skipped: tuple[Skipped, ...]) -> Iterator[str]:

@@ -66,9 +66,13 @@ class ReplayServer:
     async def go_back(self, position: int) -> None:
         """Show an earlier position: requests from now on read it, open watches end."""
         assert self._nursery is not None
-        before = self.world
+        before, later = self.world, self._recording.position
         self._recording.position = position
-        self._world = await self._nursery.start(self._run_world, before.server)
+        try:
+            self._world = await self._nursery.start(self._run_world, before.server)
+        except BaseException:
+            self._recording.position = later
+            raise
         before.server.hub.expire()
         self._nursery.start_soon(self._close, before)
 

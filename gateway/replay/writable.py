@@ -126,7 +126,7 @@ async def run_writable(
     if not plan.play:
         clock.start(1.0)
     writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.dialect) != frozenset())
-    extensions = replace(extensions, add_controls=progress.add_to)
+    extensions = replace(extensions, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:
 
         def play(store: Store) -> None:

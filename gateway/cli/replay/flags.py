@@ -63,6 +63,9 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="of the difference (default text)"
     )
+    copy.add_argument(
+        "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
+    )
     listeners = parser.add_argument_group("listeners and credentials")
     listeners.add_argument(
         "--bind-address", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"

@@ -13,9 +13,11 @@ import trio
 
 from gateway.cli.access.flags import Options
 from gateway.cli.journal.printing.progress import Progress as Bar
+from gateway.cli.journal.query.secrets import masked_pair
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
 from gateway.cli.replay.resolving import given_settings, resolve
+from gateway.cli.rewind.printing import masked_object
 from gateway.replay.comparison import Comparison
 from gateway.replay.control import parse_speed
 from gateway.replay.player import Moment
@@ -49,6 +51,8 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
 
     code = run_process(run, settings)
     for comparison in found:
+        if not options.show_secrets:
+            _mask(comparison)
         _print(options, comparison)
     return code
 
@@ -97,6 +101,21 @@ def _banner(options: Options, settings: Settings, addresses: Addresses, plan: Wr
         begin = 'kubectl create --raw /debug/rewound/replay -f - <<< \'{"action": "play"}\''
         lines += ["", f"Paused. To begin: {begin}"]
     return "\n".join([*lines, "", "Ctrl-C ends it and prints how it differs from what happened.", ""])
+
+
+def _mask(comparison: Comparison) -> None:
+    """Replace the values of Secrets, so that it can still be seen where they differ."""
+    for one in comparison.objects:
+        if one.type_name != "secrets":
+            continue
+        if one.before is not None and one.after is not None:
+            one.before, one.after = masked_pair(one.before, one.after)
+        else:
+            one.before, one.after = _masked_or_none(one.before), _masked_or_none(one.after)
+
+
+def _masked_or_none(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if document is None else masked_object(document)
 
 
 def _print(options: Options, comparison: Comparison) -> None:

@@ -132,3 +132,33 @@ def test_flags_of_a_copy_need_writable(tmp_path: Path, capsys: pytest.CaptureFix
     write_history(tmp_path, [put("a")])
     assert main(["replay", str(tmp_path), flag]) == 2
     assert "only with --writable" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize("shown", [False, True])
+def test_values_of_secrets_are_masked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str, shown: bool
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS)
+    values = ("Zmlyc3Q=", "c2Vjb25k", "dGhpcmQ=")
+    write_history(tmp_path / "data", [put("key", {"k": one}, type_name="secrets") for one in values])
+    arguments = [
+        *("replay", str(tmp_path / "data"), "--writable", "--from", "2", "--speed", "max", "--exit"),
+        *(
+            "--without",
+            "alice",
+            "--controllers",
+            "none",
+            "-o",
+            output,
+            *(["--show-secrets"] if shown else []),
+        ),
+        *("--secure-port", "0", "--insecure-port", str(reserve_port()), "--token-auth-file", str(tokens)),
+    ]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert ("dGhpcmQ=" in out, "c2Vjb25k" in out) == (shown, shown)
+    assert "data.k" in out and "default/key" in out.replace(
+        '"namespace": "default",\n      "name": "', "default/"
+    )

@@ -8,11 +8,12 @@ import pytest
 
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
+from gateway.replay.writable import WritablePlan
 from journal.transfer.export import export
 from tests.actors.object_store import Document
-from tests.gateway.api import Api, config_map
+from tests.gateway.api import Api, config_map, names
 from tests.gateway.custom.kinds import GROUP, define, definition, widget
-from tests.gateway.replay.replaying import recorded, replayed
+from tests.gateway.replay.replaying import forked, recorded, replayed
 
 PATHS = (
     "/api/v1/configmaps",
@@ -62,7 +63,7 @@ def _without_tokens(document: Document) -> bytes:
 @pytest.mark.parametrize("exported", [False, True])
 async def test_lists_are_those_of_the_recorded_server(tmp_path: Path, exported: bool) -> None:
     async with recorded(tmp_path) as api:
-        versions = await written(api, 60)
+        versions = await written(api, 41)
         expected = {version: await shown(api, version) for version in versions}
     source = tmp_path
     if exported:
@@ -152,6 +153,26 @@ async def test_custom_kinds_come_and_go_with_their_definitions(tmp_path: Path) -
         assert (await replay.api.ask("GET", f"/apis/{GROUP}/v1")).body == found.body
         await replay.move(action="goto", at=before)
         assert (await replay.api.ask("GET", path)).status == 404
+
+
+async def test_groups_of_other_servers_are_not_there(tmp_path: Path) -> None:
+    spec = {
+        "group": "other.example",
+        "version": "v1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"namespace": "default", "name": "other"},
+        "insecureSkipTLSVerify": True,
+    }
+    async with recorded(tmp_path) as api:
+        path = api.path("apiservices")
+        (await api.ask("POST", path, {"metadata": {"name": "v1.other.example"}, "spec": spec})).expect(201)
+        assert (await api.ask("GET", "/apis/other.example/v1/things")).status == 503
+    async with replayed(tmp_path) as replay:
+        assert (await replay.api.ask("GET", "/apis/other.example/v1/things")).status == 404
+        assert "v1.other.example" in names(await replay.api.list("apiservices"))
+    async with forked(tmp_path, WritablePlan(Moment(replay.recording.end, 0), replay.recording.end)) as copy:
+        assert (await copy.ask("GET", "/apis/other.example/v1/things")).status == 404
 
 
 async def test_past_and_history_end_at_the_moment(tmp_path: Path) -> None:

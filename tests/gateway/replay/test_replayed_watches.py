@@ -121,6 +121,28 @@ async def test_going_back_ends_watches_with_410(tmp_path: Path, transport: str) 
             assert await watch.types_and_names(2) == [("ADDED", "b"), ("ADDED", "c")]
 
 
+async def test_watch_without_a_version_begins_with_the_objects_of_the_moment(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as api:
+        for name in "abc":
+            await api.create("configmaps", config_map(name))
+        await api.delete("configmaps", "a")
+    async with replayed(tmp_path) as replay:
+        await replay.move(action="back", count=2)
+        async with watching(replay.api, api.path("configmaps")) as watch:
+            assert [name for _, name in await watch.types_and_names(2)] == ["a", "b"]
+            await replay.move(action="step", count=2)
+            assert await watch.types_and_names(2) == [("ADDED", "c"), ("DELETED", "a")]
+
+
+async def test_server_is_healthy_after_going_back(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a", {"n": str(number)}) for number in range(5)])
+    async with replayed(tmp_path) as replay:
+        for _ in range(3):
+            await replay.move(action="back")
+            assert (await replay.api.ask("GET", "/readyz")).text == "ok"
+            assert "rewound_connections 1.0" in (await replay.api.ask("GET", "/metrics")).text
+
+
 async def test_watch_of_a_version_in_the_future_ends_too(tmp_path: Path) -> None:
     async with recorded(tmp_path) as api:
         for name in "abc":
