@@ -87,6 +87,7 @@ class Forward:
         self._upgraded = False
         self._started = False
         self._sent = False  # the whole request
+        self._length: int | None = None  # of the body; None if it is not known
         self._failure: Exception | None = None
         self.report: Report | None = None
 
@@ -117,6 +118,7 @@ class Forward:
         upgrading = not self._own_request and client.may_upgrade and asks_upgrade(self._request)
         if self._upgrade_required and not upgrading:
             raise UpgradeRequired
+        self._length = self._body_length()  # now, because the body is gone when it has been sent
         if not await self._try(client, upgrading=upgrading, new=self._pool is None or upgrading):
             await self._try(client, upgrading=upgrading, new=True)
 
@@ -137,7 +139,7 @@ class Forward:
         except UpstreamFailed as error:
             if self._started:
                 raise CutOff(f"the response of {self._target.authority} broke off: {error}") from None
-            if kept and not upstream.received and self._length() == 0:
+            if kept and not upstream.received and self._length == 0:
                 return False
             raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
         finally:
@@ -199,13 +201,12 @@ class Forward:
             return
         if self._pool is None:
             fields.append((b"connection", b"close"))
-        length = self._length()
+        length = self._length
         if length is not None and (length or self._method in _WITH_BODY):
             fields.append((b"content-length", b"%d" % length))
         await upstream.send_head(path, fields, chunked=length is None)
 
-    def _length(self) -> int | None:
-        """The length of the body; None if it is not known yet."""
+    def _body_length(self) -> int | None:
         request = self._request
         if request.arriving is None:
             return len(request.body)
