@@ -7,6 +7,7 @@ small. A list in protobuf has to be held whole, and is refused without room.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -38,6 +39,8 @@ from gateway.wire.list_layouts import (
 
 # Lists up to about this size have one body, with a Content-Length, if there is room for it.
 WHOLE = 4 << 20
+# What a conversion holds of its objects: the request to the webhook, the response, and the converted objects.
+_COPIES = 3
 
 
 class ListHandler:
@@ -86,7 +89,7 @@ class ListHandler:
         bodies: list[bytes],
     ) -> Response:
         """The same where a webhook converts: one call for a short list, else one for each part."""
-        show = partial(self._encoders.shown.all, definition)
+        show = partial(self._show, context, definition)
         if isinstance(found, Listing):
             bodies = found.bodies
         shown = await show(bodies)
@@ -96,6 +99,19 @@ class ListHandler:
         response = await _whole(context, encoder, replace(listing, bodies=shown))
         self._count(context, response)
         return response
+
+    async def _show(
+        self, context: RequestContext, definition: Definition, bodies: Sequence[bytes]
+    ) -> list[bytes]:
+        """Objects as a webhook converts them. What the call holds meanwhile is counted: TooManyRequests."""
+        size = _COPIES * sum(map(len, bodies))
+        if size <= SMALL:
+            return await self._encoders.shown.all(definition, bodies)
+        self._memory.take(context.request, size)
+        try:
+            return await self._encoders.shown.all(definition, bodies)
+        finally:
+            self._memory.release(context.request, size)
 
     async def respond_object(self, context: RequestContext, encoder: Encoder, body: bytes) -> Response:
         """The response to a get of a large object. TooManyRequests."""

@@ -294,3 +294,22 @@ async def test_strategy_changes_hold_for_the_next_request() -> None:
         assert server.calls() == []
         await server.declare()
         assert (await server.get("v2", "a"))["spec"] == {"length": 3}
+
+
+async def test_what_a_call_for_a_list_holds_counts_as_memory_of_the_request() -> None:
+    async with converting() as server:
+        text = "x" * 50_000
+        for name in ("a", "b", "c"):
+            await server.create(name)
+            await server.patch("v1", name, {"spec": {"text": text}})
+        held: list[float] = []
+
+        async def read_held() -> None:
+            metrics = (await server.api.ask("GET", "/metrics")).text
+            held.append(float(metrics.split("\nrewound_memory_held_bytes ")[1].split()[0]))
+
+        await read_held()
+        server.wait = read_held
+        listed = await server.api.ask("GET", server.path("v2"))
+        assert len(listed.expect(200)["items"]) == 3
+        assert held[1] - held[0] >= 3 * 3 * len(text)
