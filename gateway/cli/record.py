@@ -65,7 +65,9 @@ def _record(options: Options) -> int:
     from gateway.client.streaming import StreamingSession
     from gateway.record.recorder import RecordOptions
 
-    logging.basicConfig(level=logging.WARNING, format="rewound: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("gateway.record").setLevel(logging.INFO)
     out: Path = options.out
     as_file = out.name.endswith(FILES)
@@ -99,7 +101,7 @@ def _record(options: Options) -> int:
 def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
     import trio
 
-    from gateway.record.recorder import Recorder
+    from gateway.record.recorder import Recorder, TooMuch
 
     line = ProgressLine()
     recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
@@ -120,7 +122,8 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
             raise Failure("stopped before all kinds were listed: nothing was recorded")
         return recorder.writer
     except BaseExceptionGroup as group:
-        raise _only(group) from group
+        error = _only(group)
+        raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
     finally:
         line.clear()
 
@@ -140,6 +143,13 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+class EscapingFormatter(logging.Formatter):
+    """Messages may quote the server, which could send control characters to the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(super().format(record))
 
 
 class ProgressLine:

@@ -22,7 +22,10 @@ from gateway.client.tls import client_context
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0
-MAX_LINE = 32 << 20  # bytes of one watch event
+# Bytes: a server that sends for ever must not fill the memory.
+MAX_LINE = 32 << 20  # of one watch event
+MAX_DOCUMENT = 1 << 30  # of one response; a page of a list may have 500 objects of more than a megabyte
+MAX_REFUSAL = 1 << 20
 
 
 class _Lines:
@@ -60,33 +63,44 @@ class StreamingSession(Session):
     async def get_document(self, path: str, **query: str) -> Document:
         """The document of a successful GET. StatusError, ClientError."""
         async with self._open_response(path, query, READ_SECONDS) as response:
-            try:
-                document = orjson.loads(await response.aread())
-            except orjson.JSONDecodeError:
-                document = None
+            body = await self._read(response, MAX_DOCUMENT)
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            document = None
         if not isinstance(document, dict):
             raise ClientError(f"{self.target.server}{path} did not respond with a JSON object")
         return document
+
+    async def _read(self, response: httpx.Response, most: int) -> bytes:
+        """The whole body. ClientError if it is longer than `most`."""
+        body = bytearray()
+
+        async def add(data: bytes) -> None:
+            body.extend(data)
+            if len(body) > most:
+                raise ClientError(f"{self.target.server} sent a response of more than {most >> 20} MiB")
+
+        failure = await _read_all(response, add)
+        if failure is not None:
+            raise failure
+        return bytes(body)
 
     async def read_lines(
         self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
     ) -> None:
         """Pass on the lines of a GET that lasts, to its end; it may be silent for so long. StatusError, ClientError.
 
-        What `take` raises ends it. Then the response is cancelled, not left: the iterators of the HTTP library are
-        generators, which must not be collected half-read.
+        What `take` raises ends it.
         """
-        failure: Exception | None = None
         lines = _Lines()
+
+        async def split(data: bytes) -> None:
+            for line in lines.split(data):
+                await take(line)
+
         async with self._open_response(path, query, seconds) as response:
-            with trio.CancelScope() as scope:
-                async for data in response.aiter_bytes():
-                    try:
-                        for line in lines.split(data) if failure is None else ():
-                            await take(line)
-                    except Exception as error:
-                        failure = error
-                        scope.cancel()
+            failure = await _read_all(response, split)
         if failure is not None:
             raise failure
 
@@ -110,8 +124,8 @@ class StreamingSession(Session):
                 if response.status_code == 401:
                     self.target.credentials.rejected(credential)
                 if response.status_code >= 300:
-                    await response.aread()
-                    raise self._refusal(response)
+                    body = await self._read(response, MAX_REFUSAL)
+                    raise self._refusal(httpx.Response(response.status_code, content=body))
                 yield response
         except httpx.TimeoutException as error:
             raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error
@@ -145,3 +159,21 @@ class StreamingSession(Session):
                 headers={"accept-encoding": "identity"} if local else None,
             )
         return found
+
+
+async def _read_all(response: httpx.Response, take: Callable[[bytes], Awaitable[None]]) -> Exception | None:
+    """Pass on what arrives, until its end or until `take` raises: returns what it raised.
+
+    Then the response is cancelled, not left: the iterators of the HTTP library are generators, which must not be
+    collected half-read.
+    """
+    failure: Exception | None = None
+    with trio.CancelScope() as scope:
+        async for data in response.aiter_bytes():
+            if failure is None:
+                try:
+                    await take(data)
+                except Exception as error:
+                    failure = error
+                    scope.cancel()
+    return failure

@@ -16,6 +16,7 @@ import orjson
 from actors.selectors.facts import pack_facts
 from actors.store.document import facts_of, in_usual_order
 from gateway.record.kinds import RecordedKind
+from journal import keys
 
 Document = dict[str, Any]
 
@@ -24,8 +25,14 @@ SECRETS: Final = "secrets"
 # Values of a Secret are base64: this is valid for clients that decode it.
 MASK: Final = base64.b64encode(b"***").decode()
 MASKED_MANIFEST: Final = "***"
+_LONGEST: Final = 128  # letters of a uid, a version or a manager
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def number_of(version: str) -> int | None:
+    """A version as a number; None for one that is none, or too large for an offset."""
+    return int(version) if version.isdecimal() and len(version) < 20 else None
 
 
 @dataclass(slots=True)
@@ -47,7 +54,7 @@ class Change:
     @property
     def number(self) -> int | None:
         """The version as a number; None for one that is none, or not known."""
-        return int(self.version) if self.version.isdecimal() and len(self.version) < 20 else None
+        return number_of(self.version)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -57,12 +64,17 @@ class Change:
 def change_of(
     kind: RecordedKind, given: Document, arrived: int, *, removed: bool, with_secrets: bool
 ) -> Change:
-    """The change that leads to an object as the server sent it. KeyError, TypeError for what is no object."""
+    """The change that leads to an object as the server sent it.
+
+    KeyError, TypeError, AttributeError or ValueError for what is no object.
+    """
     stored = _in_storage_form(kind, given)
     if kind.type_name == SECRETS and not with_secrets:
         _mask(stored)
     metadata = stored["metadata"]
-    version = str(metadata.get("resourceVersion", ""))
+    namespace = metadata.get("namespace", "") if kind.namespaced else ""
+    name, uid, version = metadata["name"], metadata.get("uid", ""), str(metadata.get("resourceVersion", ""))
+    _check_names(namespace, name, uid, version)
     ordered = in_usual_order({**metadata, "resourceVersion": ""})
     document: Document = {} if kind.is_built_in else {"apiVersion": kind.api_version}
     document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
@@ -70,9 +82,9 @@ def change_of(
     manager, written, applied = _last_writer(metadata)
     return Change(
         kind,
-        metadata.get("namespace", "") if kind.namespaced else "",
-        metadata["name"],
-        metadata.get("uid", ""),
+        namespace,
+        name,
+        uid,
         version,
         removed,
         orjson.dumps(document),
@@ -82,6 +94,14 @@ def change_of(
         applied,
         written,
     )
+
+
+def _check_names(namespace: str, name: str, uid: str, version: str) -> None:
+    """TypeError, ValueError if a journal cannot have them."""
+    if not all(isinstance(one, str) for one in (namespace, name, uid)):
+        raise TypeError("name, namespace and uid must be strings")
+    if keys.find_object(1, namespace, name) is None or max(len(uid), len(version)) > _LONGEST:
+        raise ValueError("its name, namespace, uid or resourceVersion cannot be stored")
 
 
 def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
@@ -145,7 +165,7 @@ def _last_writer(metadata: Document) -> tuple[str, int, bool]:
         if entry.get("time", "") >= newest.get("time", ""):
             newest = entry
     time = newest.get("time") or metadata.get("creationTimestamp") or ""
-    return newest.get("manager", ""), _micros(time), newest.get("operation") == "Apply"
+    return str(newest.get("manager", ""))[:_LONGEST], _micros(time), newest.get("operation") == "Apply"
 
 
 def _micros(time: str) -> int:

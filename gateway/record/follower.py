@@ -119,14 +119,19 @@ class Follower:
             if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
                 raise ClientError(f"{self._path}: a list without metadata.resourceVersion")
             version, arrived = str(metadata["resourceVersion"]), self._now()
-            for number, item in enumerate(page.get("items") or ()):
+            items = page.get("items") or []
+            if not isinstance(items, list):
+                raise ClientError(f"{self._path}: a list whose items are none")
+            for number, item in enumerate(items):
                 change = await self._taken(item, arrived, removed=False)
                 seen.add((change.namespace, change.name))
                 if number % 50 == 49:
                     await trio.lowlevel.checkpoint()
-            token = metadata.get("continue", "")
+            before, token = token, str(metadata.get("continue") or "")
             if not token:
                 break
+            if token == before:
+                raise ClientError(f"{self._path}: the list does not end: it has the same page twice")
         for namespace, name in sorted(state.names - seen):
             await self._store(removal(state.kind, namespace, name, version, self._now()))
         state.names = seen
@@ -156,13 +161,16 @@ class Follower:
                 if given.get("code") == 410:
                     raise Expired
                 raise StatusError(given.get("code", 500), given.get("reason", ""), given.get("message", ""))
+            expected = self._state.kind.kind
+            if given.get("kind", expected) != expected:
+                raise TypeError(f"an object of another kind than {expected}")
             if kind != "BOOKMARK":
                 change = await self._taken(given, self._now(), removed=kind == "DELETED")
                 names = self._state.names
                 (names.discard if change.removed else names.add)((change.namespace, change.name))
             self._state.position = str(given["metadata"]["resourceVersion"])
             self._pause = FIRST_PAUSE
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
 
     async def _taken(self, given: Document, arrived: int, *, removed: bool) -> Change:
@@ -170,7 +178,7 @@ class Follower:
             change = change_of(
                 self._state.kind, given, arrived, removed=removed, with_secrets=self._with_secrets
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ClientError(f"{self._path}: an object cannot be read ({error!r})") from error
         await self._store(change)
         return change

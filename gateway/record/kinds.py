@@ -6,6 +6,7 @@ this release stores it if the server has that. Kinds that this release does not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,11 @@ from gateway.client.streaming import StreamingSession
 Document = dict[str, Any]
 _NEEDED = {"list", "watch"}
 AT_ONCE = 8  # discovery documents that are read at the same time
+MAX_KINDS = 10_000  # each has a watch; also the most group versions
+# What a server may name groups, versions and kinds; the journal has them in its keys.
+_GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_UNREADABLE = (AttributeError, KeyError, TypeError)  # of documents that are not as they should be
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,13 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
         for group, version in group_versions:
             nursery.start_soon(read, group, version)
     for group, version in group_versions:
-        for one in recordable(listed.get((group, version), []), group, version, catalog, declared):
+        resources = listed.get((group, version), [])
+        try:
+            kinds_of_version = list(recordable(resources, group, version, catalog, declared))
+        except _UNREADABLE as error:
+            problems.append(f"{group}/{version} cannot be read and is left out: {error!r}")
+            continue
+        for one in kinds_of_version:
             found.setdefault(one.type_name, []).append(one)
     kinds = [_choose(of_type) for of_type in found.values()]
     # Definitions first: they are the kinds of what follows.
@@ -97,7 +109,10 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
 
 async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names:
     """The dialect of the server, by the names of its groups. ClientError."""
-    groups = {one["name"] for one in (await session.get_document("/apis")).get("groups", [])}
+    try:
+        groups = {one["name"] for one in (await session.get_document("/apis")).get("groups", [])}
+    except _UNREADABLE as error:
+        raise ClientError(f"{session.target.server}/apis cannot be read: {error!r}") from error
     for names in known:
         if names.group("authentication") in groups:
             return names
@@ -105,9 +120,18 @@ async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names
 
 
 async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:
-    found = [("", version) for version in (await session.get_document("/api")).get("versions", [])]
-    for group in (await session.get_document("/apis")).get("groups", []):
-        found += [(group["name"], one["version"]) for one in group.get("versions", [])]
+    """Those whose names can be used. ClientError."""
+    core, groups = await session.get_document("/api"), await session.get_document("/apis")
+    try:
+        found = [("", version) for version in core.get("versions", []) if _LABEL.fullmatch(version)]
+        for group in groups.get("groups", []):
+            versions = [one["version"] for one in group.get("versions", [])]
+            if _GROUP.fullmatch(group["name"]):
+                found += [(group["name"], one) for one in versions if _LABEL.fullmatch(one)]
+    except _UNREADABLE as error:
+        raise ClientError(f"{session.target.server}: discovery cannot be read: {error!r}") from error
+    if len(found) > MAX_KINDS:
+        raise ClientError(f"{session.target.server} has more than {MAX_KINDS:,} group versions")
     return found
 
 
@@ -121,7 +145,9 @@ def recordable(
     """The resources of a discovery document that can be listed and watched."""
     for one in resources:
         plural, kind = one.get("name", "/"), one.get("kind", "")
-        if "/" in plural or not kind or not _NEEDED.issubset(one.get("verbs") or ()):
+        if not _LABEL.fullmatch(plural) or not _LABEL.fullmatch(kind):
+            continue  # a subresource, or nothing that the journal could have
+        if not _NEEDED.issubset(one.get("verbs") or ()):
             continue
         definition = declared.get((group, version, plural))
         type_name = f"{plural}.{group}" if group else plural
@@ -134,8 +160,8 @@ def recordable(
             plural,
             kind,
             bool(one.get("namespaced")),
-            one.get("singularName", ""),
-            tuple(one.get("shortNames") or ()),
+            str(one.get("singularName", "")),
+            tuple(map(str, one.get("shortNames") or ())),
             definition,
             None if catalog.stored_type(type_name) is None else catalog.storage(type_name),
         )

@@ -20,10 +20,10 @@ from actors.kinds.built_in import built_in
 from actors.names import NAMES
 from gateway.client.errors import ClientError, StatusError
 from gateway.client.streaming import StreamingSession
-from gateway.record.changes import Change
+from gateway.record.changes import Change, number_of
 from gateway.record.definitions import built_in_definitions, definition_of
 from gateway.record.follower import Follower, KindState
-from gateway.record.kinds import RecordedKind, dialect_of, discover
+from gateway.record.kinds import MAX_KINDS, RecordedKind, dialect_of, discover
 from gateway.record.positions import Positions, load_positions, save_positions
 from gateway.record.settling import SETTLE, Settling
 from gateway.record.writer import RecordingWriter
@@ -37,8 +37,15 @@ SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
 PATIENCE: Final = (
     60.0  # seconds without an object after which kinds that cannot be listed are no longer waited for
 )
-MOST_HELD: Final = 50_000  # changes that wait for the journal; watches are not read beyond
+# What waits for the journal: watches are not read beyond. The first lists wait together, and may not be larger.
+MOST_HELD: Final = 50_000  # changes
+MOST_HELD_BYTES: Final = 256 << 20
+MOST_LISTED_BYTES: Final = 4 << 30
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
+
+
+class TooMuch(Exception):
+    """The server has more than can be recorded at once; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Recorder:
     async def run(self) -> RecordingWriter:
         """Record until cancelled or for the duration, and leave everything that arrived in the journal.
 
-        ClientError before the first list, JournalError, OSError.
+        ClientError and TooMuch before the first list, JournalError, OSError.
         """
         self._names = await dialect_of(self._session, NAMES.values())
         self._catalog = built_in(self._names)
@@ -171,6 +178,8 @@ class Recorder:
             # Custom objects cannot be served without their definitions.
             definitions = [one for one in discovered.kinds if one.type_name == definition_type(self._names)]
             found = [*definitions, *(one for one in found if one not in definitions)]
+        if len(found) > MAX_KINDS:
+            raise ClientError(f"the server has more than {MAX_KINDS:,} kinds; name some with --kinds")
         return tuple(found)
 
     # While it runs.
@@ -223,7 +232,13 @@ class Recorder:
         self._settling.add(change)
         if change.kind.type_name == definition_type(self._names):
             self._rediscover.set()
-        while len(self._settling) > MOST_HELD and self._settling.open:
+        held = self._settling
+        if not held.open and held.size > MOST_LISTED_BYTES:
+            raise TooMuch(
+                f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
+                "record a part of them with --kinds or --namespace"
+            )
+        while held.open and (len(held) > MOST_HELD or held.size > MOST_HELD_BYTES):
             await trio.sleep(TICK)
 
     async def _await_first_lists(self) -> None:
@@ -241,8 +256,8 @@ class Recorder:
         self._add_definitions()
         self._settling.open = True
         if not self._positions.exact_from:
-            versions = [one.first_list for one in self._states.values() if one.first_list.isdecimal()]
-            self._positions.exact_from = max(map(int, versions), default=0)
+            versions = (number_of(one.first_list) for one in self._states.values())
+            self._positions.exact_from = max((one for one in versions if one is not None), default=0)
         self._write(self._settling.due())
         self._save()
         self.started.set()
@@ -306,6 +321,7 @@ class Recorder:
 
 
 def _later(one: str, other: str) -> str:
-    if one.isdecimal() and other.isdecimal():
-        return str(max(int(one), int(other)))
+    numbers = number_of(one), number_of(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return str(max(numbers[0], numbers[1]))
     return one

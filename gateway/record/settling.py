@@ -17,6 +17,7 @@ class Settling:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._held: list[tuple[float, Change]] = []
+        self.size = 0  # bytes of what is held
         self.open = False  # whether anything may be released
 
     def __len__(self) -> int:
@@ -24,6 +25,7 @@ class Settling:
 
     def add(self, change: Change) -> None:
         self._held.append((self._now(), change))
+        self.size += len(change.body)
 
     def due(self) -> list[Change]:
         """The changes that have waited long enough, with all that have lower versions."""
@@ -38,9 +40,10 @@ class Settling:
         released |= {id(one) for _, one in self._held if one.number is not None and one.number <= newest}
         found = [one for _, one in self._held if id(one) in released]
         self._held = [(arrived, one) for arrived, one in self._held if id(one) not in released]
+        self.size -= sum(len(one.body) for one in found)
         return found
 
     def all(self) -> list[Change]:
         """Everything, at the end."""
-        held, self._held = self._held, []
+        held, self._held, self.size = self._held, [], 0
         return [change for _, change in held]

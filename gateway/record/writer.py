@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from actors.selectors.facts import unpack_uids
 from actors.store.document import at_version, without_version
-from gateway.record.changes import USER, Change
+from gateway.record.changes import USER, Change, number_of
 from journal import history, keys, retention
 from journal.log import Journal
 from journal.records import Event, make_event
@@ -186,8 +186,8 @@ def _is_recorded(change: Change, known: Written) -> bool:
     """Whether the journal has this version of the object, or a newer one."""
     if change.version == known.version:
         return True
-    number = change.number
-    return number is not None and known.version.isdecimal() and number < int(known.version)
+    number, newest = change.number, number_of(known.version)
+    return number is not None and newest is not None and number < newest
 
 
 def _unseen_removal(change: Change) -> Change:
