@@ -44,7 +44,7 @@ class SharedTurns:
 
     def over(self) -> bool:
         time = self._now()
-        if time - self._last > TURN:
+        if time - self._last > TURN / 2:
             self._begin(time)  # others have worked meanwhile
         self._last = time
         return time >= self._end
