@@ -89,6 +89,7 @@ def test_closed_pipe_ends_following(rewound: Rewound) -> None:
     following.stderr.close()
 
 
+@pytest.mark.rewound(fresh=True)  # a used server has the history of other tests
 def test_commands_agree_with_the_server(rewound: Rewound, tmp_path: Path) -> None:
     data = f"--data-dir={rewound.data_dir}"
     old = rewound.request("POST", MAPS, config_map("blue"))["metadata"]["resourceVersion"]
