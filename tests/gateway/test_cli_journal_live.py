@@ -101,7 +101,8 @@ def test_commands_agree_with_the_server(rewound: Rewound, tmp_path: Path) -> Non
     current = rewound.request("GET", f"{MAPS}/web")
     versions = run_journal("history", "cm", "default/web", "-o", "json", data).document["versions"]
     assert versions[-1]["object"] == current
-    assert [version["verb"] for version in versions] == ["create", "update"]
+    # The journal also has the objects of this name of tests that used the server before.
+    assert [version["verb"] for version in versions[-2:]] == ["create", "update"]
     assert run_journal("diff", old, "--kind=cm", "-o", "json", data).document["changed"][0]["changes"] == [
         {"path": "data.color", "before": "blue", "after": "red"}
     ]
