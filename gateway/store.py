@@ -30,7 +30,7 @@ from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.quota.charges import QuotaCharges
-from actors.conversion.converter import Converter
+from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
@@ -161,7 +161,7 @@ def _build_store(
 
     quotas = QuotaAccounts(names, journal, feed, settings.features)
     conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
-    converter = Converter(names, conversion_clients)
+    converter = Converter(names, conversion_clients if writes else NoClients())
     running = _running_plugins(
         settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
     )

@@ -35,6 +35,13 @@ class Clients(Protocol):
         """The body of the response. WebhookError."""
 
 
+class NoClients:
+    """In place of clients, where a server must not call webhooks."""
+
+    async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
+        raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
+
+
 class Converter:
     def __init__(self, names: Names, clients: Clients) -> None:
         self._group = names.group("apiextensions")

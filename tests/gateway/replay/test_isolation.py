@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gateway.custom.kinds import GROUP, define, definition
+from tests.gateway.custom.kinds import GROUP, WIDGETS, define, definition, version, widget
 from tests.gateway.replay.replaying import recorded, replayed
 
 NOWHERE = "https://127.0.0.1:9/"  # nothing listens there: a call would fail
@@ -38,3 +38,17 @@ async def test_custom_kinds_with_names_of_reviews_are_not_written(tmp_path: Path
         body = {"apiVersion": f"{GROUP}/v1", "kind": "TokenReview", "metadata": {"name": "a"}}
         message = await replay.api.refuse("POST", path, body, 403)
         assert "only reads it" in message
+
+
+async def test_conversion_webhooks_are_not_called(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as api:
+        declared = definition(version("v1"), version("v2", storage=False))
+        webhook = {"clientConfig": {"url": NOWHERE}, "conversionReviewVersions": ["v1"]}
+        declared["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        await define(api, declared)
+        (await api.ask("POST", WIDGETS, widget("w"))).expect(201)
+    async with replayed(tmp_path) as replay:
+        assert (await replay.api.ask("GET", f"{WIDGETS}/w")).expect(200)["spec"] == {"size": 1}
+        other = f"/apis/{GROUP}/v2/namespaces/default/widgets/w"
+        message = await replay.api.refuse("GET", other, b"", 500)
+        assert message.endswith("this server replays a journal and calls no webhooks of the recorded cluster")
