@@ -21,7 +21,7 @@ class Extensions:
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
     add_controls: AddControls | None = None
-    isolated: bool = False  # APIServices lead nowhere: the servers of a recording are not there any more
+    isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 
 NO_EXTENSIONS = Extensions()

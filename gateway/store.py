@@ -161,7 +161,8 @@ def _build_store(
 
     quotas = QuotaAccounts(names, journal, feed, settings.features)
     conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
-    converter = Converter(names, conversion_clients if writes else NoClients())
+    calls_out = writes and not extensions.isolated
+    converter = Converter(names, conversion_clients if calls_out else NoClients())
     running = _running_plugins(
         settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
     )
@@ -169,7 +170,7 @@ def _build_store(
     directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed, forwards=writes and not extensions.isolated)
+    api_services = ApiServices(names, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
     aggregation = AggregationContext(
         api_services,

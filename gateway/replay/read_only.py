@@ -29,17 +29,26 @@ READ_ONLY = Decision(
 NOT_RUNNING = Decision(Verdict.DENY, "this server replays a journal: its pods, services and nodes do not run")
 
 
-class ReadOnlyAuthorizer:
+class NotRunningAuthorizer:
     """Decides before all other authorizers, for administrators too."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        if not attributes.is_resource:
-            return NO_OPINION
-        if attributes.subresource in _FORWARDED:
+        if attributes.is_resource and attributes.subresource in _FORWARDED:
             return NOT_RUNNING
-        if attributes.verb in _WRITES and (attributes.group, attributes.resource) not in _REVIEW_RESOURCES:
-            return READ_ONLY
         return NO_OPINION
 
     async def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
+
+
+class ReadOnlyAuthorizer(NotRunningAuthorizer):
+    """Refuses writes too."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        if attributes.is_resource and attributes.verb in _WRITES and not _is_review(attributes):
+            return NOT_RUNNING if attributes.subresource in _FORWARDED else READ_ONLY
+        return super().authorize(attributes)
+
+
+def _is_review(attributes: Attributes) -> bool:
+    return (attributes.group, attributes.resource) in _REVIEW_RESOURCES

@@ -35,6 +35,8 @@ def open_source(source: Path, temporary: Path, progress: Progress | None = None)
 def _journal_of(source: Path, temporary: Path, progress: Progress | None) -> Path:
     if source.is_dir():
         return _in_folder(source)
+    if not source.exists():
+        raise NoJournal(source)
     imported = temporary / IMPORTED
     with source.open("rb") as stream:
         restore(_decompressed(stream), imported, progress)

@@ -20,6 +20,7 @@ from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.replay.clock import ForkClock
 from gateway.replay.comparison import Comparison, compare
 from gateway.replay.player import FULL_SPEED, Moment
+from gateway.replay.read_only import NotRunningAuthorizer
 from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
 from gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
 from gateway.replay.until import Until, compile_expression
@@ -126,7 +127,8 @@ async def run_writable(
     if not plan.play:
         clock.start(1.0)
     writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.dialect) != frozenset())
-    extensions = replace(extensions, add_controls=progress.add_to, isolated=True)
+    authorizers = (NotRunningAuthorizer(), *extensions.authorizers)
+    extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:
 
         def play(store: Store) -> None:

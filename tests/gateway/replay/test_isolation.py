@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.replay.player import Moment
+from gateway.replay.writable import WritablePlan
+from tests.gateway.api import Api, config_map
 from tests.gateway.custom.kinds import GROUP, WIDGETS, define, definition, version, widget
-from tests.gateway.replay.replaying import recorded, replayed
+from tests.gateway.replay.replaying import forked, recorded, replayed
 
 NOWHERE = "https://127.0.0.1:9/"  # nothing listens there: a call would fail
 
@@ -40,15 +43,33 @@ async def test_custom_kinds_with_names_of_reviews_are_not_written(tmp_path: Path
         assert "only reads it" in message
 
 
-async def test_conversion_webhooks_are_not_called(tmp_path: Path) -> None:
-    async with recorded(tmp_path) as api:
+async def record_conversion(folder: Path) -> int:
+    """A widget, stored in v1, of a kind that only a webhook converts to v2; the newest version."""
+    async with recorded(folder) as api:
         declared = definition(version("v1"), version("v2", storage=False))
         webhook = {"clientConfig": {"url": NOWHERE}, "conversionReviewVersions": ["v1"]}
         declared["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
         await define(api, declared)
         (await api.ask("POST", WIDGETS, widget("w"))).expect(201)
+        return int(await api.head())
+
+
+async def refuse_conversion(api: Api) -> None:
+    assert (await api.ask("GET", f"{WIDGETS}/w")).expect(200)["spec"] == {"size": 1}
+    message = await api.refuse("GET", f"/apis/{GROUP}/v2/namespaces/default/widgets/w", b"", 500)
+    assert message.endswith("this server replays a journal and calls no webhooks of the recorded cluster")
+
+
+async def test_conversion_webhooks_are_not_called(tmp_path: Path) -> None:
+    await record_conversion(tmp_path)
     async with replayed(tmp_path) as replay:
-        assert (await replay.api.ask("GET", f"{WIDGETS}/w")).expect(200)["spec"] == {"size": 1}
-        other = f"/apis/{GROUP}/v2/namespaces/default/widgets/w"
-        message = await replay.api.refuse("GET", other, b"", 500)
-        assert message.endswith("this server replays a journal and calls no webhooks of the recorded cluster")
+        await refuse_conversion(replay.api)
+
+
+async def test_copy_contacts_neither_webhooks_nor_nodes(tmp_path: Path) -> None:
+    head = await record_conversion(tmp_path)
+    async with forked(tmp_path, WritablePlan(Moment(head, 0), head)) as api:
+        await refuse_conversion(api)
+        for path in ("/api/v1/nodes/n/proxy/pods", "/api/v1/namespaces/default/pods/p/log"):
+            assert "its pods, services and nodes do not run" in await api.refuse("GET", path, b"", 403)
+        await api.create("configmaps", config_map("a"))
