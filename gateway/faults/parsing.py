@@ -34,6 +34,7 @@ from gateway.wire import yaml
 MAX_RULES: Final = 100
 MAX_DELAY: Final = 600.0  # seconds
 MAX_COUNT: Final = 1_000_000_000
+MAX_REPEATED: Final = 1000  # events; finding the first of them holds the event loop
 CODES: Final = (429, 500, 502, 503, 504)
 ENDS: Final = ("clean", "reset", "truncated")
 _MATCH: Final = ("user", "userAgent", "verbs", "resources", "namespaces", "names")
@@ -216,7 +217,8 @@ class _Parser:
 
     def _repeat_events(self, path: str, value: Any) -> Fault:
         given = self._mapping(path, value, ("events",))
-        return RepeatEvents(self._integer(f"{path}.events", given.get("events"), 1, least=1))
+        events = self._integer(f"{path}.events", given.get("events"), 1, least=1, most=MAX_REPEATED)
+        return RepeatEvents(events)
 
     def _error(self, path: str, value: Any) -> Fault:
         given = self._mapping(path, value, ("code", "message", "retryAfterSeconds", "afterWrite"))
@@ -273,11 +275,11 @@ class _Parser:
             return default
         return value
 
-    def _integer(self, path: str, value: Any, default: int, *, least: int = 0) -> int:
+    def _integer(self, path: str, value: Any, default: int, *, least: int = 0, most: int = MAX_COUNT) -> int:
         if value is None:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_COUNT:
-            self._report(path, f"must be a whole number from {least} to {MAX_COUNT}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self._report(path, f"must be a whole number from {least} to {most}")
             return default
         return value
 

@@ -14,7 +14,7 @@ from gateway.testing.clock import AdvancingClock
 from gateway.testing.controls import Controls, json_body
 from gateway.testing.snapshots import Snapshots
 
-_LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds
+_LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds, of all advances: times have four digits for the year
 
 
 def build_controls(
@@ -39,14 +39,16 @@ def build_controls(
 
 def _add_clock(controls: Controls, clock: AdvancingClock) -> None:
     async def advance(context: RequestContext) -> Response:
-        await clock.advance(_seconds_in(json_body(context)))
+        await clock.advance(_seconds_in(json_body(context), clock.offset))
         return await render.document(context, {"time": clock.now(), "advanced": clock.offset})
 
     controls.add("POST", "clock", advance)
 
 
-def _seconds_in(body: object) -> float:
+def _seconds_in(body: object, advanced: float) -> float:
     seconds = body.get("advance") if isinstance(body, dict) else None
-    if isinstance(seconds, (int, float)) and 0 <= seconds <= _LONGEST_ADVANCE:
+    if isinstance(seconds, (int, float)) and 0 <= seconds <= _LONGEST_ADVANCE - advanced:
         return float(seconds)
-    raise BadRequest('clock: the body must be like {"advance": 60}: seconds, at most a hundred years')
+    raise BadRequest(
+        'clock: the body must be like {"advance": 60}: seconds, at most a hundred years altogether'
+    )

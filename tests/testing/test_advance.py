@@ -138,3 +138,6 @@ async def test_wrong_amounts_are_refused(clock: AdvancingClock, deadlines: trio.
             assert (await api.ask("POST", CLOCK, body)).status == 400, body
         assert (await api.ask("POST", CLOCK, {"advance": 1}, token=ALICE)).status == 403
         assert clock.offset == 0
+        century = {"advance": 100 * 365 * 86400}
+        (await api.ask("POST", CLOCK, century)).expect(200)
+        assert (await api.ask("POST", CLOCK, {"advance": 86400})).status == 400

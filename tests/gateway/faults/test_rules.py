@@ -143,6 +143,10 @@ def test_number_of_remembered_clients_is_bounded() -> None:
             ["rules[0].fault.error.afterWrite: must be false with code 429"],
         ),
         ("rules: [{fault: {delay: {}}}]", ["rules[0].fault.delay: must have seconds or jitterSeconds"]),
+        (
+            "rules: [{fault: {repeatEvents: {events: 1001}}}]",
+            ["rules[0].fault.repeatEvents.events: must be a whole number from 1 to 1000"],
+        ),
         ("rules: [{fault: {delay: {seconds: -1}}}]", ["rules[0].fault.delay.seconds: must be a number"]),
         ("rules: [{fault: {stale: {}}}]", ["rules[0].fault.stale: must have either versions or seconds"]),
         (
