@@ -73,6 +73,8 @@ def _record(options: Options) -> int:
     as_file = out.name.endswith(FILES)
     if as_file and out.exists():
         raise Failure(f"{out} already exists; name another file")
+    if not as_file and out.is_file():
+        raise Failure(f"{out} is a file; name a folder, or a file that ends in {' or '.join(FILES)}")
     target = load_target(
         Overrides(
             kubeconfig=options.kubeconfig,

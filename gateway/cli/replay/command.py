@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from actors.errors import BadRequest
 from actors.rewind.wording import escaped
 from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.replay.flags import add_flags, plays
+from gateway.cli.replay.flags import add_flags, check_kubeconfig, plays
 from gateway.settings.checks import SettingsError
 from journal.errors import JournalError
 
@@ -39,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         options = parser.parse_args(arguments)
         plays(options)  # refuses what does not fit together, before anything starts
+        check_kubeconfig(options.kubeconfig)
         from gateway.cli.replay.serving import serve
         from gateway.replay.until import BadExpression
 

@@ -87,7 +87,7 @@ def add_flags(parser: Parser) -> None:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="write the credentials of the administrator to this file",
+        help="write the credentials of the administrator to this new file",
     )
 
 
@@ -96,6 +96,16 @@ def moment(text: str) -> Given:
         return parse_moment(text)
     except ValueError as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
+def check_kubeconfig(file: Path | None) -> None:
+    """UsageError if the file cannot be created: one that exists may be for other clusters."""
+    if file is None:
+        return
+    if file.exists():
+        raise UsageError(f"--kubeconfig: {file} exists already; it is written, so name a new file")
+    if not file.parent.is_dir():
+        raise UsageError(f"--kubeconfig: there is no folder {file.parent}")
 
 
 def plays(options: Options) -> bool:

@@ -67,6 +67,13 @@ def test_signal_ends_it(rewound: Rewound, tmp_path: Path, capsys: pytest.Capture
     assert run_journal("verify", "--data-dir", str(tmp_path / "out")).code == 0
 
 
+def test_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("")
+    assert main(["record", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("out is a file; name a folder, or a file that ends in .journal or .journal.gz\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -29,7 +29,9 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["missing"], 1, "missing"),
+        (["missing"], 1, "there is no journal in missing"),
+        (["{data}", "--kubeconfig", "{empty}"], 2, "--kubeconfig: {empty} exists already"),
+        (["{data}", "--kubeconfig", "{empty}/no/file"], 2, "--kubeconfig: there is no folder {empty}/no"),
         (["{data}", "--at", "1", "--from", "1"], 2, "--at and --from: give one of them"),
         (["{data}", "--at", "77"], 2, "77 is not in the journal, which has 0 to 3"),
         (["{data}", "--at", "soon"], 2, "'soon' is not a moment"),
@@ -56,7 +58,7 @@ def test_mistakes(
         )
         == code
     )
-    assert says in capsys.readouterr().err
+    assert says.format(empty=tmp_path / "empty") in capsys.readouterr().err
 
 
 async def test_commands_of_the_terminal(tmp_path: Path) -> None:
