@@ -1,6 +1,6 @@
 """Records a server: finds its kinds, follows each, and writes what arrives into the journal of a data folder.
 
-    discovery -> a Follower for each kind -> Settling (the order of versions) -> RecordingWriter (the journal)
+    discovery -> a Follower for each kind -> Reordering (the order of versions) -> RecordingWriter (the journal)
 
 The folder is complete and readable at every moment. A recording that was interrupted goes on where it ended.
 """
@@ -25,7 +25,7 @@ from gateway.record.definitions import built_in_definitions, definition_of
 from gateway.record.follower import Follower, KindState
 from gateway.record.kinds import MAX_KINDS, RecordedKind, dialect_of, discover
 from gateway.record.positions import Positions, load_positions, save_positions
-from gateway.record.settling import SETTLE, Settling
+from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
 from journal.log import Journal
 
@@ -82,7 +82,7 @@ class Recorder:
         self._report = report
         self._states: dict[str, KindState] = {}
         self._refused: set[str] = set()  # types that this user may not read
-        self._settling = Settling(trio.current_time)
+        self._reordering = Reordering(trio.current_time)
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
         self._saved = 0.0
@@ -111,7 +111,7 @@ class Recorder:
                 await self._follow(kinds)
             finally:
                 if self.started.is_set():
-                    self._write(self._settling.all())
+                    self._write(self._reordering.all())
                     self._save()
         finally:
             journal.close()
@@ -124,7 +124,7 @@ class Recorder:
             sum(one.listed for one in states),
             sum(len(one.names) for one in states),
             self._writer.events,
-            len(self._settling),
+            len(self._reordering),
         )
 
     def is_listed(self, type_name: str) -> bool:
@@ -196,7 +196,7 @@ class Recorder:
                 while True:
                     self._report(self.progress())
                     await trio.sleep(TICK)
-                    self._write(self._settling.due())
+                    self._write(self._reordering.due())
                     self._save_sometimes()
             nursery.cancel_scope.cancel()
 
@@ -229,10 +229,10 @@ class Recorder:
         self._states.pop(state.kind.type_name, None)
 
     async def _take(self, state: KindState, change: Change) -> None:
-        self._settling.add(change)
+        self._reordering.add(change)
         if change.kind.type_name == definition_type(self._names):
             self._rediscover.set()
-        held = self._settling
+        held = self._reordering
         if not held.open and held.size > MOST_LISTED_BYTES:
             raise TooMuch(
                 f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
@@ -247,18 +247,18 @@ class Recorder:
         while missing := sorted(name for name, one in self._states.items() if not one.listed):
             self._report(self.progress())
             await trio.sleep(TICK)
-            if len(self._settling) != arrived:
-                arrived, progressed = len(self._settling), trio.current_time()
+            if len(self._reordering) != arrived:
+                arrived, progressed = len(self._reordering), trio.current_time()
             elif trio.current_time() - progressed > PATIENCE:
                 logger.warning("recording begins without the first list of %s", ", ".join(missing))
                 break
-        await trio.sleep(SETTLE)
+        await trio.sleep(HOLD_SECONDS)
         self._add_definitions()
-        self._settling.open = True
+        self._reordering.open = True
         if not self._positions.exact_from:
             versions = (number_of(one.first_list) for one in self._states.values())
             self._positions.exact_from = max((one for one in versions if one is not None), default=0)
-        self._write(self._settling.due())
+        self._write(self._reordering.due())
         self._save()
         self.started.set()
 
@@ -291,7 +291,7 @@ class Recorder:
         for one in self._states.values():
             kind = one.kind
             if not kind.is_built_in and kind.group and kind.type_name not in known:
-                self._settling.add(definition_of(kind, definitions, self._names, self._now()))
+                self._reordering.add(definition_of(kind, definitions, self._names, self._now()))
 
     # The journal.
 

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from trio.lowlevel import current_statistics
 
-from gateway.testing.settling import settle
+from gateway.testing.idle import wait_until_idle
 
 # Deadlines that are closer together than this share of the whole way fire together, so that a task that wakes up
 # every millisecond does not stop an advance by a day a hundred million times.
@@ -44,7 +44,7 @@ class AdvancingClock:
             while self._offset < end:
                 step = max(current_statistics().seconds_to_next_deadline, shortest)
                 self._offset = min(end, self._offset + step)
-                await settle()
+                await wait_until_idle()
 
 
 class _Deadlines(trio.abc.Clock):

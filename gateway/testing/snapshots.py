@@ -20,7 +20,7 @@ from gateway.requests.write_context import new_write_context
 from gateway.rewind.turns import run_in_turns
 from gateway.store import Store
 from gateway.testing.controls import Controls, json_body
-from gateway.testing.settling import settle
+from gateway.testing.idle import wait_until_idle
 from journal.errors import Compacted
 
 _MOST: Final = 10_000  # snapshots of one server
@@ -45,7 +45,7 @@ class Snapshots:
     async def _take(self, context: RequestContext) -> Response:
         """Name the state of now. A name that exists is moved."""
         name = self._wanted_name(json_body(context))
-        await settle()
+        await wait_until_idle()
         self._offsets[name] = offset = self._store.feed.head
         return await render.document(context, {"name": name, "version": str(offset)}, 201)
 
@@ -69,7 +69,7 @@ class Snapshots:
         if offset is None:
             raise NoSuchPath
         store = self._store
-        await settle()
+        await wait_until_idle()
         restore = StateRestore(store.journal, store.registry.current, offset)
         made = new_write_context(store.write_contexts, context)
         made = made._replace(reason=f"snapshot {name} restored")
@@ -89,6 +89,6 @@ class Snapshots:
             ) from error
         # The state there is the same, and the next restore has fewer events to read.
         self._offsets[name] = offset
-        await settle()
+        await wait_until_idle()
         document = {"name": name, "version": str(store.feed.head), "changed": changed}
         return await render.document(context, document)

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.fixture.rewound import Rewound
 from gateway.cli.main import main
-from gateway.record import recorder, settling
+from gateway.record import recorder, reordering
 from tests.gateway.journal_commands import run_journal
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -20,8 +20,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests write nothing while they record: nothing has to be waited for."""
-    monkeypatch.setattr(recorder, "SETTLE", 0)
-    monkeypatch.setattr(settling, "SETTLE", 0)
+    monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
+    monkeypatch.setattr(reordering, "HOLD_SECONDS", 0)
 
 
 def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

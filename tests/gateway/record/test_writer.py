@@ -11,7 +11,7 @@ from actors.kinds.built_in import built_in
 from actors.names import NAMES
 from gateway.record.changes import Change, change_of, removal
 from gateway.record.kinds import RecordedKind, recordable
-from gateway.record.settling import SETTLE, Settling
+from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
 from journal.log import Journal
 from tests.actors.object_store import memory_folder
@@ -149,18 +149,18 @@ def test_state_before_the_first_lists_is_forgotten(journal: Journal) -> None:
 
 def test_changes_wait_for_lower_versions() -> None:
     now = 0.0
-    settling = Settling(lambda: now)
-    settling.add(change("a", "5"))
-    assert settling.due() == []
-    settling.open = True
-    now = SETTLE / 2
-    settling.add(change("b", "3"))
-    settling.add(change("c", "9"))
-    now = SETTLE
-    assert sorted(one.version for one in settling.due()) == ["3", "5"]
-    assert len(settling) == 1
-    now = 2 * SETTLE
-    assert [one.version for one in settling.due()] == ["9"]
+    reordering = Reordering(lambda: now)
+    reordering.add(change("a", "5"))
+    assert reordering.due() == []
+    reordering.open = True
+    now = HOLD_SECONDS / 2
+    reordering.add(change("b", "3"))
+    reordering.add(change("c", "9"))
+    now = HOLD_SECONDS
+    assert sorted(one.version for one in reordering.due()) == ["3", "5"]
+    assert len(reordering) == 1
+    now = 2 * HOLD_SECONDS
+    assert [one.version for one in reordering.due()] == ["9"]
 
 
 def test_unknown_version_of_a_known_kind_is_stored_like_the_known_ones() -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from gateway.record.changes import Change
 
-SETTLE = 1.0  # seconds; watches of one server are rarely apart by more
+HOLD_SECONDS = 1.0  # watches of one server are rarely apart by more
 
 
-class Settling:
+class Reordering:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._held: list[tuple[float, Change]] = []
@@ -31,7 +31,7 @@ class Settling:
         """The changes that have waited long enough, with all that have lower versions."""
         if not self.open:
             return []
-        until = self._now() - SETTLE
+        until = self._now() - HOLD_SECONDS
         old = [change for arrived, change in self._held if arrived <= until]
         if not old:
             return []

@@ -12,7 +12,7 @@ from trio._core._run import wait_all_tasks_blocked
 _LONGEST: Final = 0.1  # seconds: a server with constant traffic is never idle
 
 
-async def settle() -> None:
+async def wait_until_idle() -> None:
     """Let tasks run until all of them wait: controllers have followed what was written."""
     with trio.move_on_after(_LONGEST):
         await wait_all_tasks_blocked()
