@@ -105,6 +105,8 @@ class EventReader:
         return wanted
 
     async def read(self, wanted: Query) -> Page:
+        if not wanted.sight.types:
+            return Page([], 0, 0, 0)
         await self._update()
         index = self._index
         times = [

@@ -137,7 +137,7 @@ class JournalPage:
         fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
         document: Document = {
             "kind": "Timeline",
-            **self._ends(),
+            **self._ends(sight),
             "start": start,
             "width": width * fitted.merged,
             "buckets": -(-buckets // fitted.merged),
@@ -179,24 +179,25 @@ class JournalPage:
         wanted = self._events.query(context, sight)
         found = await self._events.read(wanted)
         if wait and not found.items and not found.following:
-            return self._events.waiting(context.user.name, wanted, found, wait, self._events_document)
-        return await self._respond(context, self._events_document(found), found.size)
+            document = partial(self._events_document, sight)
+            return self._events.waiting(context.user.name, wanted, found, wait, document)
+        return await self._respond(context, self._events_document(sight, found), found.size)
 
-    def _events_document(self, found: Page) -> Document:
+    def _events_document(self, sight: Sight, found: Page) -> Document:
         metadata = {"continue": found.token} if found.token else {}
         return {
             "kind": "TimelineEvents",
-            **self._ends(),
+            **self._ends(sight),
             "metadata": metadata,
             "upto": str(found.upto),
             "items": found.items,
         }
 
-    def _ends(self) -> Document:
-        """What the journal has, and the time of the server."""
+    def _ends(self, sight: Sight) -> Document:
+        """What the journal has, and the time of the server. Who sees no type learns no versions either."""
         index, times = self._index, self._index.times
         ends: Document = {"apiVersion": API_VERSION, "now": self._now()}
-        if index.upto > index.start:
+        if sight.types and index.upto > index.start:
             ends["oldest"] = {"version": str(index.start + 1), "time": times.oldest}
             ends["newest"] = {"version": str(index.upto), "time": times.newest}
         return ends

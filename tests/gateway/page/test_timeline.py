@@ -161,6 +161,9 @@ async def test_shows_only_what_the_caller_may_list() -> None:
             return items
 
         assert await seen() == await seen(namespace="default") == []
+        for path in (TIMELINE, EVENTS):
+            assert not {"newest", "oldest"} & (await ask(api, path, token=ALICE)).keys()
+        assert (await ask(api, EVENTS, token=ALICE))["upto"] == "0"
         rule = {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list", "get"]}
         await allow(api, rule)
         # As with a list, all namespaces need the right in all of them.
