@@ -38,7 +38,9 @@ def test_failing_command_gets_its_story_and_passes_its_exit_code_on(
     assert main(["dev", "--faults=faults.yaml", "--seed=7", "--", sys.executable, "-c", PROGRAM]) == 9
     printed = capfd.readouterr().err
     assert re.search(r"ended with 9; what happened:\n\nconfigmaps default/web\n +\d+  \S+  admin", printed)
-    assert "rewound replay " in printed and Path("rewound-dev-1.journal").stat().st_size > 10_000
+    assert "rewound replay " in printed
+    kept = Path("rewound-dev-1.journal").stat()
+    assert kept.st_size > 10_000 and kept.st_mode & 0o777 == 0o600
 
 
 def test_wrong_calls_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
