@@ -101,6 +101,7 @@ class HttpsClient:
         self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
         self._deadlines = Deadlines()
         self._turns = SharedTurns()
+        self._outgoing = ssl.MemoryBIO()  # of all connections
         self._heads: dict[tuple[str, tuple[tuple[str, str], ...]], bytes] = {}
 
     async def post(
@@ -186,7 +187,8 @@ class HttpsClient:
             transport = await (
                 self._tunnel(address) if self._proxy_url else dial(address.host, address.port, self._turns)
             )
-            stream = await _with_tls(transport, self._context, self._server_name or address.host)
+            name = self._server_name or address.host
+            stream = await _with_tls(transport, self._context, name, self._outgoing)
         return _Connection(stream, address.host, address.port)
 
     async def _tunnel(self, address: Address) -> ByteStream:
@@ -196,7 +198,7 @@ class HttpsClient:
         try:
             if proxy.tls:
                 context = await trio.to_thread.run_sync(ssl.create_default_context)
-                stream = await _with_tls(stream, context, proxy.host)
+                stream = await _with_tls(stream, context, proxy.host, self._outgoing)
             host = f"[{address.host}]" if ":" in address.host else address.host
             target = f"{host}:{address.port}"
             authorization = f"proxy-authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
@@ -210,9 +212,11 @@ class HttpsClient:
         return stream
 
 
-async def _with_tls(transport: ByteStream, context: ssl.SSLContext, name: str) -> ByteStream:
+async def _with_tls(
+    transport: ByteStream, context: ssl.SSLContext, name: str, outgoing: ssl.MemoryBIO
+) -> ByteStream:
     try:
-        stream = TlsStream(transport, context, name)
+        stream = TlsStream(transport, context, name, outgoing)
         await stream.handshake()
     except BaseException:
         transport.close()

@@ -108,12 +108,19 @@ async def dial(host: str, port: int, turns: SharedTurns) -> SocketByteStream:
 
 
 class TlsStream:
-    __slots__ = ("_incoming", "_outgoing", "_tls", "_transport")
+    __slots__ = ("_incoming", "_outgoing", "_tls", "_transport", "_unsent")
 
-    def __init__(self, transport: ByteStream, context: ssl.SSLContext, server_name: str) -> None:
-        """`server_name`: the host name or IP address that the certificate of the peer must have."""
+    def __init__(
+        self, transport: ByteStream, context: ssl.SSLContext, server_name: str, outgoing: ssl.MemoryBIO
+    ) -> None:
+        """`server_name`: the host name or IP address that the certificate of the peer must have.
+
+        `outgoing` may be shared with other streams of the event loop: a BIO keeps the memory that it grew to, which
+        is several kilobytes. So each step of TLS empties it.
+        """
         self._transport = transport
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming, self._outgoing = ssl.MemoryBIO(), outgoing
+        self._unsent = b""
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name or None)
 
     async def handshake(self) -> None:
@@ -123,12 +130,12 @@ class TlsStream:
 
     async def send(self, data: bytes) -> None:
         try:
-            written = self._tls.write(data)
+            written = self._step(partial(self._tls.write, data))
         except ssl.SSLWantReadError:
             written = 0
         if written < len(data):
             await self._write_rest(memoryview(data)[written:])
-        await self._transport.send(self._outgoing.read())
+        await self._flush()
 
     async def receive(self) -> bytes:
         """b"" at the end, also without the alert that ends TLS: who reads knows how long a message is."""
@@ -136,7 +143,7 @@ class TlsStream:
             if not self._incoming.pending and not self._tls.pending():
                 await self._arrive()  # OpenSSL would only say so
             try:
-                return self._read()
+                return self._step(self._read)
             except ssl.SSLWantReadError:
                 return await self._exchange(self._read)
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -164,10 +171,18 @@ class TlsStream:
         """Repeat a step of TLS until it needs nothing more from the peer."""
         while True:
             try:
-                return step()
+                return self._step(step)
             except ssl.SSLWantReadError:
                 await self._flush()
                 await self._arrive()
+
+    def _step(self, step: Callable[[], _T]) -> _T:
+        """Take what it writes out of the shared BIO, also the alert of an error."""
+        try:
+            return step()
+        finally:
+            if self._outgoing.pending:
+                self._unsent += self._outgoing.read()
 
     async def _arrive(self) -> None:
         arrived = await self._transport.receive()
@@ -177,5 +192,6 @@ class TlsStream:
             self._incoming.write_eof()
 
     async def _flush(self) -> None:
-        if self._outgoing.pending:
-            await self._transport.send(self._outgoing.read())
+        if self._unsent:
+            unsent, self._unsent = self._unsent, b""
+            await self._transport.send(unsent)

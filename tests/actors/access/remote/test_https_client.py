@@ -13,7 +13,7 @@ import trio
 
 from actors.access.remote.http_response import Disconnected, ResponseError
 from actors.access.remote.https_client import IDLE_SECONDS, HttpsClient, InvalidUrl, parse_url
-from tests.actors.access.remote.https_peer import Received, https_peer, pki
+from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki
 
 LARGEST = 1 << 20
 
@@ -99,6 +99,36 @@ async def test_no_more_connections_are_kept_than_asked_for() -> None:
         for _ in range(3):
             await calls.post(url, {}, b"{}", LARGEST)
         assert peer.connections == 2
+        calls.close()
+
+
+async def test_connections_at_once_do_not_mix_what_they_send() -> None:
+    """All connections of a client share the BIO that TLS writes to."""
+    async with https_peer(lambda received: Reply(body=received.body)) as peer:
+        calls, url = client(), f"https://127.0.0.1:{peer.port}/"
+
+        async def echo(number: int) -> None:
+            body = bytes([97 + number]) * (300_000 + number)  # many records, more than a socket takes at once
+            for _ in range(2):
+                assert (await calls.post(url, {}, body, LARGEST)).body == body
+
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(echo, number)
+        calls.close()
+
+
+async def test_failed_handshake_leaves_nothing_for_other_connections() -> None:
+    async with (
+        https_peer(lambda received: {}, certificate="other") as wrong,
+        https_peer(lambda r: {}) as right,
+    ):
+        calls = client()
+        await calls.post(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await calls.post(f"https://127.0.0.1:{wrong.port}/", {}, b"{}", LARGEST)
+        response = await calls.post(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
+        assert (response.status, right.connections) == (200, 1), "the alert was not sent here"
         calls.close()
 
 
