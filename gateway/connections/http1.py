@@ -104,6 +104,7 @@ class Http1Connection:
         while data:
             discarding = parser.discarding
             parser.feed(data)
+            size, data = len(data), b""  # not held while a request waits
             if self._partial_head and (parser.ready or parser.incomplete is not None):
                 self._hold_head(0)
             if discarding and not parser.discarding:
@@ -127,7 +128,7 @@ class Http1Connection:
                 await self._refuse(parser.fault)
                 return
             if parser.mid_message:
-                self._await_rest(len(data))
+                self._await_rest(size)
             else:
                 transport.deadline = server.now + idle_seconds
                 if server.draining:
