@@ -63,6 +63,15 @@ class Cells:
         return [number for bucket in sorted(self.counts) for number in (bucket, *self.counts[bucket])]
 
 
+def total(tracks: Iterable[Track], first: int, last: int) -> int:
+    """How many events these tracks have after the first offset and up to the last one."""
+    return sum(
+        bisect_right(offsets, last) - bisect_right(offsets, first)
+        for track in tracks
+        for offsets in track.offsets
+    )
+
+
 def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[None]:
     """Add the events of these tracks to a row."""
     for track in tracks:

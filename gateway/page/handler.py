@@ -23,7 +23,7 @@ from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.rewind.steps import Steps, Work
 from actors.store.feed import Feed
-from actors.timeline.counts import Cells, bucket_of, bucket_width, count
+from actors.timeline.counts import Cells, bucket_of, bucket_width, count, total
 from actors.timeline.index import TimelineIndex, Track
 from actors.timeline.scan import Filter, Range, scan
 from actors.write_context import WriteContexts
@@ -127,8 +127,9 @@ class JournalPage:
         times = [start + number * width for number in range(buckets + 1)]
         edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
         rows = await run_in_turns(_rows(index.tracks(), sight, by))
-        covered = 0
+        covered = left_out = 0
         if sought.empty:
+            rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1]))
             for cells, tracks in rows.values():
                 await run_in_turns(count(tracks, edges, cells))
         else:
@@ -143,8 +144,8 @@ class JournalPage:
             "buckets": -(-buckets // fitted.merged),
             "rows": fitted.rows,
         }
-        if fitted.left_out:
-            document["rowsLeftOut"] = fitted.left_out
+        if left_out := left_out + fitted.left_out:
+            document["rowsLeftOut"] = left_out
         if covered:
             document["searchedFrom"] = str(covered)
         return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
@@ -229,6 +230,15 @@ def _add_tracks(rows: _Rows, tracks: list[Track], sight: Sight, by: str) -> None
             name = sight.types[track.type_id].name if by != "namespace" else ""
             namespace = track.namespace if by != "type" else ""
             rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
+
+
+def _busiest(rows: _Rows, first: int, last: int) -> Steps[tuple[_Rows, int]]:
+    """The rows with the most events, and how many others have some: only the former are counted by bucket."""
+    totals: dict[tuple[str, str], int] = {}
+    for key, (_, tracks) in rows.items():
+        totals[key] = yield Work(partial(total, tracks, first, last))
+    found = [key for key in sorted(totals, key=lambda key: -totals[key]) if totals[key]]
+    return {key: rows[key] for key in found[:MAX_ROWS]}, len(found[MAX_ROWS:])
 
 
 class _Fitted(NamedTuple):

@@ -66,7 +66,11 @@ def buckets_of(context: RequestContext) -> int:
 
 
 def limit_of(context: RequestContext) -> int:
-    return min(_number(context, "limit", DEFAULT_LIMIT, 1, 1 << 62), MAX_LIMIT)
+    """A limit above the largest one means that."""
+    value = context.parameters.integer("limit")
+    if value is not None and value < 1:
+        raise BadRequest(f"limit: Invalid value: {value}: must be at least 1")
+    return MAX_LIMIT if value is not None and value > MAX_LIMIT else value or DEFAULT_LIMIT
 
 
 def wait_of(context: RequestContext) -> int:

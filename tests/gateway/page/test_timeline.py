@@ -334,6 +334,8 @@ async def test_refused_requests() -> None:
         assert (await api.ask("GET", "/apis/rewound.cluster.io/v2/timeline")).status == 404
         for query in ("wait=5", "order=ascending&wait=31", "order=ascending&wait=5&contents=1", "continue=x"):
             assert (await api.ask("GET", f"{EVENTS}?{query}")).status == 400
+        refused = (await api.ask("GET", f"{EVENTS}?limit=0")).expect(400)
+        assert "limit: Invalid value: 0: must be at least 1" in refused["message"]
 
 
 async def test_custom_kinds_have_a_timeline() -> None:
