@@ -16,11 +16,12 @@ from typing import Final
 import trio
 from trio.lowlevel import current_statistics
 
-from gateway.testing.idle import wait_until_idle
+from gateway.testing.idle import LONGEST, wait_until_idle
 
 # Deadlines that are closer together than this share of the whole way fire together, so that a task that wakes up
 # every millisecond does not stop an advance by a day a hundred million times.
 _STEPS: Final = 500
+_BUSY: Final = 0.1  # seconds to wait at each deadline for a server that is never idle
 
 
 class AdvancingClock:
@@ -40,11 +41,12 @@ class AdvancingClock:
     async def advance(self, seconds: float) -> None:
         """Returns when the tasks that are due have run."""
         async with self._moving:
-            end, shortest = self._offset + seconds, seconds / _STEPS
+            end, shortest, longest = self._offset + seconds, seconds / _STEPS, LONGEST
             while self._offset < end:
                 step = max(current_statistics().seconds_to_next_deadline, shortest)
                 self._offset = min(end, self._offset + step)
-                await wait_until_idle()
+                if not await wait_until_idle(longest):
+                    longest = _BUSY
 
 
 class _Deadlines(trio.abc.Clock):

@@ -9,10 +9,20 @@ import trio
 # trio.testing has it under a public name, but importing that module imports pytest, where it is installed.
 from trio._core._run import wait_all_tasks_blocked
 
-_LONGEST: Final = 0.1  # seconds: a server with constant traffic is never idle
+LONGEST: Final = 5.0  # seconds: a server with constant traffic is never idle
+_PAUSE: Final = 0.001  # seconds between two looks at threads
 
 
-async def wait_until_idle() -> None:
-    """Let tasks run until all of them wait: controllers have followed what was written."""
-    with trio.move_on_after(_LONGEST):
+async def wait_until_idle(longest: float = LONGEST) -> bool:
+    """Let tasks and threads run until all of them wait: controllers have followed what was written.
+
+    False if they still run after so many seconds.
+    """
+    threads = trio.to_thread.current_default_thread_limiter()
+    with trio.move_on_after(longest):
         await wait_all_tasks_blocked()
+        while threads.borrowed_tokens:  # a task that waits for a thread, such as a commit, counts as blocked
+            await trio.sleep(_PAUSE)
+            await wait_all_tasks_blocked()
+        return True
+    return False
