@@ -1,4 +1,4 @@
-"""A replay plays, pauses, steps and stops where it is told to, by requests."""
+"""Requests make a replay play, pause, step and stop at a moment."""
 
 from __future__ import annotations
 
