@@ -203,11 +203,11 @@ class Player:
         self._ahead = self._ahead[len(events) :]
         self._recording.position = last.offset
         self._clock.time = last.time
-        self._server.world.store.feed.publish(events)
+        self._server.instance.store.feed.publish(events)
 
     async def _wait_for_watchers(self) -> None:
         """At full speed, go only as fast as watchers read: one that falls behind would read everything twice."""
-        hub = self._server.world.server.hub
+        hub = self._server.instance.server.hub
         await trio.lowlevel.checkpoint()
         if not self._patient:
             self._patient = hub.is_delivered

@@ -74,7 +74,7 @@ async def run_replay(
     if program is not None:
         until = Until(
             program,
-            lambda number: described(server.world.store, number),
+            lambda number: described(server.instance.store, number),
             lambda event: before(recording, event),
         )
     player = Player(recording, server, clock, to=plan.to, speed=plan.speed, until=until)

@@ -1,9 +1,9 @@
 """Serves a recording over HTTP, read-only, at a position that moves.
 
-Everything but the listeners and their connections is built for a position (`World`): caches, custom kinds, watch
-groups. Events that the player publishes bring a world forward, as commits do in an ordinary server. Going back builds
-a new one, to which the listeners pass requests from then on; the watches of the old one end with 410, so that clients
-list again.
+Everything but the listeners and their connections is built for a position (`Instance`): caches, custom kinds, watch
+groups. Events that the player publishes bring an instance forward, as commits do in an ordinary server. Going back
+builds a new one, to which the listeners pass requests from then on; the watches of the old one end with 410, so that
+clients list again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Announce = Callable[[Addresses], None]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Instance:
     store: Store
     server: ApiServer
     scope: trio.CancelScope  # of its tasks
@@ -43,43 +43,43 @@ class ReplayServer:
         self._clock = clock
         self._extensions = replace(extensions, authorizers=(ReadOnlyAuthorizer(), *extensions.authorizers))
         self._nursery: trio.Nursery | None = None
-        self._first: World | None = None  # whose listeners serve
-        self._world: World | None = None
+        self._first: Instance | None = None  # whose listeners serve
+        self._instance: Instance | None = None
 
     @property
-    def world(self) -> World:
-        assert self._world is not None, "the server runs"
-        return self._world
+    def instance(self) -> Instance:
+        assert self._instance is not None, "the server runs"
+        return self._instance
 
     async def run(self, announce: Announce, stop: trio.Event) -> None:
         """Serve until `stop` is set."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._first = self._world = await nursery.start(self._run_world, None)
+            self._first = self._instance = await nursery.start(self._run_instance, None)
             addresses = await nursery.start(self._first.server.serve)
             announce(addresses)
             await stop.wait()
-            await self.world.server.hub.close()
+            await self.instance.server.hub.close()
             await self._first.server.stop()
             nursery.cancel_scope.cancel()
 
     async def go_back(self, position: int) -> None:
         """Show an earlier position: requests from now on read it, open watches end."""
         assert self._nursery is not None
-        before, later = self.world, self._recording.position
+        before, later = self.instance, self._recording.position
         self._recording.position = position
         try:
-            self._world = await self._nursery.start(self._run_world, before.server)
+            self._instance = await self._nursery.start(self._run_instance, before.server)
         except BaseException:
             self._recording.position = later
             raise
         before.server.hub.expire()
         self._nursery.start_soon(self._close, before)
 
-    async def _run_world(
+    async def _run_instance(
         self,
         predecessor: ApiServer | None,
-        task_status: trio.TaskStatus[World] = trio.TASK_STATUS_IGNORED,
+        task_status: trio.TaskStatus[Instance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         settings, clock = self._settings, self._clock
         health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].start)
@@ -88,16 +88,16 @@ class ReplayServer:
             try:
                 server = ApiServer(settings, store, health, nursery, self._extensions, clock, predecessor)
                 health.finish_start()
-                task_status.started(World(store, server, nursery.cancel_scope))
+                task_status.started(Instance(store, server, nursery.cancel_scope))
                 await trio.sleep_forever()
             finally:
                 with trio.CancelScope(shield=True):
                     await store.aggregated.close()
 
     @staticmethod
-    async def _close(world: World) -> None:
-        """End the tasks of a world when its watches have ended."""
+    async def _close(instance: Instance) -> None:
+        """End the tasks of an instance when its watches have ended."""
         with trio.move_on_after(CLOSE_TIMEOUT):
-            while world.server.hub.watchers():
+            while instance.server.hub.watchers():
                 await trio.sleep(CLOSE_TIMEOUT / 100)
-        world.scope.cancel()
+        instance.scope.cancel()
