@@ -90,6 +90,7 @@ _EVENT_LEAD_SIZE = _EVENT_LEAD.size
 _PLAIN_TAIL = bytes((PLAIN_LAYOUT,))
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
+_LINK_PREVIOUS = 6  # where `previous` is in a link
 _CHECKED_FROM = 4  # rows and links: after the checksum
 _ROW_LEAD_SIZE = _ROW_LEAD.size
 _unpack_row_lead = _ROW_LEAD.unpack_from
@@ -200,6 +201,14 @@ def decode_link(type_key: bytes, value: Buffer) -> Link:
     if layout > LINK_LAYOUT:
         raise NewerLayout(f"the index entry of event {offset}", layout, LINK_LAYOUT)
     return _make_link(Link, (offset, type_key[:2] + raw[_LINK_LEAD.size :], previous, removed == 1))
+
+
+def previous_in_link(value: Buffer) -> int:
+    """The offset before an event, from its link. Not checked: for a caller that compares it with the event."""
+    if len(value) < _LINK_LEAD.size:
+        raise Damaged("an index entry is cut short")
+    previous: int = _unpack_offset(value, _LINK_PREVIOUS)[0]
+    return previous
 
 
 def encode_count(scope: bytes, live: int) -> bytes:

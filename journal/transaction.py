@@ -9,14 +9,24 @@ grow. What its methods return are copies that stay valid after it ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 from journal import keys, state
 from journal.environment import Databases, Environment, PageError
 from journal.errors import Damaged
-from journal.records import NAME, NAMESPACE, TYPE_ID, Event, Fields, decode_event, event_fields, printable
+from journal.records import (
+    NAME,
+    NAMESPACE,
+    TYPE_ID,
+    Event,
+    Fields,
+    decode_event,
+    decode_events,
+    event_fields,
+    printable,
+)
 
 
 class ReadTransaction:
@@ -116,6 +126,12 @@ class ReadTransaction:
             return None
         value = self.txn.get(keys.pack_offset(offset), db=self.databases.events)
         return None if value is None else decode_event(offset, value)
+
+    def events_at(self, offsets: Iterable[int], size: int) -> list[Event]:
+        """The events at some offsets that are still there, until they have `size` bytes."""
+        cursor = self.txn.cursor(self.databases.events)
+        found = cursor.getmulti([keys.pack_offset(offset) for offset in offsets])
+        return decode_events(found, self.limit, size)
 
     def event_of(self, key: bytes, offset: int) -> Event:
         """The event of an object that an index or another event refers to; Damaged when it is not there."""

@@ -1,13 +1,7 @@
 """Who set each field of an object, when, and with which version and manager.
 
-The versions of the object are read from the oldest one that is kept to the one asked for. Next to the object is a tree
-of owners: a number is the version that set everything below it.
-
-    1 create   {"data": {"a": "1", "b": "2"}}        owners 1
-    5 update   {"data": {"a": "1", "b": "3"}}        owners {"data": {"a": 1, "b": 5}}
-
-Equal parts keep their owners without a look inside, so a version costs about as much as what it changed. Items of lists
-are matched like those of a difference (`difference`): by a merge key where they have one.
+The versions of the object are read from the oldest one that is kept to the one asked for; `owner_walk` keeps the
+owners of its fields (`owners`). A version costs about as much as what it changed.
 """
 
 from __future__ import annotations
@@ -17,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import orjson
-
 from actors.rewind.difference import below, item_path, merge_key
 from actors.rewind.json_patch import pointer
+from actors.rewind.owner_walk import OwnerWalk
+from actors.rewind.owners import Owners
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from journal import keys, records
@@ -30,13 +24,6 @@ from journal.records import Event
 from journal.view import View
 
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
-
-MIN_PART = 256  # bytes of a part that is worth to be cut out
-_CUT = -(1 << 53) - 1  # stands for such a part
-
-Owners = Any  # an offset, or a dict or list of Owners like the object
-# They change with every write, and say themselves who wrote them.
-_IGNORED = ("managedFields", "resourceVersion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,75 +41,26 @@ class Blame:
     oldest: int  # the oldest version that was read, if retention has removed those before it; else 0
 
 
-class _Walk:
-    """The object and its owners after the versions so far.
-
-    Most writes change one part of an object, its status or its metadata. The bytes of the other parts are those of the
-    version before, so they are cut out before the rest is parsed.
-    """
-
-    def __init__(self) -> None:
-        self.object: Any = None
-        self.owners: Owners = 0
-        self._parts: dict[str, bytes] = {}  # of the object, as they are in its bytes: "spec":{...}
-
-    def add(self, events: list[Event]) -> None:
-        for event in events:
-            document = self._parsed(event.body)
-            metadata = document["metadata"]
-            for name in _IGNORED:
-                metadata.pop(name, None)
-            if self.object is None:
-                self.owners = event.offset
-            else:
-                self.owners = owners_after(self.object, self.owners, document, event.offset)
-                self._keep_parts(document)
-            self.object = document
-
-    def _parsed(self, body: bytes) -> Any:
-        """The object. Parts that did not change are those of the version before."""
-        rest, cut = body, []
-        for name, part in self._parts.items():
-            shorter = rest.replace(part, b'"%b":%d' % (name.encode(), _CUT), 1)
-            if shorter is not rest and len(shorter) != len(rest):
-                rest = shorter
-                cut.append(name)
-        document = orjson.loads(rest)
-        for name in cut:
-            if document.get(name) != _CUT:  # the same bytes were first found inside another part
-                return orjson.loads(body)
-            document[name] = self.object[name]
-        return document
-
-    def _keep_parts(self, document: Any) -> None:
-        """Cut out what did not change with this version, as long as it does not change."""
-        before, kept = self.object, self._parts
-        for name in [name for name in kept if document.get(name) is not before[name]]:
-            del kept[name]
-        for name, value in document.items():
-            if name in kept:
-                continue
-            if name != "metadata" and isinstance(value, (dict, list)) and before.get(name) == value:
-                part = orjson.dumps({name: value})[1:-1]
-                if len(part) > MIN_PART:
-                    kept[name] = part
-
-
 def blame(journal: Journal, last: Event) -> Steps[Blame]:
     """The fields of an object at one of its events. `last` must not have removed the object."""
     key = keys.of_object(last.type_id, last.namespace, last.name)
     chain = yield from _chain(journal, key, last)
-    walk = _Walk()
-    position = 0
-    oldest = 0
+    walk = OwnerWalk()
+    position = oldest = previous = 0
     while position < len(chain):
-        events = _read(journal, key, chain[position : position + SLICE])
-        if position == 0 or (events and events[0].offset != chain[position]):
-            # Retention may have removed versions meanwhile: what is left starts later.
-            oldest = events[0].offset if events and events[0].previous else 0
-        position += max(len(events), 1)
-        for some in _batches(events):
-            yield Work(partial(walk.add, some), sum(len(event.body) for event in some))
+        some = chain[position : position + SLICE]
+        events = _read(journal, last, some)
+        if not events:
+            position += len(some)
+            continue
+        position += some.index(events[-1].offset) + 1
+        if events[0].offset != some[0] or not previous:
+            # The first ones; or retention has removed versions meanwhile: what is left starts later.
+            walk, oldest = OwnerWalk(), events[0].offset if events[0].previous else 0
+            previous = events[0].previous
+        previous = _check_chain(events, previous)
+        for batch in _batches(events):
+            yield Work(partial(walk.add, batch), sum(len(event.body) for event in batch))
     fields = yield Work(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
     owning = yield from _owning(journal, last, sorted({field.version for field in fields}))
     return Blame([field for field in fields if field.version in owning], owning, oldest)
@@ -148,46 +86,61 @@ def _owning(journal: Journal, last: Event, offsets: list[int]) -> Steps[dict[int
 
 
 def _chain(journal: Journal, key: bytes, last: Event) -> Steps[list[int]]:
-    """The offsets of an object's versions since it was created, or as far back as they are kept, ascending."""
+    """The offsets of an object's versions since it was created, or as far back as they are kept, ascending.
+
+    Only the checksum of the oldest index entry is verified here: the events themselves say which one was before each.
+    """
     chain = [last.offset]
     previous = last.previous
     while previous:
         with journal.read() as view:
-            for _ in range(LINKS):
-                found = _previous(view, key, previous) if previous else None
-                if found is None:
-                    previous = 0
-                    break
-                chain.append(previous)
-                previous = found
+            previous = _add_previous(view, last.type_id, chain, previous)
+            if not previous and len(chain) > 1:
+                _check_link(view, key, chain[-1])
         yield Work(lambda: None)
     chain.reverse()
     return chain
 
 
-def _previous(view: View, key: bytes, offset: int) -> int | None:
-    """The version before a version, 0 for the first; None if retention has removed the version itself."""
+def _add_previous(view: View, type_id: int, chain: list[int], offset: int) -> int:
+    """Add a version and some of those before it; the next one, 0 after the first that is kept."""
+    get, database, packed = view.txn.get, view.databases.by_type, keys.pack_type(type_id)
+    for _ in range(LINKS):
+        link = get(packed + keys.pack_offset(offset), None, database)
+        if link is None:
+            return 0
+        chain.append(offset)
+        offset = records.previous_in_link(link)
+        if not offset:
+            return 0
+    return offset
+
+
+def _check_link(view: View, key: bytes, offset: int) -> None:
     link = link_at(view, int.from_bytes(key[:2], "big"), offset)
-    if link is not None and link.key != key:
+    if link is None or link.key != key:
         raise Damaged(f"event {offset} is not the one that {records.printable(key)} had")
-    return None if link is None else link.previous
 
 
-def _read(journal: Journal, key: bytes, offsets: list[int]) -> list[Event]:
-    """The events at some offsets, without those that are gone, up to a number of bytes."""
-    found: list[Event] = []
-    size = 0
+def _read(journal: Journal, last: Event, offsets: list[int]) -> list[Event]:
+    """The events of an object at some offsets, without those that are gone, up to a number of bytes."""
     with journal.read() as view:
-        for offset in offsets:
-            event = view.event(offset)
-            if event is None:
-                found.clear()
-                continue
-            found.append(event)
-            size += len(event.body)
-            if size > SLICE_BYTES:
-                break
-    return found
+        events = view.events_at(offsets, SLICE_BYTES)
+    names = last[1:2] + last[3:5]
+    for event in events:
+        if event[1:2] + event[3:5] != names:
+            key = keys.of_object(last.type_id, last.namespace, last.name)
+            raise Damaged(f"event {event.offset} is not the one that {records.printable(key)} had")
+    return events
+
+
+def _check_chain(events: list[Event], previous: int) -> int:
+    """Each event must follow the one before it, the first one `previous`. The offset of the last."""
+    for event in events:
+        if event.previous != previous:
+            raise Damaged(f"event {event.offset} follows {event.previous}, its index entry says {previous}")
+        previous = event.offset
+    return previous
 
 
 def _batches(events: list[Event]) -> Iterator[list[Event]]:
@@ -201,54 +154,6 @@ def _batches(events: list[Event]) -> Iterator[list[Event]]:
         size += len(event.body)
     if batch:
         yield batch
-
-
-def owners_after(before: Any, owners: Owners, after: Any, version: int) -> Owners:
-    """The owners of a value that a version changed; `before` and `owners` are those of the version before."""
-    if not after:
-        return version
-    if isinstance(after, dict) and isinstance(before, dict):
-        result: dict[str, Owners] = {}
-        whole = isinstance(owners, int)
-        for key, value in after.items():
-            if key not in before:
-                result[key] = version
-                continue
-            old, owner = before[key], owners if whole else owners[key]
-            if old is value or (old == value and type(old) is type(value)):
-                result[key] = owner
-            else:
-                result[key] = owners_after(old, owner, value, version)
-        return result
-    if isinstance(after, list) and isinstance(before, list):
-        return _owners_of_items(before, owners, after, version)
-    return version
-
-
-def _owners_of_items(before: list[Any], owners: Owners, after: list[Any], version: int) -> Owners:
-    matched = _matched(before, after)
-    result: list[Owners] = []
-    for position, value in enumerate(after):
-        place = matched.get(position)
-        if place is None:
-            result.append(version)
-            continue
-        old, owner = before[place], owners if isinstance(owners, int) else owners[place]
-        unchanged = old == value and type(old) is type(value)
-        result.append(owner if unchanged else owners_after(old, owner, value, version))
-    return result
-
-
-def _matched(before: list[Any], after: list[Any]) -> dict[int, int]:
-    """The position before of each item after that was there."""
-    key = merge_key(before, after)
-    if key:
-        places = {item[key]: place for place, item in enumerate(before)}
-        return {at: places[item[key]] for at, item in enumerate(after) if item[key] in places}
-    if any(isinstance(item, (dict, list)) for item in (*before, *after)):
-        return {at: at for at in range(min(len(before), len(after)))}
-    values = {(type(item), item): place for place, item in enumerate(before)}
-    return {at: values[type(item), item] for at, item in enumerate(after) if (type(item), item) in values}
 
 
 def _fields(document: Any, owners: Owners) -> Iterator[FieldOwner]:

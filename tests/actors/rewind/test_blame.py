@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind.blame import blame, owners_after
+from actors.rewind.blame import blame
+from actors.rewind.owners import owners_after
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, newest, read_slice
-from journal import Event, Journal, retention
+from journal import Event, Journal, keys, retention
+from journal.errors import Damaged
 from tests.examples import examples
 
 values = st.recursive(
@@ -58,6 +61,24 @@ def expected(versions: list[dict[str, Any]], path: tuple[str, ...], value: Any) 
     while number and dict(leaves(versions[number - 1])).get(path) == value:
         number -= 1
     return number
+
+
+@pytest.mark.parametrize("previous", [0, 1, 2, 77])
+def test_an_index_that_differs_from_the_events_is_damage(tmp_path: Path, previous: int) -> None:
+    journal = Journal.open(tmp_path / "journal")
+    write(journal, [{"n": number} for number in range(5)])
+    last = run(newest(journal, Address(1, "", "a"), 100))
+    assert last is not None
+    key, by_type = keys.by_type(1, 4), journal.environment.databases.by_type
+    with journal.read() as view:
+        entry = bytes(view.txn.get(key, db=by_type))
+    damaged = (
+        entry[:6] + keys.pack_offset(previous) + entry[14:]
+    )  # a link: check:4 layout:1 removed:1 previous:8
+    journal.environment.write(lambda txn: txn.put(key, damaged, db=by_type))
+    with pytest.raises(Damaged):
+        run(blame(journal, last))
+    journal.close()
 
 
 def write(journal: Journal, contents: list[dict[str, Any] | None]) -> None:
