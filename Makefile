@@ -38,11 +38,13 @@ run: setup
 test: setup
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
-# Chromium of the distribution, if there is none: apt-get needs root.
+# Chromium of the distribution, if there is none, and certutil, which adds client certificates: apt-get needs root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 browser-test: setup
 	@command -v chromium chromium-browser google-chrome-stable google-chrome > /dev/null \
 		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends chromium; }
+	@command -v certutil pk12util > /dev/null \
+		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends libnss3-tools; }
 	JOURNAL_PAGE_PICTURES=docs/images $(BIN)/python -m pytest tests/browser
 
 # All at once, each of which may fail by itself: the tests of a client that is missing are skipped.

@@ -50,13 +50,18 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def running_chromium(program: str, folder: Path) -> Iterator[str]:
-    """Start the browser; the address of its DevTools."""
+def running_chromium(program: str, folder: Path, home: Path | None = None) -> Iterator[str]:
+    """Start the browser; the address of its DevTools. Its client certificates are those of `home`."""
     flags = [*FLAGS, f"--user-data-dir={folder}"]
     if os.geteuid() == 0:
         flags.append("--no-sandbox")  # which it does not have as root
+    environment = {**os.environ, **({"HOME": str(home)} if home else {})}
     process = subprocess.Popen(
-        [program, *flags, "about:blank"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [program, *flags, "about:blank"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=environment,
     )
     try:
         assert process.stderr is not None
