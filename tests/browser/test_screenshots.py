@@ -12,6 +12,14 @@ from tests.browser.pictures import smaller
 
 MOST_BYTES = 150_000
 SIZES = [(1280, 900), (400, 860)]
+# Fields have one height; what belongs together is in one row: title and user, both directions of zooming.
+ALIGNED = """(() => {
+    const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+    const together = (one, other) => box(one).top < box(other).bottom && box(other).top < box(one).bottom;
+    const fields = [...document.querySelectorAll('#filters input, #filters select')];
+    return new Set(fields.map((one) => one.getBoundingClientRect().height)).size === 1
+        && together('h1', '#sign-out') && together('#zoom-in', '#zoom-out');
+})()"""
 
 
 @pytest.mark.slow
@@ -39,6 +47,7 @@ async def test_pictures_of_the_page(chromium: str, tmp_path: Path) -> None:
                 )
                 # Nothing is wider than the window.
                 assert await page.run("document.documentElement.scrollWidth") <= width
+                assert await page.run(ALIGNED) is True
                 path = folder / f"journal-page-{width}-{scheme}.png"
                 path.write_bytes(smaller(await page.screenshot()))
                 assert 10_000 < path.stat().st_size < MOST_BYTES

@@ -105,7 +105,7 @@ export class Timeline extends EventTarget {
     context.clearRect(0, 0, width, height);
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
-    this.#paintTicks(left, height);
+    this.#paintTicks(left, width, height);
     const rows = this.rows.slice(this.#scroll, this.#scroll + shown);
     rows.forEach((row, at) => this.#paintLabel(row, HEAD + at * ROW, left, width));
     if (this.data) {
@@ -121,7 +121,7 @@ export class Timeline extends EventTarget {
     this.#paintCursor(left, height);
   }
 
-  #paintTicks(left, height) {
+  #paintTicks(left, width, height) {
     const context = this.#context;
     for (const { time, label, major } of ticks(this.view, this.#width)) {
       const x = Math.round(left + xOf(this.view, this.#width, time)) + 0.5;
@@ -132,7 +132,7 @@ export class Timeline extends EventTarget {
       context.lineTo(x, height);
       context.stroke();
       context.fillStyle = this.#colors.faint;
-      context.fillText(label, x + 3, HEAD / 2);
+      if (x + 3 + context.measureText(label).width <= width) context.fillText(label, x + 3, HEAD / 2);
     }
   }
 
