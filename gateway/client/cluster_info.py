@@ -20,6 +20,7 @@ from actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse
 from actors.names import NAMES
 from gateway.client.credentials import ANONYMOUS, FixedCredential
 from gateway.client.errors import ClientError, StatusError
+from gateway.client.server_url import with_url_credentials, without_credentials
 from gateway.client.session import Session
 from gateway.client.target import Target
 
@@ -29,9 +30,9 @@ _ALGORITHM = "HS256"
 
 def fetch(server: str, authority: bytes | None) -> Mapping[str, Any]:
     """The data of cluster-info, read anonymously. Without an authority the server is not verified."""
-    target = Target(
-        server, FixedCredential(ANONYMOUS), "--server", authority=authority, insecure=authority is None
-    )
+    source = with_url_credentials(server, FixedCredential(ANONYMOUS))
+    server = without_credentials(server)
+    target = Target(server, source, "--server", authority=authority, insecure=authority is None)
     refusal: StatusError | None = None
     with Session(target) as session:
         # The dialect is not known yet: anonymous callers may not read discovery.

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from actors.access.remote.kubeconfig_file import (
     Cluster,
@@ -24,6 +23,7 @@ from actors.access.remote.kubeconfig_file import (
 )
 from gateway.client.credentials import ANONYMOUS, Credential, CredentialSource, FixedCredential, bearer
 from gateway.client.errors import ConfigError
+from gateway.client.server_url import checked_url, with_url_credentials, without_credentials
 from gateway.client.target import Target
 from gateway.client.users import ClusterInfo, credentials_of
 
@@ -127,9 +127,10 @@ def _looked_at(environment: Mapping[str, str]) -> str:
 def _from_flags(overrides: Overrides) -> Target:
     credentials = FixedCredential(Credential(bearer(overrides.token)) if overrides.token else ANONYMOUS)
     groups = overrides.impersonated_groups
+    url = checked_url(overrides.server, "--server")
     return Target(
-        server=_checked_url(overrides.server, "--server"),
-        credentials=credentials,
+        server=without_credentials(url),
+        credentials=with_url_credentials(url, credentials),
         configured_in="--server",
         authority=_authority_flag(overrides.certificate_authority),
         namespace=overrides.namespace or "default",
@@ -144,11 +145,13 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     user_path, user = merged.user(context, path)
     authority = _authority(cluster_path, cluster, overrides)
     field_name = f"{cluster_path}: clusters[{cluster.name}].cluster.server"
-    server = _checked_url(overrides.server or cluster.server, "--server" if overrides.server else field_name)
+    url = checked_url(overrides.server or cluster.server, "--server" if overrides.server else field_name)
+    server = without_credentials(url)
+    source = _credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority))
     who, groups = _impersonation(user_path, user, overrides)
     return Target(
         server=server,
-        credentials=_credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority)),
+        credentials=with_url_credentials(url, source),
         configured_in=f"{'--token and ' if overrides.token else ''}context {name} of {merged.shown}",
         authority=authority,
         insecure=cluster.insecure and overrides.certificate_authority is None,
@@ -213,20 +216,3 @@ def _impersonated(user: str, groups: tuple[str, ...], field_name: str) -> str:
     if groups and not user:
         raise ConfigError(f"{field_name}: groups cannot be impersonated without a user; give one with --as")
     return user
-
-
-def _checked_url(url: str, field_name: str) -> str:
-    if not url:
-        raise ConfigError(
-            f"{field_name} is missing; give the address of the server, or name it with --server"
-        )
-    # As kubectl does, a host without a scheme is reached by https.
-    whole = url if "://" in url else f"https://{url}"
-    try:
-        parts = urlsplit(whole)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigError(f"{field_name}: {url!r} is not a URL; give one such as https://127.0.0.1:6443")
-    return whole

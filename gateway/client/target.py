@@ -9,7 +9,7 @@ from gateway.client.credentials import CredentialSource
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    server: str
+    server: str  # without credentials: it is shown and stored
     credentials: CredentialSource = field(repr=False)
     configured_in: str  # for errors: the files and the context, or the flags
     authority: bytes | None = None  # PEM; None trusts the authorities of this machine

@@ -16,6 +16,7 @@ from pathlib import Path
 import orjson
 
 from gateway.client.errors import ClientError
+from gateway.client.server_url import without_credentials
 
 FILE = "recording.json"
 VERSION = 1
@@ -43,7 +44,7 @@ def load_positions(folder: Path) -> Positions | None:
         if found["version"] != VERSION:
             raise ClientError(f"{path} is of another release of rewound; record into a new folder")
         return Positions(
-            str(found["server"]),
+            without_credentials(str(found["server"])),  # releases before had those of the URL
             str(found["cluster"]),
             str(found["namespace"]),
             bool(found["secrets"]),

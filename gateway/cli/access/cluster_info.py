@@ -39,15 +39,15 @@ def run(options: Options) -> int:
     from gateway.client.cluster_info import cluster_of, fetch, parse_file, verified_kubeconfig
     from gateway.client.errors import ClientError
     from gateway.client.new_kubeconfig import write
+    from gateway.client.server_url import without_credentials
 
     token = _token(options)
     data = parse_file(options.file) if options.file else fetch(options.server, None)
     content = verified_kubeconfig(data, token)
     cluster = cluster_of(content)
     if options.server and fetch(options.server, _pem(cluster))["kubeconfig"] != content:
-        raise ClientError(
-            f"{options.server} shows another cluster-info over a verified connection; do not trust it"
-        )
+        server = without_credentials(options.server)
+        raise ClientError(f"{server} shows another cluster-info over a verified connection; do not trust it")
     if options.output is not None:
         write(options.output, content, force=options.force)
     if str(options.output) != "-":

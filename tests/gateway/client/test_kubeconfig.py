@@ -115,6 +115,11 @@ def test_server_flag_keeps_the_user_of_the_file(tmp_path: Path) -> None:
         ({}, {"server": "ftp://x"}, "clusters[here].cluster.server: 'ftp://x' is not a URL"),
         (
             {},
+            {"server": "https://me:se/cr@et@x:0x"},
+            "clusters[here].cluster.server: 'https://x:0x' is not a",
+        ),
+        (
+            {},
             {"insecure-skip-tls-verify": True},
             "certificate-authority and insecure-skip-tls-verify exclude",
         ),

@@ -343,3 +343,24 @@ def test_plugin_learns_the_cluster_with_the_config_of_its_extension(tmp_path: Pa
         "certificate-authority-data": encoded(pki.authority().pem),
         "config": {"audience": "a", "on": "2024-01-01"},
     }
+
+
+@pytest.mark.parametrize("how", ["file", "flag"])
+def test_credentials_of_a_url_are_sent_and_never_shown(tmp_path: Path, how: str) -> None:
+    with fake_server() as server:
+        url = server.url.replace("://", "://front:p%40ss@")
+        server.answers["GET /api"] = (503, None)
+        path = kubeconfig(tmp_path / "config", url if how == "file" else server.url, certificate("alice"))
+        with (
+            session(path, server=url if how == "flag" else "") as client,
+            pytest.raises(StatusError) as refused,
+        ):
+            client.get("/api")
+        assert server.tokens() == ["Basic ZnJvbnQ6cEBzcw=="]
+        assert server.requests[0].common_name == "alice"
+        assert server.url in str(refused.value)
+    with pytest.raises(ClientError) as unreachable:
+        client.get("/api")
+    assert f"cannot reach {server.url}: " in str(unreachable.value)
+    for shown in (str(refused.value), str(unreachable.value), repr(client.target), client.target.server):
+        assert "front" not in shown and "ss@" not in shown

@@ -7,10 +7,12 @@ import signal
 import threading
 from pathlib import Path
 
+import orjson
 import pytest
 
 from gateway.cli.fixture.rewound import Rewound
 from gateway.cli.main import main
+from gateway.client.kubeconfig import Overrides, load_target
 from gateway.record import recorder, reordering
 from tests.gateway.journal_commands import run_journal
 
@@ -97,3 +99,24 @@ def test_mistakes(
     assert main(["record", *arguments]) == code
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_password_of_the_url_is_not_stored(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor one that a release before this one has stored."""
+    folder, flags = (
+        tmp_path / "out",
+        ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm"],
+    )
+    file = folder / "recording.json"
+    url = load_target(Overrides(kubeconfig=rewound.kubeconfig)).server
+    secret = url.replace("://", "://front:hunter2@")
+    assert main(["record", *flags, "--server", secret, str(folder)]) == 0
+    assert orjson.loads(file.read_bytes())["server"] == url
+    assert not any(b"hunter2" in one.read_bytes() for one in folder.rglob("*") if one.is_file())
+    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), "server": secret, "cluster": "other"}))
+    assert main(["record", *flags, str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert f"has a recording of another cluster ({url})" in said
+    assert "hunter2" not in said
