@@ -12,7 +12,7 @@ import trio
 from gateway.connections.heads import CLOSE, CONTINUE, has_body
 from gateway.connections.limits import KIB
 from gateway.connections.metering import complete_observed, start_observed
-from gateway.connections.parser import Parser
+from gateway.connections.parsing.parser import Parser
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
 from gateway.requests.exchange import Exchange

@@ -19,7 +19,8 @@ from gateway.connections.forwarding import forward
 from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
 from gateway.connections.limits import KIB
 from gateway.connections.metering import MeteredTransport, complete_observed, meter_of, start_observed
-from gateway.connections.parser import Fault, Parser
+from gateway.connections.parsing.fault import Fault
+from gateway.connections.parsing.parser import Parser
 from gateway.connections.parts import PartCounter, send_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport

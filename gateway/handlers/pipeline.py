@@ -28,7 +28,7 @@ from actors.identity import MASTERS
 from actors.names import Names
 from actors.selectors import FieldSelector
 from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated
-from gateway.connections.parser import wants_websocket
+from gateway.connections.parsing.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths

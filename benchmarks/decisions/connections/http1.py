@@ -6,7 +6,7 @@ import h11
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from gateway.connections.limits import Limits
-from gateway.connections.parser import Parser
+from gateway.connections.parsing.parser import Parser
 from gateway.requests.request import Peer
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -37,7 +37,7 @@ class Ours:
     def parse(self, request: bytes) -> None:
         parser = self._parser
         if not self._caches:
-            parser._cached_block = None
+            parser._heads.clear()
         parser.feed(request)
         assert len(parser.ready) == 1
         parser.ready.clear()

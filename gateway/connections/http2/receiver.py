@@ -46,7 +46,7 @@ from gateway.connections.http2.protocol import (
     window_update,
 )
 from gateway.connections.http2.stream import Stream, StreamOwner
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
 from gateway.requests.request import Peer, Request
 

@@ -15,7 +15,7 @@ from gateway.connections.http2.protocol import (
 )
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.stream import Stream
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 from gateway.connections.parts import PartsFailed, next_part
 from gateway.connections.server_state import ServerState
 from gateway.requests.exchange import Exchange

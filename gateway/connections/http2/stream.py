@@ -17,7 +17,7 @@ from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wai
 from gateway.connections.http2.flusher import Parcel, send_parcels
 from gateway.connections.http2.output import WATCH_BURST, Output
 from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 from gateway.requests.exchange import Exchange
 from gateway.requests.request import Request
 from gateway.requests.request import Stream as Watch

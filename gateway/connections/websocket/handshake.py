@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from actors.errors import Unauthorized
 from actors.names import Names
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 
 VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.connections.limits import Limits
-from gateway.connections.parser import Parser
+from gateway.connections.parsing.parser import Parser
 from gateway.requests.request import Peer
 
 PEER = Peer()
@@ -93,6 +93,106 @@ def test_request_with_cached_headers_gets_its_own_copy() -> None:
     first, second = parser.ready
     first.headers[b"host"] = b"changed"
     assert second.headers == {b"host": b"t"}
+
+
+HEAD = b"Host: t\r\nX-A: 1\r\nX-A: 2\r\n%bX-B: 3\r\n\r\n"
+LENGTHS = [
+    b"%d",
+    b"0%d",
+    b"+%d",
+    b" %d",
+    b"%d ",
+    b"\t%d",
+    b"%d, %d",
+    b"0x%d",
+    b"-%d",
+    b"%d\r\n",
+    b"",
+    b"%d" + b"0" * 9,
+]
+
+
+def posted(field: bytes, body: bytes, line: bytes = b"POST /first HTTP/1.1") -> bytes:
+    return line + b"\r\n" + HEAD % field + body
+
+
+def after_a_body(data: bytes) -> None:
+    """Compare what a parser makes of these bytes after a request with a body with what another makes of them first."""
+    primed, fresh = Parser(PEER, Limits(body=100)), Parser(PEER, Limits(body=100))
+    primed.feed(posted(b"Content-Length: 5\r\n", b"first"))
+    assert primed.ready.pop().body == b"first"
+    primed.feed(data)
+    fresh.feed(data)
+    assert outcome(primed) == outcome(fresh)
+    if fresh.incomplete is not None:
+        assert (primed.length, primed.received) == (fresh.length, fresh.received)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 5, 99, 100, 101])
+@pytest.mark.parametrize("name", [b"Content-Length:", b"content-length:", b"Content-Length: ", b"X-Length: "])
+def test_requests_with_bodies_equal_parsed_ones_for_any_length(name: bytes, sent: int) -> None:
+    for length in LENGTHS:
+        for claimed in {sent, max(sent - 1, 0), sent + 1}:
+            field = name + length.replace(b"%d", b"%d" % claimed) + b"\r\n"
+            after_a_body(posted(field, b"x" * sent))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_requests_with_bodies_equal_parsed_ones_for_any_line(line: bytes) -> None:
+    after_a_body(posted(b"Content-Length: 4\r\n", b"body", line))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 4\r\nContent-Length: 4\r\n",
+        b"Content-Length: 4\r\nExpect: 100-continue\r\n",
+        b"Content-Length: 4\r\nConnection: close\r\n",
+        b"Content-Length: 4\r\n Content-Length: 9\r\n",
+        b"Content-Length: 4\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"",
+    ],
+)
+def test_other_framing_is_parsed(field: bytes) -> None:
+    for body in (b"body", b"body" + posted(b"Content-Length: 4\r\n", b"next"), b"0\r\n\r\n"):
+        after_a_body(posted(field, body))
+
+
+@given(body=st.binary(max_size=12), length=st.integers(0, 12), rest=st.binary(max_size=4))
+def test_requests_with_any_body_equal_parsed_ones(body: bytes, length: int, rest: bytes) -> None:
+    after_a_body(posted(b"Content-Length: %d\r\n" % length, body) + rest)
+
+
+def test_repeated_head_with_a_body_is_not_parsed_again() -> None:
+    parser = Parser(PEER, Limits())
+    parser.feed(posted(b"Content-Length: 5\r\n", b"first"))
+    parser._http = None  # llhttp
+    parser.feed(posted(b"Content-Length: 12\r\n", b"the next one", b"PUT /b?c HTTP/1.1"))
+    second = parser.ready[1]
+    assert (second.method, second.path, second.query, second.body) == ("PUT", "/b", "c", b"the next one")
+    assert second.headers == {b"host": b"t", b"x-a": b"1, 2", b"content-length": b"12", b"x-b": b"3"}
+    assert second.repeated == {b"x-a": [b"1", b"2"]}
+
+
+def test_gets_and_writes_keep_a_head_each() -> None:
+    parser = Parser(PEER, Limits())
+    for _ in range(2):
+        parser.feed(b"GET /a HTTP/1.1\r\n" + BLOCKS[0])
+        parser.ready = []
+        parser.feed(posted(b"Content-Length: 5\r\n", b"first"))
+        parser.ready = []
+        parser._http = None  # llhttp: from now on nothing is parsed
+
+
+def test_heads_that_are_long_together_are_not_kept_both() -> None:
+    parser, padding = Parser(PEER, Limits()), b"X-Long: " + b"x" * 5000 + b"\r\n"
+    parser.feed(posted(padding + b"Content-Length: 5\r\n", b"first"))
+    parser.ready = []
+    parser.feed(b"GET /a HTTP/1.1\r\n" + padding + BLOCKS[0])
+    heads = parser._heads
+    assert heads._plain is not None and heads._with_body is None
 
 
 def test_new_header_block_replaces_the_cached_one() -> None:

@@ -6,7 +6,7 @@ import pytest
 from gateway.connections.http2.heads.hpack import CompressionError
 from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.limits import Limits
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 
 Pair = tuple[bytes, bytes]
 METHOD, SCHEME, PATH, AUTHORITY = BASIC = (

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gateway.connections.http2.heads.fields import Field
 from gateway.connections.http2.heads.hpack import Decoder
 from gateway.connections.limits import Limits
-from gateway.connections.parser import Fault
+from gateway.connections.parsing.fault import Fault
 
 # An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
 _CACHED_BLOCKS = 16

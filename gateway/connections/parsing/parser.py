@@ -1,5 +1,7 @@
 """Parses the bytes of one HTTP/1.1 connection into `Request`s, with httptools' callbacks.
 
+Requests that repeat a header block are found by `repeated_heads`, without parsing.
+
 `http1` feeds it and takes the requests that are `ready`, complete and in order. One whose head is complete and whose
 body is not is `incomplete`; once `http1` has taken it (`begin`), its body is completed in place, or discarded. A
 message that breaks the syntax or a size limit ends the connection with a `Fault`, after the requests before it. llhttp
@@ -13,13 +15,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import httptools
 
-from gateway.connections.body_parts import Parts, add_part, join_parts
 from gateway.connections.limits import KIB, Limits
+from gateway.connections.parsing.body_parts import Parts, add_part, join_parts
+from gateway.connections.parsing.fault import Fault
+from gateway.connections.parsing.repeated_heads import RepeatedHeads
 from gateway.requests.request import Peer, Request
 
 _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
@@ -29,23 +32,7 @@ _SLASH = ord("/")
 _HASH = ord("#")  # a search for a number is five times as fast as one for bytes
 # The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
 _DISCARDED = 256 * KIB
-# A longer block of headers is not cached: strangers may have many idle connections.
-_MAX_CACHED = 8 * KIB
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why the connection cannot go on: the status and message of the response."""
-
-    status: int
-    message: str
-
-
-# Headers that define how a message is framed or what follows it.
-_FRAMING = frozenset((b"content-length", b"transfer-encoding", b"upgrade", b"expect"))
-# A request line that needs no further checks; llhttp accepts the same characters in a target.
-_SIMPLE_REQUEST_LINE = re.compile(rb'(GET|HEAD|DELETE) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1')
 
 
 def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
@@ -60,11 +47,9 @@ class Parser:
     __slots__ = (
         "_begun",
         "_body",
-        "_cached_block",
-        "_cached_headers",
-        "_cached_repeated",
         "_head",
         "_headers",
+        "_heads",
         "_http",
         "_limits",
         "_most",
@@ -111,25 +96,27 @@ class Parser:
         self._begun = False  # the incomplete request has been taken: it does not become ready
         self._most = limits.body  # bytes of the current body
         self._since_body = 0  # bytes since the last part of a body: chunk extensions, trailers
-        # The header block of the last request without a body, and its parsed headers: clients repeat the same
-        # bytes, so most requests of a connection cost a request line and a comparison.
-        self._cached_block: bytes | None = None
-        self._cached_headers: dict[bytes, bytes] = {}
-        self._cached_repeated: dict[bytes, list[bytes]] | None = None
+        self._heads = RepeatedHeads(peer, limits)
         self._http: Any = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
         if self.mid_message:
             self._continue(data)
             return
-        line, _, block = data.partition(b"\r\n")
-        if block == self._cached_block and len(line) <= self._limits.target:
-            match = _SIMPLE_REQUEST_LINE.fullmatch(line)
-            if match is not None:
-                self._reuse_cached(*match.groups())
-                return
+        request = self._heads.find(data)
+        if request is not None:
+            self.http10 = False
+            self.ready.append(request)
+            return
         self._parse(data)
-        self._cache_block(line, block)
+        self._keep_head(data)
+
+    def _keep_head(self, data: bytes) -> None:
+        """Keep the header block of these bytes if they were one whole request; the next may repeat it."""
+        if self.mid_message:
+            self._check_fields()
+        elif len(self.ready) == 1 and not (self.closing or self.http10) and self.fault is None:
+            self._heads.keep(data, self.ready[0])
 
     def _continue(self, data: bytes) -> None:
         """Parse more of a message; a head, or what follows a body, may not grow without end."""
@@ -169,38 +156,6 @@ class Parser:
                 return
             else:
                 return
-
-    def _reuse_cached(self, method: bytes, path: bytes, query: bytes | None) -> None:
-        self.http10 = False
-        self.ready.append(
-            Request(
-                _METHODS[method],
-                path.decode("latin-1"),
-                "" if query is None else query.decode("latin-1"),
-                self._cached_headers.copy(),
-                b"",
-                self._peer,
-                self._cached_repeated,
-            )
-        )
-
-    def _cache_block(self, line: bytes, block: bytes) -> None:
-        """Cache the block if it was the whole head of one HTTP/1.1 request without a body that keeps the connection."""
-        if self.mid_message:
-            self._check_fields()
-            return
-        if len(self.ready) != 1 or self.closing or self.http10 or self.fault is not None:
-            return
-        request = self.ready[0]
-        alone = block.find(b"\r\n\r\n") == len(block) - 4
-        if (
-            alone
-            and len(block) <= _MAX_CACHED
-            and _FRAMING.isdisjoint(request.headers)
-            and _SIMPLE_REQUEST_LINE.fullmatch(line) is not None
-        ):
-            self._cached_block = block
-            self._cached_headers, self._cached_repeated = request.headers.copy(), request.repeated
 
     def _may_upgrade(self) -> bool:
         if not self.ready or self._upgrade_body_left or self.http10:

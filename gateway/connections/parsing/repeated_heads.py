@@ -1,0 +1,119 @@
+"""The last header blocks of a connection: a request that repeats one needs no parsing.
+
+Clients send the same header block with every request, to the byte, except the number in Content-Length. `Parser` asks
+`find` first, and passes to `keep` what llhttp has accepted. Kept are the block of the last request without a body and
+that of the last one whose body has a Content-Length; never one with another header that defines how the message is
+framed or what follows it. A request found here is exactly what llhttp would make of the same bytes
+(docs/decisions/0004-http1.md); bytes that are not one whole request are never found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.connections.limits import KIB, Limits
+from gateway.requests.request import Peer, Request
+
+# Both blocks together: strangers may have many idle connections.
+_MAX_KEPT: Final = 8 * KIB
+_LENGTH: Final = b"content-length"
+# Headers that define how a message is framed or what follows it, besides Content-Length.
+_FRAMING: Final = frozenset((b"transfer-encoding", b"upgrade", b"expect"))
+# A request line that needs no further checks; llhttp accepts the same characters in a target.
+_REQUEST_LINE: Final = re.compile(
+    rb'(GET|HEAD|DELETE|POST|PUT|PATCH) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1'
+)
+_LENGTH_FIELD: Final = re.compile(rb"(?:\A|\r\n)content-length:[ \t]*([0-9]+)\r\n", re.IGNORECASE)
+_HEAD_END: Final = b"\r\n\r\n"
+_CARRIAGE_RETURN: Final = 13
+_MAX_DIGITS: Final = 9
+
+
+class _Head:
+    """A header block and what was parsed of it, with the last request line that came before it."""
+
+    __slots__ = ("end", "headers", "line", "method", "path", "query", "repeated", "start")
+
+    def __init__(self, line: bytes, start: bytes, end: bytes, request: Request) -> None:
+        self.start = start  # up to the digits of Content-Length; all of it if there is no body
+        self.end = end  # what follows these digits
+        self.headers = request.headers.copy()
+        self.repeated = request.repeated
+        self.line = line
+        self.method, self.path, self.query = request.method, request.path, request.query
+
+    def read_line(self, line: bytes) -> bool:
+        """Read another request line; False if it needs further checks."""
+        match = _REQUEST_LINE.fullmatch(line)
+        if match is None:
+            return False
+        method, path, query = match.groups()
+        self.line, self.method, self.path = line, method.decode(), path.decode()
+        self.query = "" if query is None else query.decode()
+        return True
+
+
+class RepeatedHeads:
+    __slots__ = ("_limits", "_peer", "_plain", "_with_body")
+
+    def __init__(self, peer: Peer, limits: Limits) -> None:
+        self._peer = peer
+        self._limits = limits
+        self._plain: _Head | None = None
+        self._with_body: _Head | None = None
+
+    def find(self, data: bytes) -> Request | None:
+        """The request if these bytes are one whole request with a kept header block. The hot path: no calls."""
+        line, _, block = data.partition(b"\r\n")
+        head, body = self._plain, b""
+        if head is not None and block == head.start:
+            headers = head.headers.copy()
+        else:
+            head = self._with_body
+            if head is None or not block.startswith(head.start):
+                return None
+            first = len(head.start)
+            after = block.find(_CARRIAGE_RETURN, first, first + _MAX_DIGITS)
+            digits = block[first:after]
+            if after < 0 or not digits.isdigit() or not block.startswith(head.end, after):
+                return None
+            body = block[after + len(head.end) :]
+            if len(body) != int(digits) or len(body) > self._limits.body:
+                return None
+            headers = head.headers.copy()
+            headers[_LENGTH] = digits
+        if line != head.line and (len(line) > self._limits.target or not head.read_line(line)):
+            return None
+        return Request(head.method, head.path, head.query, headers, body, self._peer, head.repeated)
+
+    def keep(self, data: bytes, request: Request) -> None:
+        """Keep the header block of a request that llhttp made of these bytes, if they are nothing but this request.
+
+        It is HTTP/1.1, complete, and keeps the connection open.
+        """
+        line, _, block = data.partition(b"\r\n")
+        size = block.find(_HEAD_END) + len(_HEAD_END)
+        headers = request.headers
+        if (
+            len(block) - size != len(request.body)
+            or size > _MAX_KEPT
+            or not _FRAMING.isdisjoint(headers)
+            or _REQUEST_LINE.fullmatch(line) is None
+        ):
+            return
+        if _LENGTH not in headers:
+            self._plain = _Head(line, block, b"", request)
+            if self._with_body is not None and size + _size(self._with_body) > _MAX_KEPT:
+                self._with_body = None
+        elif (field := _LENGTH_FIELD.search(block, 0, size)) is not None and field[1] == headers[_LENGTH]:
+            self._with_body = _Head(line, block[: field.start(1)], block[field.end(1) : size], request)
+            if self._plain is not None and size + _size(self._plain) > _MAX_KEPT:
+                self._plain = None
+
+    def clear(self) -> None:
+        self._plain = self._with_body = None
+
+
+def _size(head: _Head) -> int:
+    return len(head.start) + len(head.end)
