@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import orjson
 
+from actors.kinds.declaration.definition import Definition
 from actors.selectors.facts import pack_facts
-from actors.store.document import facts_of, in_usual_order
+from actors.store.document import in_usual_order
 from gateway.record.kinds import RecordedKind
 from journal import keys
 
@@ -98,7 +99,7 @@ def change_of(
 
 def _check_names(namespace: str, name: str, uid: str, version: str) -> None:
     """TypeError, ValueError if a journal cannot have them."""
-    if not all(isinstance(one, str) for one in (namespace, name, uid)):
+    if not _are_texts([namespace, name, uid]):
         raise TypeError("name, namespace and uid must be strings")
     if keys.find_object(1, namespace, name) is None or max(len(uid), len(version)) > _LONGEST:
         raise ValueError("its name, namespace, uid or resourceVersion cannot be stored")
@@ -124,17 +125,38 @@ def _in_storage_form(kind: RecordedKind, given: Document) -> Document:
 
 
 def _facts(kind: RecordedKind, stored: Document) -> bytes:
+    """What selectors and the garbage collector read. TypeError, KeyError for labels or owners that are none."""
     metadata = stored["metadata"]
-    if kind.storage is not None:
-        try:
-            return facts_of(kind.storage, stored)
-        except Exception:
-            pass  # an object of another release, without what this one selects by
-    fields = {"metadata.name": metadata["name"]}
+    fields = _selectable(kind.storage, stored) if kind.storage is not None else {}
+    fields["metadata.name"] = metadata["name"]
     if kind.namespaced:
         fields["metadata.namespace"] = metadata.get("namespace", "")
+    labels = metadata.get("labels") or {}
     owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
-    return pack_facts(metadata.get("labels") or {}, fields, metadata.get("uid", ""), owners)
+    if not isinstance(labels, dict) or not _are_texts([*labels.values(), *owners]):
+        raise TypeError("labels and uids of owners must be strings")
+    return pack_facts(labels, fields, metadata.get("uid", ""), owners)
+
+
+def _selectable(storage: Definition, stored: Document) -> dict[str, str]:
+    """The fields that this release selects by; those that an object of another release lacks count as empty."""
+    found = {}
+    for label, read in storage.selection.fields.items():
+        try:
+            value = read(stored)
+        except _MISSING:
+            continue
+        if _are_texts([value]):
+            found[label] = value
+    return found
+
+
+# What readers raise that follow a path of members through an object whose members are of other types.
+_MISSING: Final = (KeyError, TypeError, AttributeError)
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(one, str) for one in values)
 
 
 def _mask(secret: Document) -> None:

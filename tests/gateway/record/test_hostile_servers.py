@@ -13,12 +13,14 @@ import orjson
 import pytest
 import trio
 
+from actors.selectors.facts import unpack_selectable
 from gateway.cli.record import EscapingFormatter
 from gateway.client.credentials import Credential, FixedCredential
 from gateway.client.errors import ClientError
 from gateway.client.streaming import StreamingSession
 from gateway.client.target import Target
 from gateway.record.recorder import Recorder, RecordOptions, TooMuch
+from tests.gateway.record.recording import events_of, opened
 
 MAPS = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["list", "watch"]}
 DOCUMENTS: dict[str, Any] = {
@@ -129,6 +131,10 @@ async def test_names_that_are_paths_are_no_kinds(tmp_path: Path, autojump_clock:
         (listed(config_map(name="a\0b")), "cannot be stored"),
         (listed(config_map(name="a" * 600)), "cannot be stored"),
         (listed(config_map(name=5)), "must be strings"),
+        (listed(config_map(labels={"a": 5})), "must be strings"),
+        (listed(config_map(labels=5)), "must be strings"),
+        (listed(config_map(ownerReferences=[{"uid": {}}])), "must be strings"),
+        (listed(config_map(ownerReferences=[{}])), "an object cannot be read"),
         (listed(config_map(resourceVersion="9" * 5000)), "cannot be stored"),
         (listed(config_map(), **{"continue": "again"}), "the list does not end"),
         ({"/api/v1/configmaps": {"metadata": {"resourceVersion": "7"}, "items": 5}}, "items are none"),
@@ -147,6 +153,26 @@ async def test_wrong_objects_are_tried_again(
     caplog.set_level(logging.INFO, "gateway.record")
     await run_recorder(documents, tmp_path / "out")
     assert message in caplog.text
+
+
+async def test_objects_may_lack_what_this_release_selects_by(tmp_path: Path, autojump_clock: object) -> None:
+    """Then they have no value there, and are selected by all others."""
+    pod = {**config_map(labels={"app": "web"}), "spec": {"nodeName": "n1", "schedulerName": 5}, "status": 5}
+    documents = {
+        "/api/v1": {"resources": [{**MAPS, "name": "pods", "kind": "Pod"}]},
+        "/api/v1/pods": {"metadata": {"resourceVersion": "7"}, "items": [pod]},
+    }
+    await run_recorder(documents, tmp_path / "out")
+    async with opened(tmp_path / "out") as journal:
+        (event,) = events_of(journal, "pods")
+    labels, fields = unpack_selectable(event.facts)
+    assert labels == ["app", -1, "web"]
+    assert fields == [
+        *("spec.nodeName", -2, "n1"),
+        *("spec.schedulerName", -2, "5"),
+        *("metadata.name", -2, "a"),
+        *("metadata.namespace", -2, "default"),
+    ]
 
 
 async def test_lists_are_not_larger_than_the_memory(
