@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.apiextensions.definition import ADDED_BY_RECORDER, definition_type
 from actors.names import Names
 from actors.rewind.moments import rfc3339
 from gateway.record.changes import Change, change_of
 from gateway.record.kinds import RecordedKind
-
-ADDED = "record.rewound.cluster.io/added"
 
 
 def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, now: int) -> Change:
@@ -36,7 +34,7 @@ def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, n
             "uid": str(uuid5(NAMESPACE_URL, f"rewound:{kind.type_name}")),
             "generation": 1,
             "creationTimestamp": time,
-            "annotations": {ADDED: "true"},
+            "annotations": {ADDED_BY_RECORDER: "true"},
         },
         "spec": {
             "group": kind.group,

@@ -17,8 +17,9 @@ from typing import Any
 
 from actors.controllers.custom_resources.outline import outline
 from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
-from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.apiextensions.definition import ADDED_BY_RECORDER, definition_type
 from actors.kinds.custom.definitions import DeclaredKind, definitions_of, is_served, parsed
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.names import Names
@@ -156,18 +157,29 @@ class Publication:
         return before
 
     def _kind(self, stored: Object, body: bytes, since: int) -> DeclaredKind:
-        """Nothing for a definition that is not to be served, or that no request could reach.
-
-        A group version that the server itself has kinds in belongs to these alone.
-        """
+        """Nothing for a definition that is not to be served, or that no request could reach."""
         name = stored["metadata"]["name"]
         if not is_served(stored) or self.overlaps_built_in(name) or not self._journal.type_id(name):
             return DeclaredKind()
         kind = definitions_of(stored, body, since, self._names)
-        built_in = self._registry.built_in
-        reachable = [one for one in kind.served if not built_in.of_version(one.group, one.version)]
+        recorded = ADDED_BY_RECORDER in stored["metadata"].get("annotations", ())
+        reachable = [one for one in kind.served if self._is_reachable(one, recorded)]
         hidden = [one for one in kind.definitions if one not in reachable and not one.storage.stored_as]
         return DeclaredKind(tuple(reachable), tuple(hidden))
+
+    def _is_reachable(self, one: Definition, recorded: bool) -> bool:
+        """A group version that the server itself has kinds in belongs to these alone.
+
+        Except for kinds of a recorded server, whose release has more of them in that group version.
+        """
+        built_in = self._registry.built_in
+        if not built_in.of_version(one.group, one.version):
+            return True
+        has_names = (
+            built_in.find(one.group, one.version, one.plural),
+            built_in.of_kind(one.api_version, one.kind),
+        )
+        return recorded and has_names == (None, None)
 
 
 def _known(name: str, stored: Object) -> Known:

@@ -21,6 +21,8 @@ from actors.names import Names
 PLURAL = "customresourcedefinitions"
 # What validates schemas and compiles them. Imported with the first definition, because most servers have none.
 SCHEMA_MODULES = ("actors.kinds.structural.checks", "actors.kinds.structural.compile")
+# On definitions that `rewound record` adds for kinds of a server that has them by itself.
+ADDED_BY_RECORDER = "record.rewound.cluster.io/added"
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
