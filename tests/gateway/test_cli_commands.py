@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from gateway.cli.main import main
+from gateway.cli.main import USAGE, main
 from gateway.release import RELEASE
 
 
@@ -49,3 +50,26 @@ def test_version_imports_little() -> None:
         "sys.exit(', '.join(heavy) or None)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+JOURNAL_COMMANDS = "log show history state diff stats verify recover export import"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *re.findall(r"^  rewound ([a-z][a-z-]*) ", USAGE, re.MULTILINE),
+        "token bootstrap",
+        *(f"journal {one}" for one in JOURNAL_COMMANDS.split()),
+    ],
+)
+def test_help_of_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line with the command and something that a user could type behind it; not the usage, nor a sentence."""
+    try:
+        code: object = main([*command.split(), "--help"])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert not code
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    examples = [line for line in lines if line.startswith(f"rewound {command}")]
+    assert examples, lines

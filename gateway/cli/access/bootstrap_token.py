@@ -2,6 +2,9 @@
 
 Creates the Secret of a token with which a node joins the cluster, and prints the token and nothing else. The server
 accepts such tokens if it runs with --enable-bootstrap-token-auth.
+
+    rewound token bootstrap
+    rewound token bootstrap --duration 1h --group system:bootstrappers:rack1
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`rewound certificate`: approve or deny requests for certificates.
 
-    rewound certificate approve NAME ...
-    rewound certificate deny NAME ...
+    rewound certificate approve carol
+    rewound certificate deny carol dave --message 'unknown to us'
 
 An approved request is signed by its signer, a denied one never is. Neither can be taken back.
 """

@@ -2,6 +2,10 @@
 
 Prints a new token, which the server issues by TokenRequest, and nothing else. For a bootstrap token, with which a
 node joins: rewound token bootstrap. An account that is called bootstrap is NAMESPACE/bootstrap.
+
+    rewound token default                                of the account default, for an hour
+    rewound token shop/robot --duration 10m --audience vault
+    rewound token robot --bound-object-kind Pod --bound-object-name web-1
 """
 
 from __future__ import annotations

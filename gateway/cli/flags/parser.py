@@ -129,15 +129,26 @@ def _plain_port_warning(settings: Settings) -> str:
     )
 
 
+_EXAMPLES = """\
+Durations are written like 500ms, 90s, 5m or 1h30m.
+
+examples:
+  rewound serve                                              https://127.0.0.1:6443, with ./rewound-data
+  rewound serve --dialect kubernetes --data-dir k8s          with the names that kubectl expects
+  rewound serve --secure-port 0 --insecure-port 8080 --token-auth-file tokens.csv
+  rewound serve --audit-policy-file policy.yaml --audit-log-path audit.log
+"""
+
+
 def make_parser() -> _Parser:
     parser = _Parser(
         prog="rewound serve",
         usage="rewound serve [flags]",
         description="Serve the API from a data folder, which the first start creates.",
-        epilog="Durations are written like 500ms, 90s, 5m or 1h30m.",
+        epilog=_EXAMPLES,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=42),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=42),
     )
     for title, add_flags in _SECTIONS:
         add_flags(parser.add_argument_group(title))

@@ -3,6 +3,9 @@
 Objects created, deleted and changed in between, field by field. Only objects with events in between are read, so
 two near versions of a large journal are compared quickly. With B before A it goes back in time: + and - are what B
 has and lacks, and the words say what happened, so an object that was created in between is `- ... not yet created`.
+
+    rewound journal diff 1042                            from version 1042 to now
+    rewound journal diff 12:00 12:10 --kind pods
 """
 
 from __future__ import annotations

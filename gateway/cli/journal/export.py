@@ -2,6 +2,9 @@
 
 All events that are kept, each checked: with offset, time, user and content. A file name that ends in .gz is
 compressed; - is stdout. `rewound journal import` creates a data folder from the file.
+
+    rewound journal export incident.journal.gz
+    rewound journal export - | ssh backup 'cat > incident.journal'
 """
 
 from __future__ import annotations

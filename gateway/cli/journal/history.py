@@ -1,6 +1,9 @@
 """`rewound journal history`: all versions of one object that are still kept.
 
 Who wrote each version, when, and what changed, field by field; also across deletions.
+
+    rewound journal history cm default/web
+    rewound journal history clusterroles view -n 5       the newest five versions
 """
 
 from __future__ import annotations

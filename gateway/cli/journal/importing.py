@@ -2,6 +2,9 @@
 
 Offsets, times, users, contents and state are the same; every checksum is verified. The folder must not have a
 journal. A damaged file is refused with the position of the damage, and the command leaves nothing.
+
+    rewound journal import incident.journal.gz --data-dir incident
+    rewound journal log --data-dir incident
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 With -f it follows a live server, after the newest 10 events unless --limit or --since says more; Ctrl-C ends it.
 Events at or below the retention floor (see stats) are what is left of older history: the version of each object
 that was current there.
+
+    rewound journal log --since 10m                      what happened in the last ten minutes
+    rewound journal log --kind deployments.apps -f       follow the Deployments of a server that runs
+    rewound journal log --verb delete --user 'system:*'  what the server itself and its controllers deleted
 """
 
 from __future__ import annotations

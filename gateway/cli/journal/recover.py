@@ -4,6 +4,9 @@ It reads the file page by page, without LMDB. Every record that it keeps has a r
 of an object is lost, the new folder has the newest one that is left, under a new version. Where events are lost, the
 history of the new folder begins after them. Versions never fall. The damaged folder is not changed; no server may
 use it meanwhile.
+
+    rewound journal recover rewound-data recovered
+    rewound serve --data-dir recovered
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """`rewound journal show`: one event with its object.
 
 Who wrote it, when and with what, how it differs from the version before, and the object as it was stored.
+
+    rewound journal show 1042
+    rewound journal show 1042 -o yaml --data-dir backup
 """
 
 from __future__ import annotations

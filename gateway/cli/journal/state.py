@@ -1,6 +1,9 @@
 """`rewound journal state`: all objects at a version or a time.
 
 A table for people; with -o json or -o yaml the objects, in one document of kind List.
+
+    rewound journal state --at 10m --kind pods           the pods of ten minutes ago
+    rewound journal state --at 1042 -o yaml > all.yaml   every object at a version
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """`rewound journal stats`: how large the journal is, per type, and how fast it grows.
 
 The bytes of a type are those of its events. Every version from the retention floor to the head can be shown.
+
+    rewound journal stats
+    rewound journal stats -o json --data-dir backup
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ It checks the structure of the file page by page. Then it reads every record and
 one and from the newest snapshot, and compares the result with state, indexes and counts. Exit code 1 when anything
 is wrong. It never changes the folder, and runs beside a live server. `rewound journal recover` makes a new folder
 of what a damaged one still has.
+
+    rewound journal verify
+    rewound journal verify backup
 """
 
 from __future__ import annotations
