@@ -9,7 +9,7 @@ from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
-from actors.admission.selection import AVAILABLE
+from actors.admission.selection import AVAILABLE, plugins_off
 from actors.names import CLUSTER
 from actors.store.feed import Feed
 from gateway.cli.flags.parser import make_parser, parse_flags
@@ -307,6 +307,26 @@ def test_certificate_needs_its_key(file: str) -> None:
 
 def test_data_dir_must_not_be_a_file(file: str) -> None:
     assert refusal(f"--data-dir={file}").startswith("--data-dir: ")
+
+
+def test_data_dir_must_not_be_empty() -> None:
+    assert refusal("--data-dir=") == "--data-dir: is empty; name a folder, or . for the current one"
+
+
+@pytest.mark.parametrize("text", ["nonsense", "nan", "inf", ""])
+def test_rate_must_be_a_number(text: str) -> None:
+    flag = "--audit-log-batch-throttle-qps"
+    assert refusal("--audit-log-path=-", f"{flag}={text}") == f"{flag}: {text!r} is not a number"
+
+
+def test_plugins_that_are_on_by_default_are_those_of_v1_25() -> None:
+    on = """NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority
+        DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
+        RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
+        MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
+    off = plugins_off("kubernetes", frozenset(), frozenset())
+    assert set(AVAILABLE) - off == set(on.split())
+    assert plugins_off("cluster", frozenset(), frozenset()) - off == {"CertificateSubjectRestriction"}
 
 
 def test_help_shows_each_flag_and_its_default() -> None:

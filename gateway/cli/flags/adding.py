@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from gateway.cli.durations import duration as parse_duration
@@ -74,6 +76,22 @@ def number(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return found
+
+
+def folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; name a folder, or . for the current one")
+    return Path(text)
 
 
 def size(text: str) -> int:

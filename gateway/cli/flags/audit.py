@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.flags.adding import add, add_switch, duration, number
+from gateway.cli.flags.adding import add, add_switch, duration, number, rate
 
 
 def add_flags(group: Any) -> None:
@@ -56,7 +56,7 @@ def _add_backend(group: Any, backend: str) -> None:
         group, f"{flag}batch-max-wait", duration, "TIME", "how long a batch waits for more events, like 100ms"
     )
     add_switch(group, f"{flag}batch-throttle-enable", "limit the number of batches a second")
-    add(group, f"{flag}batch-throttle-qps", float, "N", "batches a second on average, if throttled")
+    add(group, f"{flag}batch-throttle-qps", rate, "N", "batches a second on average, if throttled")
     add(group, f"{flag}batch-throttle-burst", number, "N", "batches at once after a pause, if throttled")
     add_switch(group, f"{flag}truncate-enabled", "leave objects out of large events, and split large batches")
     add(group, f"{flag}truncate-max-batch-size", number, "BYTES", "size of a batch at most, if truncated")

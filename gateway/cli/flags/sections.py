@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.flags.adding import add, add_list, add_switch, duration, number, port, size
+from gateway.cli.flags.adding import add, add_list, add_switch, duration, folder, number, port, size
 
 
 def add_serving(group: Any) -> None:
-    add(group, "--data-dir", Path, "FOLDER", "journal, certificates and admin.kubeconfig")
+    add(group, "--data-dir", folder, "FOLDER", "journal, certificates and admin.kubeconfig")
     add(
         group,
         "--dialect",

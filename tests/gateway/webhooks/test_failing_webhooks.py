@@ -12,6 +12,7 @@ from tests.actors.access.remote.https_peer import Reply
 from tests.gateway.webhooks.hooking import adding, hooking, patching
 
 OTHER_TYPE = b'{"apiVersion": "admission.cluster.io/v1beta1", "kind": "AdmissionReview", "response": {}}'
+OTHER_KIND = b'{"apiVersion": "admission.cluster.io/v1", "kind": "ConfigMap", "response": {"allowed": true}}'
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "redirect": (lambda _: Reply(302, headers=(("location", "/allow"),)), "responded with status 302"),
     "error": (lambda _: Reply(500), "responded with status 500"),
@@ -23,6 +24,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "uid": (lambda _: {"uid": "another"}, 'got "another"'),
     "version": (lambda _: Reply(body=OTHER_TYPE), "expected webhook response of admission.cluster.io/v1"),
+    "kind": (lambda _: Reply(body=OTHER_KIND), "expected webhook response of admission.cluster.io/v1"),
     "absent": (
         lambda _: Reply(body=b'{"apiVersion": "admission.cluster.io/v1", "kind": "AdmissionReview"}'),
         "webhook response was absent",

@@ -76,6 +76,7 @@ async def test_mutating_webhooks_run_by_name_and_again_if_needed() -> None:
         seen = [(one["operation"], one["object"]["data"]) for one in hooks.requests]
         assert seen[-1] == ("CREATE", made["data"])
         assert hooks.requests[-1]["object"]["metadata"]["uid"] == made["metadata"]["uid"]
+        assert len({one["uid"] for one in hooks.requests}) == 4, "each call has its own"
         assert hooks.called() == ["/first", "/second", "/first", "/check"]
 
 
@@ -228,6 +229,26 @@ async def test_webhook_that_writes_to_the_server() -> None:
             await hooks.configure("mutating", clients)
             (await hooks.create("outer")).expect(201)
             assert [one["name"] for one in writing.requests] == ["outer", "inner"]
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+async def test_configuration_that_changes_during_a_request(kind: str) -> None:
+    """The request goes on with the webhooks that it began with; the next one has the new ones."""
+    async with hooking() as hooks:
+
+        async def change(request: dict[str, Any]) -> dict[str, Any]:
+            if request["name"] == "a":
+                await hooks.remove(kind)
+                await hooks.configure(kind, hooks.hook("c.example.com", "/third"))
+            return {}
+
+        async with hooking(change=change) as changing:
+            first = changing.hook("a.example.com", "/change")
+            await hooks.configure(kind, first, hooks.hook("b.example.com", "/second"))
+            (await hooks.create("a")).expect(201)
+            assert (changing.called(), hooks.called()) == (["/change"], ["/second"])
+            (await hooks.create("b")).expect(201)
+            assert (changing.called(), hooks.called()) == ([], ["/third"])
 
 
 async def test_object_that_changes_during_a_review_is_reviewed_again() -> None:
