@@ -32,8 +32,15 @@ def dev(arguments: Sequence[str]) -> int:
     own, command = _split(list(arguments))
     options, unknown = _parser().parse_known_args(own)
     if unknown or not command:
+        wrong = f"{unknown[0]}: is not a flag of it; " if unknown else ""
         print(
-            "rewound dev: give flags, then -- and a command, as in: rewound dev -- make test", file=sys.stderr
+            f"rewound dev: {wrong}give flags, then -- and a command, as in: rewound dev -- make test",
+            file=sys.stderr,
+        )
+        return 2
+    if options.seed is not None and options.faults is None:
+        print(
+            "rewound dev: --seed: has no effect without --faults; add it or leave this out", file=sys.stderr
         )
         return 2
     try:
@@ -112,7 +119,7 @@ def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any]
                 return _run_with(server, command, options.keep)
     except NotStarted as error:
         print(f"rewound dev: {error}", file=sys.stderr)
-        return 1
+        return 2 if error.wrong_flag else 1
     except KeyboardInterrupt:
         return 130
 

@@ -46,7 +46,10 @@ def test_failing_command_gets_its_story_and_passes_its_exit_code_on(
 def test_wrong_calls_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["dev"], ["dev", "true"], ["dev", "--"], ["dev", "--nothing", "--", "true"]):
         assert main(words) == 2
-        assert "rewound dev -- make test" in capsys.readouterr().err
+        assert "rewound dev -- make test" in (said := capsys.readouterr().err)
+        assert ("--nothing: is not a flag" in said) == ("--nothing" in words)
+    assert main(["dev", "--seed=7", "--", "true"]) == 2
+    assert "rewound dev: --seed: has no effect without --faults" in capsys.readouterr().err
     faults = tmp_path / "faults.yaml"
     faults.write_text("rules: [{fault: {nothing: {}}}]")
     assert main(["dev", f"--faults={faults}", "--", "true"]) == 2

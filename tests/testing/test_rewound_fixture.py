@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ import pytest
 
 from gateway.cli.fixture.control_client import RequestFailed
 from gateway.cli.fixture.rewound import Rewound
+from gateway.cli.fixture.serving import prepare
+from gateway.settings.checks import SettingsError
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -80,6 +83,14 @@ def test_marker_chooses_dialect_flags_and_mode(rewound: Rewound) -> None:
     assert f"configmaps default/one\n{rewound.version:8}" in rewound.story()
     with rewound.client() as client:
         assert isinstance(client, httpx.Client)  # other libraries do not know this dialect
+
+
+@pytest.mark.parametrize(
+    "flag", ["--data-dir=elsewhere", "--dialect=cluster", "--secure-port=1", "--enable-test-controls=false"]
+)
+def test_flags_that_the_fixture_sets_are_refused(flag: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="the test server sets these itself"):
+        prepare(tmp_path, "kubernetes", [flag])
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(50, marks=pytest.mark.slow)])
