@@ -65,12 +65,12 @@ def of_object(type_id: int, namespace: str, name: str) -> bytes:
 def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
     """The state key, or None for names that cannot be stored."""
     try:
-        key = pack_type(type_id) + f"{namespace}\0{name}".encode()
+        names = f"{namespace}\0{name}".encode()
     except UnicodeEncodeError:
         return None
-    if not name or len(key) > MAX_NAMES + 3 or key.count(b"\0", 2) != 1:
-        return None
-    return key
+    if name and len(names) <= MAX_NAMES + 1 and names.count(0) == 1:
+        return pack_type(type_id) + names
+    return None
 
 
 def names_of(key: bytes) -> tuple[str, str]:
@@ -89,7 +89,12 @@ def scope(type_id: int, namespace: str | None) -> bytes | None:
         return None
     if 0 in encoded or len(encoded) > MAX_NAMES:
         return None
-    return b"%b%b\0" % (pack_type(type_id), encoded)
+    return pack_type(type_id) + encoded + b"\0"
+
+
+def pack_namespace(type_id: int, namespace: str) -> bytes:
+    """The scope of the namespace of an object that is stored."""
+    return pack_type(type_id) + namespace.encode() + b"\0"
 
 
 def scopes_of(key: bytes) -> tuple[bytes, bytes]:

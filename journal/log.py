@@ -231,7 +231,7 @@ class Journal:
     def append(self, events: Sequence[Event]) -> None:
         """Make a batch durable as a whole. After StorageFull or StorageFailed nothing of it is stored."""
         if events:
-            self._append(events, [_Prepared(event, event.previous) for event in events])
+            self._append(events, _Batch(events, self._head))
 
     def probe(self) -> None:
         """Check whether the disk accepts writes again: StorageFull or StorageFailed if not."""
@@ -242,10 +242,9 @@ class Journal:
     def restore(self, events: Sequence[Event]) -> None:
         """Append events that are the state at a retention floor: the event before each is gone."""
         if events:
-            self._append(events, [_Prepared(event, 0) for event in events])
+            self._append(events, _Batch(events, self._head, restored=True))
 
-    def _append(self, events: Sequence[Event], batch: list[_Prepared]) -> None:
-        self._check_ascending(events)
+    def _append(self, events: Sequence[Event], batch: _Batch) -> None:
         self.environment.write(lambda txn: self._put(txn, batch), events[-1].offset)
         self._head, self._time = events[-1].offset, events[-1].time
         self._appended += len(events)
@@ -253,30 +252,15 @@ class Journal:
         if _failpoint is not None:
             _failpoint("after-commit")
 
-    def _check_ascending(self, events: Sequence[Event]) -> None:
-        newest = self._head
-        for event in events:
-            if event.offset <= newest:
-                raise ValueError(f"offset {event.offset} does not ascend: the one before it is {newest}")
-            newest = event.offset
-
-    def _put(self, txn: Any, batch: list[_Prepared]) -> None:
+    def _put(self, txn: Any, batch: _Batch) -> None:
         databases = self.environment.databases
         if _failpoint is not None:
             _failpoint("begun")
-        if len(batch) == 1:
-            _put_event(txn, databases, batch[0])
-        else:
-            # One call for a batch takes half the time of one for each event.
-            events = [(one.offset_key, one.event_value) for one in batch]
-            txn.cursor(databases.events).putmulti(events, append=True)
-            txn.cursor(databases.by_type).putmulti([(one.type_key, one.link_value) for one in batch])
-            txn.cursor(databases.by_object).putmulti([(one.object_key, b"") for one in batch])
+        batch.put_events(txn, databases)
         if _failpoint is not None:
             _failpoint("events-written")
-        for one in batch:
-            _put_row(txn, databases.state, one)
-        _put_counts(txn, databases.counts, batch)
+        batch.put_rows(txn, databases.state)
+        batch.put_counts(txn, databases.counts)
         if _failpoint is not None:
             _failpoint("state-written")
             _failpoint("before-commit")
@@ -320,75 +304,97 @@ def _new_journal(dialect: str, cluster_id: bytes | None) -> NewJournal:
     return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0, 0))
 
 
-class _Prepared:
-    """An event as keys and values, encoded before the write transaction begins."""
+class _Batch:
+    """Events as keys and values of each database, encoded before the write transaction begins."""
 
-    __slots__ = (
-        "change",
-        "event_value",
-        "link_value",
-        "object_key",
-        "offset_key",
-        "previous",
-        "row_value",
-        "state_key",
-        "type_key",
-    )
+    __slots__ = ("_by_object", "_by_type", "_changes", "_events", "_only_new", "_previous", "_rows")
 
-    def __init__(self, event: Event, previous: int) -> None:
-        self.state_key = keys.of_object(event.type_id, event.namespace, event.name)
-        self.offset_key = keys.pack_offset(event.offset)
-        self.type_key = keys.by_type(event.type_id, event.offset)
-        self.object_key = keys.by_object(self.state_key, event.offset)
-        self.event_value = records.encode_event(event)
-        self.link_value = records.encode_link(self.type_key, self.state_key, event.previous, event.removed)
-        self.row_value = (
-            None
-            if event.removed
-            else records.encode_row(self.state_key, event.offset, event.facts, event.body)
-        )
-        self.previous = previous
-        # By how much the event changes the number of live objects.
-        self.change = (not event.removed) - (previous != 0)
+    def __init__(self, events: Sequence[Event], newest: int, *, restored: bool = False) -> None:
+        """`newest` is the offset before them. Of `restored` events, the event before each is gone."""
+        self._events: list[tuple[bytes, bytes]] = []
+        self._by_type: list[tuple[bytes, bytes]] = []
+        self._by_object: list[tuple[bytes, bytes]] = []
+        self._rows: list[tuple[bytes, bytes]] = []  # an empty row removes the object
+        self._previous: list[int] = []  # the event before each of `_rows`
+        self._changes: dict[tuple[int, str], int] = {}  # of the number of objects, by type and namespace
+        self._only_new = True  # every row is that of a new object
+        for event in events:
+            if event.offset <= newest:
+                raise ValueError(f"offset {event.offset} does not ascend: the one before it is {newest}")
+            newest = event.offset
+            self._add(event, 0 if restored else event.previous)
+
+    def _add(self, event: Event, previous: int) -> None:
+        offset, type_id, _, namespace, name, linked, removed, _, _, _, facts, body, _ = event
+        key, offset_key = keys.of_object(type_id, namespace, name), keys.pack_offset(offset)
+        type_key = key[:2] + offset_key
+        self._events.append((offset_key, records.encode_event(offset_key, event)))
+        self._by_type.append((type_key, records.encode_link(type_key, key, linked, removed)))
+        self._by_object.append((key + b"\0" + offset_key, b""))
+        self._rows.append((key, b"" if removed else records.encode_row(key, offset, facts, body)))
+        self._previous.append(previous)
+        if previous or removed:
+            self._only_new = False
+        if removed == (previous != 0):  # otherwise it changes an object
+            scope = type_id, namespace
+            self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
+
+    def put_events(self, txn: Any, databases: Databases) -> None:
+        if len(self._events) > 1:
+            # One call for a batch takes half the time of one for each event.
+            txn.cursor(databases.events).putmulti(self._events, append=True)
+            txn.cursor(databases.by_type).putmulti(self._by_type)
+            txn.cursor(databases.by_object).putmulti(self._by_object)
+            return
+        # Without cursors: half the time. Positional: dupdata, overwrite, append.
+        [event], [by_type], [by_object] = self._events, self._by_type, self._by_object
+        txn.put(*event, True, True, True, databases.events)
+        txn.put(*by_type, True, True, False, databases.by_type)
+        txn.put(*by_object, True, True, False, databases.by_object)
+
+    def put_rows(self, txn: Any, database: Any) -> None:
+        """Store or delete the state of each object, whose event before must be the one that the event names."""
+        if self._only_new and len(self._rows) > 1:
+            consumed, added = txn.cursor(database).putmulti(self._rows, overwrite=False)
+            if added < consumed:
+                self._check_new(txn, database)
+            return
+        for (key, row), previous in zip(self._rows, self._previous, strict=True):
+            _put_row(txn, database, key, row, previous)
+
+    def _check_new(self, txn: Any, database: Any) -> None:
+        """Raise for the object that was there before: its row is another one."""
+        for key, row in self._rows:
+            stored = txn.get(key, db=database)
+            if records.row_identity(stored) != records.row_identity(row):
+                _check_previous(stored, key, 0)
+
+    def put_counts(self, txn: Any, database: Any) -> None:
+        changes: dict[bytes, int] = {}
+        for (type_id, namespace), change in self._changes.items():
+            for scope in (keys.pack_type(type_id), keys.pack_namespace(type_id, namespace)):
+                changes[scope] = changes.get(scope, 0) + change
+        for scope, change in changes.items():
+            live = change + state.count(txn, database, scope)
+            if live:
+                txn.put(scope, records.encode_count(scope, live), db=database)
+            else:
+                txn.delete(scope, db=database)
 
 
-def _put_event(txn: Any, databases: Databases, one: _Prepared) -> None:
-    """One event and its index entries, without cursors: half the time. Positional: dupdata, overwrite, append."""
-    put = txn.put
-    put(one.offset_key, one.event_value, True, True, True, databases.events)
-    put(one.type_key, one.link_value, True, True, False, databases.by_type)
-    put(one.object_key, b"", True, True, False, databases.by_object)
-
-
-def _put_row(txn: Any, database: Any, one: _Prepared) -> None:
-    """Store or delete the state of an object, whose event before this one must be `previous`."""
-    row = one.row_value
-    if row is not None and not one.previous and txn.put(one.state_key, row, True, False, False, database):
+def _put_row(txn: Any, database: Any, key: bytes, row: bytes, previous: int) -> None:
+    if row and not previous and txn.put(key, row, True, False, False, database):
         return  # there was none, as expected
-    _check_previous(txn.get(one.state_key, db=database), one)
-    if row is None:
-        txn.delete(one.state_key, db=database)
+    _check_previous(txn.get(key, db=database), key, previous)
+    if row:
+        txn.put(key, row, db=database)
     else:
-        txn.put(one.state_key, row, db=database)
+        txn.delete(key, db=database)
 
 
-def _check_previous(row: Any, one: _Prepared) -> None:
+def _check_previous(row: Any, key: bytes, previous: int) -> None:
     """Old versions and retention follow `previous`; one wrong link would lose an object."""
     stored = 0 if row is None else records.row_identity(row)[1]
-    if stored != one.previous:
-        where = records.printable(one.state_key)
-        raise ValueError(f"an event of {where} follows {one.previous}, but its state is that of {stored}")
-
-
-def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:
-    changes: dict[bytes, int] = {}
-    for one in batch:
-        if one.change:
-            for scope in keys.scopes_of(one.state_key):
-                changes[scope] = changes.get(scope, 0) + one.change
-    for scope, change in changes.items():
-        live = change + state.count(txn, database, scope)
-        if live:
-            txn.put(scope, records.encode_count(scope, live), db=database)
-        else:
-            txn.delete(scope, db=database)
+    if stored != previous:
+        what = f"an event of {records.printable(key)} follows {previous}"
+        raise ValueError(f"{what}, but its state is that of {stored}")

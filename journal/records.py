@@ -87,12 +87,18 @@ EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
 
 _EVENT_LEAD = struct.Struct(">BI")
 _EVENT_LEAD_SIZE = _EVENT_LEAD.size
-_PLAIN_TAIL = bytes((PLAIN_LAYOUT,))
+# What the checksum of an event covers between its key and its fields.
+_PLAIN_TAIL, _REASON_TAIL = bytes((PLAIN_LAYOUT,)), bytes((EVENT_LAYOUT,))
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _LINK_PREVIOUS = 6  # where `previous` is in a link
 _CHECKED_FROM = 4  # rows and links: after the checksum
 _ROW_LEAD_SIZE = _ROW_LEAD.size
+# Rows and links without their checksum.
+_pack_row_head = struct.Struct(">QBI").pack
+_pack_link_head = struct.Struct(">BBQ").pack
+_pack_check = struct.Struct(">I").pack
+_pack_event_lead = _EVENT_LEAD.pack
 _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
 _unpack_offset = struct.Struct(">Q").unpack_from
@@ -107,10 +113,14 @@ _pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per c
 row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_from
 
 
-def encode_event(event: Event) -> bytes:
-    layout = EVENT_LAYOUT if event.reason else PLAIN_LAYOUT
-    packed: bytes = _pack(event[1:] if event.reason else event[1:-1])  # all but the offset, in its order
-    return _EVENT_LEAD.pack(layout, _event_check(event.offset, layout, packed)) + packed
+def encode_event(key: bytes, event: Event) -> bytes:
+    """`key` is that of the event, its packed offset."""
+    if event[-1]:  # its reason
+        packed, layout, tail = _pack(event[1:]), EVENT_LAYOUT, _REASON_TAIL
+    else:
+        packed, layout, tail = _pack(event[1:-1]), PLAIN_LAYOUT, _PLAIN_TAIL
+    encoded: bytes = _pack_event_lead(layout, crc32(packed, crc32(key + tail))) + packed
+    return encoded
 
 
 def decode_event(offset: int, value: Buffer) -> Event:
@@ -166,8 +176,8 @@ def _event_check(offset: int, layout: int, packed: Buffer) -> int:
 
 
 def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
-    rest = b"%b%b%b" % (_ROW_LEAD.pack(0, offset, ROW_LAYOUT, len(facts))[_CHECKED_FROM:], facts, body)
-    return crc32(rest, crc32(key)).to_bytes(4, "big") + rest
+    head = _pack_row_head(offset, ROW_LAYOUT, len(facts)) + facts
+    return _pack_check(crc32(body, crc32(key + head))) + head + body
 
 
 def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
@@ -186,8 +196,8 @@ def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
 
 def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool) -> bytes:
     """The by_type value of an event; the type is in its key already."""
-    rest = _LINK_LEAD.pack(0, LINK_LAYOUT, removed, previous)[_CHECKED_FROM:] + state_key[2:]
-    return crc32(rest, crc32(type_key)).to_bytes(4, "big") + rest
+    rest = _pack_link_head(LINK_LAYOUT, removed, previous) + state_key[2:]
+    return _pack_check(crc32(type_key + rest)) + rest
 
 
 def decode_link(type_key: bytes, value: Buffer) -> Link:

@@ -167,18 +167,23 @@ def get(txn: Any, database: Any, key: bytes) -> Row | None:
 
 def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
     """The row of an object; None only when there certainly is none."""
-    row = get(txn, databases.state, key)
-    if row is None:
-        check_absent(txn, databases, key)
-    return row
+    value = txn.get(key, None, databases.state)
+    if value is not None:
+        return Row(*decode_row(key, value))
+    check_absent(txn, databases, key)
+    return None
 
 
 def check_absent(txn: Any, databases: Databases, key: bytes) -> None:
     """Damaged when an object without a row was not removed: then the row, or its key, is not what was written."""
     cursor = txn.cursor(databases.by_object)
     prefix = key + b"\0"
-    if not cursor.set_range(prefix) or cursor.key()[: len(prefix)] != prefix:
-        return  # it never was there: usual, for a create
+    if cursor.set_range(prefix) and cursor.key()[: len(prefix)] == prefix:  # usually not, for a create
+        _check_removed(txn, databases, cursor, key)
+
+
+def _check_removed(txn: Any, databases: Databases, cursor: Any, key: bytes) -> None:
+    """Damaged when the newest event of an object is not its removal."""
     beyond = cursor.set_range(keys.by_object(key, keys.MAX_OFFSET))
     if not (cursor.prev() if beyond else cursor.last()):
         return

@@ -16,27 +16,24 @@ key can look like a label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
 
-_LABEL, _FIELD = -1, -2
+LABEL, FIELD = -1, -2  # the separators
 _EMPTY_LIST = 0x90
+
+
+Flat = Sequence[str | int]  # key, separator, value, and so on
 
 
 def pack_facts(
     labels: Mapping[str, str], fields: Mapping[str, str], uid: str, owners: Sequence[str]
 ) -> bytes:
-    of_labels: list[str | int] = []
-    for key, value in labels.items():
-        of_labels += (key, _LABEL, value)
-    of_fields: list[str | int] = []
-    for field, value in fields.items():
-        if value:
-            of_fields += (field, _FIELD, value)
-    packed: bytes = _pack((of_labels, of_fields, uid, owners))
-    return packed
+    of_labels = [part for key, value in labels.items() for part in (key, LABEL, value)]
+    of_fields = [part for field, value in fields.items() if value for part in (field, FIELD, value)]
+    return pack((of_labels, of_fields, uid, owners))
 
 
 def unpack_labels(packed: bytes) -> dict[str, str]:
@@ -63,12 +60,12 @@ def has_owners(packed: bytes) -> bool:
 
 def label_bytes(key: str, value: str | None = None) -> bytes:
     """Bytes that the facts contain exactly if the object has this label. None stands for any value."""
-    return _packed(key) + _packed(_LABEL) + (b"" if value is None else _packed(value))
+    return _packed(key) + _packed(LABEL) + (b"" if value is None else _packed(value))
 
 
 def field_bytes(field: str, value: str | None = None) -> bytes:
     """The same for a selectable field; None stands for any value but the empty one."""
-    return _packed(field) + _packed(_FIELD) + (b"" if value is None else _packed(value))
+    return _packed(field) + _packed(FIELD) + (b"" if value is None else _packed(value))
 
 
 def stored_text(text: str) -> str:
@@ -76,9 +73,10 @@ def stored_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+# Packs labels and fields, without those that are empty, the uid and the uids of owners.
 # Packer reuses its buffer, packb makes one per call. A worker thread packs the facts of large objects: one call of the
 # C code never gives up the interpreter lock.
-_pack = msgpack.Packer(unicode_errors="replace").pack
+pack: Callable[[tuple[Flat, Flat, str, Sequence[str]]], bytes] = msgpack.Packer(unicode_errors="replace").pack
 
 
 def _packed(value: object) -> bytes:

@@ -14,11 +14,16 @@ import orjson
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Schema, member_at, put_at
 from actors.messages import Object
-from actors.selectors.facts import pack_facts
+from actors.selectors.facts import FIELD, LABEL, pack
 
-# The members of metadata before and after resourceVersion.
-_BEFORE_VERSION = ("name", "generateName", "namespace", "selfLink", "uid")
-_AFTER_VERSION = (
+# The members of metadata. Only strings precede the version.
+_USUAL_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
@@ -40,18 +45,21 @@ def null_empty_lists(schema: Schema, decoded: Object) -> None:
 
 def facts_of(storage: Definition, stored: Object) -> bytes:
     """The packed facts of an object, which selectors and the garbage collector read instead of parsing it."""
-    metadata, readers = stored["metadata"], storage.selection.fields
-    fields = {label: read(stored) for label, read in readers.items()} if readers else {}
-    owners = metadata.get("ownerReferences", ())
-    fields["metadata.name"] = metadata["name"]
+    metadata = stored["metadata"]
+    labels: list[str | int] = []
+    if metadata.get("labels"):
+        for key, value in metadata["labels"].items():
+            labels += (key, LABEL, value)
+    fields: list[str | int] = []
+    if storage.selection.fields:
+        for field, read in storage.selection.fields.items():
+            if value := read(stored):
+                fields += (field, FIELD, value)
+    fields += ("metadata.name", FIELD, metadata["name"])
     if storage.namespaced:
-        fields["metadata.namespace"] = metadata["namespace"]
-    return pack_facts(
-        metadata.get("labels") or {},
-        fields,
-        metadata["uid"],
-        [owner["uid"] for owner in owners] if owners else (),
-    )
+        fields += ("metadata.namespace", FIELD, metadata["namespace"])
+    owners = [owner["uid"] for owner in metadata["ownerReferences"]] if "ownerReferences" in metadata else ()
+    return pack((labels, fields, metadata["uid"], owners))
 
 
 def encode(stored: Object, offset: int, api_version: str = "") -> bytes:
@@ -84,12 +92,12 @@ _VALUE_POSITION = len(_EMPTY_VERSION) - 1
 
 def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
     metadata = stored["metadata"]
-    ordered = {key: metadata[key] for key in _BEFORE_VERSION if key in metadata}
-    if version is not None:
+    template = _templates.get(tuple(metadata))
+    ordered = _ordered(metadata) if template is None else {**template, **metadata}
+    if version is None:
+        del ordered["resourceVersion"]
+    else:
         ordered["resourceVersion"] = version
-    for key in _AFTER_VERSION:
-        if key in metadata:
-            ordered[key] = metadata[key]
     # metadata comes before all other members, whatever its place in `stored`.
     if api_version:
         document = {"apiVersion": api_version, "metadata": ordered, **stored}
@@ -99,13 +107,25 @@ def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
     return orjson.dumps(document)
 
 
+def _ordered(metadata: Object) -> Object:
+    """The members of metadata in the order of stored objects, with a resourceVersion."""
+    present = {**metadata, "resourceVersion": ""}
+    ordered = {name: present[name] for name in _USUAL_ORDER if name in present}
+    if len(ordered) == len(present):  # it has no others
+        if len(_templates) >= MAX_TEMPLATES:
+            _templates.clear()
+        _templates[tuple(metadata)] = dict.fromkeys(ordered)
+    return ordered
+
+
+# The order of members by the order that they have in an object: objects have the same members over and over.
+_templates: dict[tuple[str, ...], dict[str, None]] = {}
+MAX_TEMPLATES = 256
+
+
 def in_usual_order(metadata: Object) -> Object:
     """Metadata with a resourceVersion, if it has one, in the order of stored objects."""
-    return {
-        key: metadata[key]
-        for key in (*_BEFORE_VERSION, "resourceVersion", *_AFTER_VERSION)
-        if key in metadata
-    }
+    return {key: metadata[key] for key in _USUAL_ORDER if key in metadata}
 
 
 def version_of(body: bytes) -> int:

@@ -108,6 +108,23 @@ def test_event_must_follow_the_stored_state(journal: Journal, model: Model) -> N
         assert view.head == 1
 
 
+def test_batch_of_new_objects_is_refused_whole_if_one_exists(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a"), model.put("b")])
+    batch = [model.put("c"), model.put("b")._replace(previous=0), model.put("d")]
+    with pytest.raises(ValueError, match=r"default/b follows 0, but its state is that of 2"):
+        journal.append(batch)
+    with journal.read() as view:
+        assert view.head == 2 and view.count(1) == 2
+
+
+def test_batch_cannot_create_an_object_twice(journal: Journal, model: Model) -> None:
+    batch = [model.put("a"), model.put("b"), model.put("a")._replace(previous=0)]
+    with pytest.raises(ValueError, match=r"default/a follows 0, but its state is that of 1"):
+        journal.append(batch)
+    with journal.read() as view:
+        assert view.head == 0 and view.count(1) == 0
+
+
 def test_view_does_not_see_later_writes(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with journal.read() as view:

@@ -45,7 +45,7 @@ def test_keys() -> None:
 
 
 def test_event_layout_1() -> None:
-    assert records.encode_event(EVENT) == EVENT_1
+    assert records.encode_event(OFFSET_KEY, EVENT) == EVENT_1
     assert records.decode_event(2024, EVENT_1) == EVENT
     assert records.decode_event(2024, memoryview(EVENT_1)) == EVENT
 
@@ -130,7 +130,7 @@ def test_newer_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reason_is_stored_in_layout_2_and_only_if_there_is_one() -> None:
     with_reason = EVENT._replace(reason="rollback to 7")
-    encoded = records.encode_event(with_reason)
+    encoded = records.encode_event(OFFSET_KEY, with_reason)
     assert encoded[0] == 2
     assert records.decode_event(2024, encoded) == with_reason
-    assert records.encode_event(EVENT) == EVENT_1
+    assert records.encode_event(OFFSET_KEY, EVENT) == EVENT_1
