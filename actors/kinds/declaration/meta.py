@@ -144,7 +144,7 @@ def finalizer_kind_rules(errors: FieldErrors, finalizers: Sequence[str]) -> None
 
 
 def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> None:
-    if labels is _large_and_valid.labels:
+    if labels.items() <= _known_labels or labels is _large_and_valid.labels:
         return
     before = len(errors.found)
     for key, value in labels.items():

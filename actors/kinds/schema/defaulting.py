@@ -62,10 +62,18 @@ class _Fills:
 
 
 def _fill(members: list[tuple[str, Visit, Fill]], rows: list[Row]) -> Fill:
+    defaulted = [name for name, default, _ in rows if default is not NOTHING]
+
     def fill(value: dict[str, Any]) -> None:
         for name, visit, inner in members:
             if name in value:
                 visit(value[name], inner)
+        for name in defaulted:
+            if name not in value:
+                insert(value)
+                return
+
+    def insert(value: dict[str, Any]) -> None:
         moved = False
         for name, default, create in rows:
             if name in value:

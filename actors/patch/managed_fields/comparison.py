@@ -11,10 +11,21 @@ empty one. Equal parts are not walked into, so a small change of a large object 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
-from actors.patch.managed_fields.topology import Dictionary, Divided, Leaf, Open, Record, Repeated, Shape
+from actors.patch.managed_fields.topology import (
+    MAX_PLANS,
+    Dictionary,
+    Divided,
+    Leaf,
+    Open,
+    Record,
+    Repeated,
+    Shape,
+)
 
 
 class Changes(NamedTuple):
@@ -29,23 +40,65 @@ def compare(shape: Record, before: Any, after: Any) -> Changes:
     return Changes(*_differences(shape, before, after))
 
 
-def fields_of_new(shape: Record, nothing: Any, value: Any) -> Fields:
-    """`compare(shape, nothing, value).changed` for a new object, the most frequent write.
+_Part = Callable[[Any], Fields | None]  # the fields in the value of a member; None if there are none
+_NewPlan = tuple[tuple[str, str, _Part | None], ...]  # name, element; without a part it is one value
+
+
+class NewObjects:
+    """The fields of new objects, the most frequent write: `compare(shape, nothing, value).changed`.
 
     `nothing` is the object without any field set: it has structs that are never absent, and lists that are null.
+    What to do with each member is worked out once for each choice of members.
     """
-    found: Fields = {}
-    for name, element, inner in shape.plan(value):
-        now, was = value[name], nothing.get(name, _MISSING)
-        if was is _MISSING:
-            found[element] = WHOLE if type(inner) is Leaf else all_fields(inner, now)
-        elif type(inner) is Record and now:
-            node = fields_of_new(inner, was or _NOTHING, now)
-            if node:
+
+    __slots__ = ("_nothing", "_plans", "_shape")
+
+    def __init__(self, shape: Record, nothing: Any) -> None:
+        self._shape, self._nothing = shape, nothing
+        self._plans: dict[tuple[str, ...], _NewPlan] = {}
+
+    def fields(self, value: Any) -> Fields | None:
+        """None if it has none."""
+        if not value:
+            return {} if not self._nothing and value != self._nothing else None
+        plan = self._plans.get(tuple(value))
+        if plan is None:
+            plan = self._planned(value)
+        found: Fields = {}
+        for name, element, part in plan:
+            if part is None:
+                found[element] = WHOLE
+            elif (node := part(value[name])) is not None:
                 found[element] = node
-        elif was != now:
-            _compare_part(inner, element, was, now, found, {})
-    return found
+        return found or None
+
+    def _planned(self, value: Any) -> _NewPlan:
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        plan = self._plans[tuple(value)] = tuple(
+            (name, element, self._part(name, element, inner))
+            for name, element, inner in self._shape.plan(value)
+        )
+        return plan
+
+    def _part(self, name: str, element: str, inner: Shape) -> _Part | None:
+        was = (self._nothing or _NOTHING).get(name, _MISSING)
+        if was is _MISSING:
+            if type(inner) is Leaf:
+                return None
+            if type(inner) is Dictionary and inner.is_flat:
+                return inner.whole
+            return partial(all_fields, inner)
+        if type(inner) is Record:
+            return NewObjects(inner, was).fields
+        return partial(_difference, inner, element, was)
+
+
+def _difference(shape: Shape, element: str, was: Any, now: Any) -> Fields | None:
+    changed: Fields = {}
+    if was != now:
+        _compare_part(shape, element, was, now, changed, {})
+    return changed.get(element)
 
 
 def all_fields(shape: Shape, value: Any) -> Fields:
@@ -54,10 +107,10 @@ def all_fields(shape: Shape, value: Any) -> Fields:
         shape = shape.of(value)
     if type(shape) is Leaf or type(value) is Repeated:
         return WHOLE
-    if not value:
-        return {}
     if type(shape) is Dictionary and shape.is_flat:
         return shape.whole(value)
+    if not value:
+        return {}
     node: Fields = {HERE: {}}
     if type(shape) is Record:
         for name, element, inner in shape.plan(value):

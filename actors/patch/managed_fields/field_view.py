@@ -17,6 +17,7 @@ from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import zero_struct
 from actors.messages import Object
+from actors.patch.managed_fields.comparison import NewObjects
 from actors.patch.managed_fields.schema_topology import SchemaShapes
 from actors.patch.managed_fields.topology import Excluded, Record, Shapes
 
@@ -44,6 +45,7 @@ class FieldView:
     shape: Record
     exact: Record  # the same, but raises DuplicateKeys for list entries with equal or missing keys
     nothing: Object  # the object without any field set
+    new: NewObjects  # of `exact` and `nothing`
     show: Callable[[Object], Object]  # a stored object, or that of a command, in this version
     store: Callable[[Object], Object]
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
@@ -82,13 +84,17 @@ class FieldViews:
         definition = self._definitions[version]
         (show, store), excluded = self._conversion(definition), _excluded(definition, subresource)
         shape, exact = (self._root(shapes, definition, excluded) for shapes in self._shapes[version])
+        nothing: Object = {"metadata": {}}
+        if not definition.is_custom:
+            nothing = zero_struct(definition.fields, defaults=False)
         return FieldView(
             version,
             subresource,
             definition.schema,
             shape,
             exact,
-            {"metadata": {}} if definition.is_custom else zero_struct(definition.fields, defaults=False),
+            nothing,
+            NewObjects(exact, nothing),
             show,
             store,
             definition.reset_fields(subresource),

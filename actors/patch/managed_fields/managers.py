@@ -69,13 +69,18 @@ def encode_entry(
     manager: str, operation: str, version: str, time: str, fields: Fields, subresource: str = ""
 ) -> Object:
     """One entry as objects carry it; of a new object it is the only one."""
-    one: Object = {"manager": manager} if manager else {}
-    one["operation"] = operation
-    one["apiVersion"] = version
-    if time:
-        one["time"] = time
-    one["fieldsType"] = FIELDS_V1
-    one["fieldsV1"] = fields
+    one: Object = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": version,
+        "time": time,
+        "fieldsType": FIELDS_V1,
+        "fieldsV1": fields,
+    }
+    if not manager:
+        del one["manager"]
+    if not time:
+        del one["time"]
     if subresource:
         one["subresource"] = subresource
     return one

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.messages import Object
-from actors.patch.managed_fields.comparison import Changes, compare, fields_of_new
+from actors.patch.managed_fields.comparison import Changes, compare
 from actors.patch.managed_fields.field_set import difference, union
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.managers import (
@@ -85,7 +85,7 @@ def _owned_after(
     views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     if before is None and not after["metadata"].get("managedFields"):
-        found = fields_of_new(view.exact, view.nothing, view.show(after))
+        found = view.new.fields(view.show(after))
         return [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
     entries, kept = _entries_before(view, before, after)
     if not entries and kept:

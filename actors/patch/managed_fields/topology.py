@@ -137,8 +137,10 @@ class Dictionary:
         self.is_flat = type(values) is Leaf
         self._wholes: dict[tuple[str, ...], Fields] = {}
 
-    def whole(self, value: Mapping[str, Any]) -> Fields:
+    def whole(self, value: Mapping[str, Any] | None) -> Fields:
         """Every key of a flat map and the map itself. Maps have the same keys over and over, too."""
+        if not value:
+            return {}
         names = tuple(value)
         node = self._wholes.get(names)
         if node is None:

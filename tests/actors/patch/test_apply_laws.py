@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from actors.kinds.schema.fields import zero_struct
 from actors.patch.managed_fields.applied_fields import applied_fields, extract
-from actors.patch.managed_fields.comparison import compare, fields_of_new
+from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_set import intersection
 from actors.patch.managed_fields.topology import Shapes
 from tests.examples import examples
@@ -144,7 +144,7 @@ NOTHING = zero_struct(THING, defaults=False)
 @given(CONFIGS)
 def test_fields_of_new_object_equal_comparison_with_empty_object(config):
     for spec in (NOTHING, {**NOTHING, "spec": {"boxes": None, "map": {}, "text": "", "set": ["a"]}}):
-        found = fields_of_new(SHAPE, spec, config)
+        found = NewObjects(SHAPE, spec).fields(config) or {}
         assert json.dumps(found) == json.dumps(compare(SHAPE, spec, config).changed)
 
 

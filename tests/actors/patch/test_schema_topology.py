@@ -11,7 +11,7 @@ from actors.kinds.declaration.meta import METADATA
 from actors.names import NAMES
 from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
 from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.comparison import compare
+from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.patch.managed_fields.schema_topology import SchemaShapes
@@ -105,9 +105,10 @@ class Custom:
 
     @property
     def view(self) -> FieldView:
-        return FieldView(
-            "v1", "", define(THING).schema, self.shape, self.shape, {"metadata": {}}, as_it_is, as_it_is
-        )
+        nothing: Any = {"metadata": {}}
+        new = NewObjects(self.shape, nothing)
+        schema = define(THING).schema
+        return FieldView("v1", "", schema, self.shape, self.shape, nothing, new, as_it_is, as_it_is)
 
     @property
     def views(self) -> FieldViews:
