@@ -1,6 +1,7 @@
 """The HTTPS clients of webhooks: one for each address, CA bundle and user, kept with its connections.
 
-A client is created with the first call. The number is bounded: the one that was idle for longest is closed.
+The first call creates a client; calls that begin meanwhile wait for it. The number of clients is bounded: the one that
+was idle for longest is closed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import trio
 
 from actors.access.remote.address import Addressed
 from actors.access.remote.kubeconfig_file import KubeconfigError, User
+from actors.access.remote.shared_calls import SharedCalls
 from actors.access.remote.target import Target, authorization_of
 from actors.access.remote.webhook import MakeBody, Webhook, WebhookError
 from actors.admission.webhooks.credentials import WebhookCredentials
@@ -31,6 +33,8 @@ class WebhookClients:
         self._services = services
         self._credentials = credentials
         self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
+        # Hundreds of writes may need the same new client: a thread and a TLS context for each would take megabytes.
+        self._created: SharedCalls[_Key, Webhook] = SharedCalls()
 
     def ask(self, hook: Addressed, make: MakeBody) -> Coroutine[Any, Any, dict[str, Any]]:
         """The JSON object that the webhook responds with. WebhookError if there is none.
@@ -86,15 +90,19 @@ class WebhookClients:
         key = host, port, hook.service is not None, hook.ca_bundle
         found = self._clients.get(key)
         if found is None:
-            user = self._credentials.user(host, port)
-            # In a thread: to load the roots of the system takes tens of milliseconds.
-            tls = await trio.to_thread.run_sync(partial(self._tls, hook.ca_bundle, user))
-            found = self._clients.get(key) or Webhook(_target(hook, url, host, port, tls, user))
-            self._clients[key] = found
+            created = await self._created.result(key, partial(self._create, key, hook, url))
+            found = self._clients.setdefault(key, created)
         self._clients.move_to_end(key)
         if len(self._clients) > MAX_CLIENTS:
             self._close_idle()
         return url, found
+
+    async def _create(self, key: _Key, hook: Addressed, url: str) -> Webhook:
+        host, port = key[:2]
+        user = self._credentials.user(host, port)
+        # In a thread: to load the roots of the system takes tens of milliseconds.
+        tls = await trio.to_thread.run_sync(partial(self._tls, hook.ca_bundle, user))
+        return Webhook(_target(hook, url, host, port, tls, user))
 
     def _close_idle(self) -> None:
         idle = next((key for key, one in self._clients.items() if one.idle), None)
