@@ -13,10 +13,10 @@ import trio
 from actors.access.remote.webhook import WebhookError
 from actors.admission.request import AdmissionRequest
 from actors.admission.timings import WebhookTimings
+from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import new_document, old_document
 from actors.admission.webhooks.hook import Hook
-from actors.admission.webhooks.matching import Match
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, denial
 from actors.conversion.shown import converts

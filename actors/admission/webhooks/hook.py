@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from actors.access.remote.address import ServiceAddress
+from actors.admission.webhooks.selector import Selector, compile_selector
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 
@@ -57,9 +58,8 @@ class Hook:
     rules: tuple[HookRule, ...]
     fails_closed: bool
     equivalent: bool
-    namespace_selector: Object
-    object_selector: Object
-    needed_label: str  # a label without which `object_selector` cannot match; "" if there is none
+    namespace_selector: Selector | None  # None: matches everything
+    object_selector: Selector | None
     safe_in_dry_run: bool
     seconds: int
     review_version: str  # "" if the server knows none of its versions
@@ -76,7 +76,6 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
     client = stored.get("clientConfig") or {}
     service = client.get("service")
     versions = stored.get("admissionReviewVersions") or ()
-    selector = stored.get("objectSelector") or {}
     return Hook(
         configuration,
         stored["name"],
@@ -89,9 +88,8 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
         tuple(_rule(one) for one in stored.get("rules") or ()),
         stored.get("failurePolicy", "Fail") != "Ignore",
         stored.get("matchPolicy", "Equivalent") != "Exact",
-        stored.get("namespaceSelector") or {},
-        selector,
-        _needed_label(selector),
+        compile_selector(stored.get("namespaceSelector")),
+        compile_selector(stored.get("objectSelector")),
         stored.get("sideEffects") in ("None", "NoneOnDryRun"),
         stored.get("timeoutSeconds") or 10,
         next((one for one in versions if one in REVIEW_VERSIONS), ""),
@@ -113,15 +111,6 @@ def _rule(stored: Object) -> HookRule:
 def _strings(stored: Object, name: str) -> Sequence[str]:
     found: Any = stored.get(name)
     return found or ()
-
-
-def _needed_label(selector: Object) -> str:
-    for key in selector.get("matchLabels") or ():
-        return str(key)
-    for one in selector.get("matchExpressions") or ():
-        if one["operator"] in ("In", "Exists"):
-            return str(one["key"])
-    return ""
 
 
 def _bytes(text: str | None) -> bytes:

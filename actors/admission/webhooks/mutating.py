@@ -20,9 +20,10 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
+from actors.admission.webhooks.candidates import Match, selects_object
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
-from actors.admission.webhooks.matching import Configurations, Match, labels_of, matches_object
+from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH, Verdict
 from actors.conversion.shown import converts
@@ -85,7 +86,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         for match in self._configurations.candidates(request).matches:
             if state.round and match.hook.identity not in state.again:
                 continue
-            if match.hook.object_selector and not matches_object(match.hook, *labels_of(current)):
+            if not selects_object(match.hook, current):
                 continue
             try:
                 changed = await self._ask(match, current, state.round, warnings)

@@ -11,8 +11,9 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.caller import WebhookCaller
+from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.matching import Configurations, Match
+from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import Rejections
 from actors.conversion.waiting import Converts
 from actors.errors import RequestError

@@ -11,8 +11,8 @@ import trio
 
 from actors.admission.configuration import NO_CONFIGURATION
 from actors.admission.request import CREATE, AdmissionRequest
+from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.hook import hooks_of
-from actors.admission.webhooks.matching import Match
 from actors.admission.webhooks.plugins import webhook_plugins
 from actors.admission.webhooks.rejections import CALLING, INTERNAL
 from actors.errors import BadRequest, WebhookFailed
