@@ -8,10 +8,11 @@ write `leases.coordination.cluster.io "x"` and fill the details of a Status.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
+
+from journal.classes.dataclass import dataclass
 
 
 class RequestError(Exception):

@@ -6,7 +6,9 @@ that all requests with one credential share one object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from journal.classes.dataclass import dataclass
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"

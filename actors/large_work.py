@@ -16,7 +16,6 @@ from __future__ import annotations
 import gc
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import trio
@@ -24,6 +23,7 @@ import trio
 from actors import switch_interval
 from actors.errors import Overloaded, ShuttingDown
 from actors.time_limit import run_limited
+from journal.classes.dataclass import dataclass
 
 # About a millisecond of work, which other requests may wait for.
 LARGE_BYTES: Final = 64 * 1024

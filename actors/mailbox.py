@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import trio
 
 from actors.errors import Overloaded
+from journal.classes.dataclass import dataclass
 
 M = TypeVar("M")
 A = TypeVar("A")

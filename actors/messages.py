@@ -10,10 +10,11 @@ The messages of a create are tuples: they are as frozen as the others, and a fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from actors.identity import User
+from journal.classes.dataclass import dataclass
 
 Object = dict[str, Any]
 

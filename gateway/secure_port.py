@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ssl
 import time
-from dataclasses import dataclass
 from functools import partial
 
 from actors.allocation.ranges import first_address
@@ -21,6 +20,7 @@ from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.settings.settings import Settings
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

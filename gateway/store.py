@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -51,6 +50,7 @@ from gateway.secure_port import signing_authorities
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
+from journal.classes.dataclass import dataclass
 from journal.errors import (
     AlreadyOpen,
     DamagedMetaPage,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from actors.access.attributes import Attributes
 from actors.access.rules import Rules
 from actors.errors import AuthorizationFailed, Forbidden, Resource
 from actors.identity import User
+from journal.classes.dataclass import dataclass
 
 
 class Verdict(Enum):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 SECRET_PREFIX = "bootstrap-token-"
 GROUP = "system:bootstrappers"

@@ -11,7 +11,6 @@ plugins. A task whose step was cancelled ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
+from journal.classes.dataclass import dataclass
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS = 4096

@@ -9,7 +9,7 @@ with the index of that step, and is called again to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from time import perf_counter
 from typing import TypeVar
@@ -21,6 +21,7 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
+from journal.classes.dataclass import dataclass
 
 Change = Callable[[AdmissionRequest], Object | None]
 Check = Callable[[AdmissionRequest], None]

@@ -12,13 +12,13 @@ other commands; the actor decides the write again when the step has its outcome.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from actors.admission.request import AdmissionRequest, Reinvocation
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
+from journal.classes.dataclass import dataclass
 
 
 class Rule(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object, WriteContext
 from actors.store.proposal import Proposal
+from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from actors.aggregation.api_services import ApiService, ApiServices
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ binding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -17,6 +16,7 @@ from actors.access.authorization.rbac.covers import uncovered
 from actors.access.authorization.rbac.names import autoupdate_key
 from actors.messages import Object
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 _AGGREGATION: Final = b'"aggregationRule":'
 

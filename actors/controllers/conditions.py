@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.messages import Object
+from journal.classes.dataclass import dataclass
 
 # type, reason and message while there is no problem
 _WITHOUT_PROBLEMS = (

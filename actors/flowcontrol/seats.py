@@ -18,13 +18,14 @@ this two comparisons and two additions a request, and a wake-up of that task eve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import trio
 
 from actors.errors import RequestError
 from actors.flowcontrol.level import Level, Waiting
+from journal.classes.dataclass import dataclass
 
 # A get takes about 0.1 ms, so that a turn takes a few milliseconds.
 TURN: Final = 32

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
     from actors.kinds.declaration.definition import Definition

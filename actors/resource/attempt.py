@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from actors.admission.chain import EMPTY, Chain
@@ -13,6 +13,7 @@ from actors.kinds.declaration.versions import Conversions
 from actors.messages import Command, Create, Object, Replace
 from actors.resource.decide import Current, Decision, Store
 from actors.store.proposal import Proposal
+from journal.classes.dataclass import dataclass
 from journal.view import View
 
 

@@ -11,7 +11,6 @@ custom kinds are in the version of the command, except for deletes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
@@ -24,6 +23,7 @@ from actors.resource.checks.metadata import validate_metadata_create, validate_m
 from actors.resource.checks.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
+from journal.classes.dataclass import dataclass
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones

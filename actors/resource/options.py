@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
@@ -27,6 +27,7 @@ from actors.kinds.validation.field_errors import (
 from actors.kinds.values.go_format import format_value, quoted_start
 from actors.messages import DeleteOptions
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 MANAGER_BYTES = 128  # of the name of a field manager
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import trio
 
@@ -23,6 +22,7 @@ from actors.resource.large_commands import LargeOutcome
 from actors.resource.proposing import Body
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
+from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

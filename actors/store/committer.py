@@ -18,7 +18,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import outcome
@@ -29,6 +29,7 @@ from actors.errors import StorageRefused
 from actors.mailbox import Reply
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
+from journal.classes.dataclass import dataclass
 from journal.errors import JournalError
 from journal.log import Journal
 from journal.records import Event

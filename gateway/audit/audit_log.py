@@ -13,7 +13,6 @@ events are stored, and `blocking-strict` also refuses a request whose RequestRec
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -26,6 +25,7 @@ from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy
 from gateway.audit.record import AuditRecord
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.request import Request, Response
+from journal.classes.dataclass import dataclass
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -6,11 +6,11 @@ one, so results are cached by what rules can look at. A policy whose first rule 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from actors.access.attributes import Attributes
+from journal.classes.dataclass import dataclass
 
 
 class Level(IntEnum):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from gateway.client.errors import CredentialError
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

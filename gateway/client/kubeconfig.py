@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import (
@@ -26,6 +26,7 @@ from gateway.client.errors import ConfigError
 from gateway.client.server_url import checked_url, with_url_credentials, without_credentials
 from gateway.client.target import Target
 from gateway.client.users import ClusterInfo, credentials_of
+from journal.classes.dataclass import dataclass
 
 DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
 _HINT = "name one with --kubeconfig, or the server with --server"

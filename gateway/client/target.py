@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway.client.credentials import CredentialSource
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from gateway.client.errors import ConfigError
 from gateway.client.exec.config import parse_exec
 from gateway.client.exec.plugin import ExecPlugin
 from gateway.client.oidc.tokens import OidcTokens
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+
+from journal.classes.dataclass import dataclass
 
 Address = tuple[str, int]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -23,6 +22,7 @@ from gateway.connections.transport import Transport
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
+from journal.classes.dataclass import dataclass
 
 log = logging.getLogger("rewound.gateway")
 

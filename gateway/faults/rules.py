@@ -8,9 +8,11 @@ that sends the same requests gets the same faults again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+
+from journal.classes.dataclass import dataclass
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 VERBS: Final = frozenset({"get", "list", "watch"}) | WRITES

@@ -7,13 +7,13 @@ the steps of the start as post-start hooks. Names for which there is no counterp
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from actors.messages import Object
 from actors.store.committer import Committer
 from actors.supervisor import Supervisor
 from gateway.ops.health import Health, Probe
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

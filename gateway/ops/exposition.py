@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+
+from journal.classes.dataclass import dataclass
 
 KINDS = ("livez", "readyz", "healthz")
 # The problem in a sentence; None if there is none.

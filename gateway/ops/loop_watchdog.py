@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import trio
 
 from gateway.requests.request import Request
+from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

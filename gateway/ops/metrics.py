@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import trio
 
@@ -28,6 +28,7 @@ from gateway.ops.exposition import (
     Snapshot,
     exposition,
 )
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(slots=True)

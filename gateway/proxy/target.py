@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+
+from journal.classes.dataclass import dataclass
 
 DIAL_SECONDS = 30.0
 

@@ -10,13 +10,14 @@ crash: the journal knows the last change of each kind, and what arrives a second
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import orjson
 
 from gateway.client.errors import ClientError
 from gateway.client.server_url import without_credentials
+from journal.classes.dataclass import dataclass
 
 FILE = "recording.json"
 VERSION = 1

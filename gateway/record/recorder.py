@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,7 @@ from gateway.record.kinds import MAX_KINDS, RecordedKind, dialect_of, discover
 from gateway.record.positions import Positions, load_positions, save_positions
 from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import trio
 
@@ -17,6 +16,7 @@ from actors.errors import BadRequest
 from gateway.replay.clock import ReplayClock
 from gateway.replay.server import ReplayServer
 from journal import history
+from journal.classes.dataclass import dataclass
 from journal.errors import JournalError
 from journal.recording import Recording
 from journal.records import Event

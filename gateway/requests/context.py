@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from gateway.requests.request import Request, Response
 from gateway.requests.route import Route
 from gateway.wire.negotiate import JSON, Representation
 from gateway.wire.protobuf.objects import ProtobufEncoder
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ left out where kube-apiserver leaves them out, because clients compare them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from actors import errors as cause
@@ -16,6 +16,7 @@ from gateway.requests.response_bounds import shorten
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.objects import NoProtobufType
+from journal.classes.dataclass import dataclass
 from journal.errors import CannotRead, Damaged
 
 

@@ -13,7 +13,6 @@ or anonymous, hold `STRANGER_SHARE` of it together.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Protocol
 
 import trio
@@ -22,6 +21,7 @@ from actors.identity import ANONYMOUS
 from gateway.requests.errors import TooManyRequests
 from gateway.requests.process_memory import ProcessMemory
 from gateway.requests.request import Request
+from journal.classes.dataclass import dataclass
 
 SMALL = 64 * 1024
 USER_SHARE = 1 / 2

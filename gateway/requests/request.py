@@ -7,12 +7,13 @@ handler needs them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol
 
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ it refuses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.settings.checks import (
@@ -15,6 +14,7 @@ from gateway.settings.checks import (
     check_file,
     split_list,
 )
+from journal.classes.dataclass import dataclass
 
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _TYPES_FLAG = "--kubelet-preferred-address-types"

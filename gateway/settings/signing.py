@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from actors.certificates.authorities import AuthorityFiles
 from actors.names import Names
 from gateway.settings.checks import SettingsError, check_certificate_and_key, check_file
+from journal.classes.dataclass import dataclass
 
 # The names of signers in flags, which are the same in both dialects.
 SIGNERS = ("kubelet-serving", "kubelet-client", "kube-apiserver-client", "legacy-unknown")

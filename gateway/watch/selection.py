@@ -7,10 +7,10 @@ new version; a change of an object that matches neither before nor after is skip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from actors.selectors.index import NO_CRITERIA, Criteria
 from gateway.watch.changes import Change
+from journal.classes.dataclass import dataclass
 
 Match = Callable[[bytes], bool]
 Selected = tuple[str, bytes]  # event type, stored object

@@ -5,7 +5,7 @@ All groups of a type share its counters, which outlive them: a counter never dec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, pairwise
 from operator import lt
 from typing import NamedTuple
 
+from journal.classes.dataclass import dataclass
 from journal.pages.layout import (
     BIG,
     BRANCH,

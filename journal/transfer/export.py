@@ -25,13 +25,14 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import BinaryIO
 from zlib import crc32
 
 import msgpack
 
 from journal import keys, records
+from journal.classes.dataclass import dataclass
 from journal.errors import Damaged, DamagedFile, NewerLayout
 from journal.records import Event
 from journal.transaction import ReadTransaction

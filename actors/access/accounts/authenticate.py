@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.access.accounts.claims import Claims, InvalidClaims, Subject, read_bound, read_secret, user_of
 from actors.access.accounts.keys import AccountKeys, Keys
@@ -25,6 +25,7 @@ from actors.clock import Clock
 from actors.identity import User
 from actors.names import Names
 from actors.store.feed import Feed
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 

@@ -15,7 +15,7 @@ nothing about how much of a guessed token is right.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from actors.access.authentication.anonymous import ANONYMOUS_USER
@@ -23,6 +23,7 @@ from actors.access.authentication.client_certificate import user_of_certificate
 from actors.access.authentication.request_headers import HeaderFields, RequestHeaders
 from actors.errors import Unauthorized
 from actors.identity import AUTHENTICATED, User
+from journal.classes.dataclass import dataclass
 
 # Users of client certificates; the cache is cleared when it is full.
 MAX_CACHED_SUBJECTS = 1000

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
+
+from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from actors.access.remote.kubeconfig_file import (
     read_kubeconfig,
     read_pem,
 )
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, repr=False)

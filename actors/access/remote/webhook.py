@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,6 +26,7 @@ from actors.access.remote.https_client import HttpsClient, InvalidUrl
 from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
 from actors.access.remote.tls_stream import TooSlow
+from journal.classes.dataclass import dataclass
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5

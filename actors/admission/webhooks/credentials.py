@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
 from actors.access.remote.target import identify
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 ANONYMOUS = User("")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from journal.classes.dataclass import dataclass
 
 MOST: Final = 2**64 - 1
 

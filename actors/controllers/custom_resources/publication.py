@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from actors.controllers.custom_resources.outline import outline
@@ -24,6 +23,7 @@ from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 

@@ -17,7 +17,6 @@ references that it could not resolve because the kind was unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import trio
 
@@ -42,6 +41,7 @@ from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
 from actors.turns import Turn
 from actors.write_context import WriteContexts
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event, Row
 from journal.view import View

@@ -8,7 +8,6 @@ metadata:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 CONDITION: Final = "KubernetesAPIApprovalPolicyConformant"
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"

@@ -15,11 +15,11 @@ The texts are part of the API: clients and people match on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
 from actors.kinds.values.go_format import cut, format_value, quoted_list, quoted_start
+from journal.classes.dataclass import dataclass
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024

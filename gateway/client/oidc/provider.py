@@ -6,7 +6,7 @@ No error contains what was sent or received: requests and responses hold secrets
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -16,6 +16,7 @@ from gateway.client.credentials import basic
 from gateway.client.errors import CredentialError
 from gateway.client.oidc.config import OidcConfig, is_https
 from gateway.client.tls import client_context
+from journal.classes.dataclass import dataclass
 
 _SECONDS = 30
 _ERROR_CODE = re.compile(r"[a-z_]{1,60}")

@@ -6,7 +6,7 @@ Verbs that no handler serves are left out, as in discovery.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +18,7 @@ from gateway.describe.openapi.parameters import Parameter
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 from gateway.wire.patch_types import PATCH_MEDIA, STRATEGIC
+from journal.classes.dataclass import dataclass
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 

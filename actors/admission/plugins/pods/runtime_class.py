@@ -5,7 +5,6 @@ A pod may set its overhead only to the value of its class.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.cached_objects import CachedObjects
@@ -19,6 +18,7 @@ from actors.kinds.core.resources import nanos
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed
+from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 PODS: Final = Resource("", "pods")

@@ -12,7 +12,6 @@ limitedResources:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugins.quota.quotas import Quota
@@ -21,6 +20,7 @@ from actors.admission.plugins.quota.usage import Demand
 from actors.errors import Resource
 from actors.kinds.core.resource_quota import SCOPES
 from actors.names import Names
+from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
