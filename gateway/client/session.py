@@ -22,6 +22,7 @@ from gateway.client.credentials import Credential, KeyPair
 from gateway.client.errors import ClientError, CredentialError, StatusError
 from gateway.client.target import Target
 from gateway.client.tls import client_context
+from gateway.client.warnings import print_warnings
 from gateway.release import RELEASE
 
 _SECONDS = 60
@@ -70,6 +71,7 @@ class Session:
         response = self._send(credential, method, path, body, query)
         if response.status_code == 401:
             self.target.credentials.rejected(credential)
+        print_warnings(response.headers.get_list("warning"))
         if response.status_code >= 300:
             raise self._refusal(response)
         return _document(response, self.target)
