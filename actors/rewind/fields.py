@@ -83,6 +83,12 @@ def take_field(steps: list[Step], past: Any, present: Any) -> None:
         _set(target, steps[-1], orjson.loads(orjson.dumps(value)))
 
 
+def has_field(steps: list[Step], document: Any) -> bool:
+    for step in steps:
+        document = _get(document, step)
+    return document is not _MISSING
+
+
 def _get(value: Any, step: Step) -> Any:
     if isinstance(value, dict):
         return value.get(str(step), _MISSING) if not isinstance(step, tuple) else _MISSING

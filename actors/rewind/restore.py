@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.errors import BadRequest
-from actors.rewind.fields import parse_field, take_field
+from actors.rewind.fields import has_field, parse_field, take_field
 
 Object = dict[str, Any]
 
@@ -45,6 +45,15 @@ def rolled_back(present: Object, past: Object, fields: Sequence[str] = ()) -> Ob
             raise BadRequest(f'fields: Invalid value: "{text}": the server maintains it')
         take_field(steps, past, result)
     return result
+
+
+def absent_fields(present: Object, past: Object, fields: Sequence[str]) -> list[str]:
+    """A warning for each field that neither version has: perhaps its name is wrong. BadRequest."""
+    return [
+        f"fields: {text}: neither the object nor its old version has this field"
+        for text in fields
+        if not any(has_field(parse_field(text), one) for one in (present, past))
+    ]
 
 
 def undeleted(last: Object) -> Object:

@@ -90,7 +90,11 @@ def rollback_request(context: RequestContext, names: Sequence[str]) -> RollbackR
         to = str(to)
     if not isinstance(to, str):
         raise BadRequest("to: Required value: the version or the time to roll back to")
-    fields = body.get("fields") or []
+    fields = body.get("fields")
+    if fields == []:
+        raise BadRequest("fields: Invalid value: is empty; leave it out to roll back the whole object")
+    if fields is None:
+        fields = []
     if not isinstance(fields, list) or not all(isinstance(one, str) for one in fields):
         raise BadRequest("fields: Invalid value: must be a list of paths such as spec.replicas")
     if len(fields) > MAX_FIELDS or any(size(one) > MAX_LENGTH for one in fields):
@@ -119,7 +123,7 @@ def _body(context: RequestContext, names: Sequence[str], known: Sequence[str]) -
     unknown = [name for name in body if name not in (*known, "apiVersion", "kind", "metadata")]
     if unknown:
         raise BadRequest(
-            f'the body of the request has an unknown field "{unknown[0][:64]}"; it may have {known[0]}'
+            f'the body of the request has an unknown field "{unknown[0][:64]}"; it may have {" and ".join(known)}'
         )
     for field, wanted in zip(("apiVersion", "kind"), names, strict=True):
         if body.get(field) not in (None, "", wanted):

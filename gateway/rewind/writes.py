@@ -15,7 +15,7 @@ from actors.messages import Create, Object, Replace, Written
 from actors.names import Names
 from actors.resource import options
 from actors.resource.directory import Directory
-from actors.rewind.restore import rolled_back, undeleted
+from actors.rewind.restore import absent_fields, rolled_back, undeleted
 from actors.rewind.versions import Address
 from actors.store.document import decode
 from actors.store.reads import Reads
@@ -62,9 +62,10 @@ class PastWrites:
         past_body = await self._to_write(definition, past.body)
         large = is_large(body) or is_large(past_body)
         if large:
-            wanted = await encode_in_thread(_rolled_back, body, past_body, fields)
+            wanted, absent = await encode_in_thread(_rolled_back, body, past_body, fields)
         else:
-            wanted = _rolled_back(body, past_body, fields)
+            wanted, absent = _rolled_back(body, past_body, fields)
+        context.warnings.extend(absent)
         what = f" ({', '.join(fields)})" if fields else ""
         made = new_write_context(self._write_contexts, context, large=large)
         made = made._replace(reason=f"rollback to {past.offset}{what}"[:MAX_REASON])
@@ -157,8 +158,11 @@ class PastWrites:
 MAX_REASON = 512  # characters in the journal
 
 
-def _rolled_back(present: bytes, past: bytes, fields: tuple[str, ...]) -> Object:
-    return rolled_back(_decoded(present), _decoded(past), fields)
+def _rolled_back(present: bytes, past: bytes, fields: tuple[str, ...]) -> tuple[Object, list[str]]:
+    """What to write, and warnings."""
+    now, then = _decoded(present), _decoded(past)
+    absent = absent_fields(now, then, fields)
+    return rolled_back(now, then, fields), absent
 
 
 def _decoded(body: bytes) -> Object:

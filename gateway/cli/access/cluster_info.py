@@ -58,6 +58,16 @@ def run(options: Options) -> int:
 
 
 def _token(options: Options) -> str:
+    from actors.access.bootstrap_token import parse_token
+
+    token = _given_token(options)
+    if parse_token(token.encode()) is None:
+        flag = "--bootstrap-token" if options.bootstrap_token_file is None else "--bootstrap-token-file"
+        raise UsageError(f"{flag}: does not have the form <id>.<secret>: 6 and 16 of a-z and 0-9")
+    return token
+
+
+def _given_token(options: Options) -> str:
     if options.bootstrap_token_file is None:
         return str(options.bootstrap_token)
     try:

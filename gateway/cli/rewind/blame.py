@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from actors.rewind.wording import shortened
 from gateway.cli.access.flags import Options, Parser
+from gateway.cli.journal.query.failure import Failure
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, moment, open_source, wanted
 from gateway.cli.rewind.printing import masked_field, print_json, print_lines
 from gateway.cli.rewind.source import Document
@@ -33,6 +34,10 @@ def run(options: Options) -> int:
         document = source.blame(target, options.at)
         mask = not options.show_secrets and source.is_secret(target)
     chosen = [one for one in document["fields"] if one["field"].startswith(options.field)]
+    if options.field and not chosen:
+        raise Failure(
+            f"--field: {options.kind} {options.name} has no field that begins with {options.field!r}"
+        )
     fields = [masked_field(one) if mask else one for one in chosen]
     if options.output == "json":
         print_json({**document, "fields": fields})

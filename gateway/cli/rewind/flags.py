@@ -73,9 +73,21 @@ def wanted(options: Options) -> Wanted:
     )
 
 
+_OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "token", "as_user", "as_group")
+
+
+def _check_no_server(options: Options) -> None:
+    """Refuse flags about a server: everybody who can read a folder reads everything in it."""
+    for name in _OF_SERVERS:
+        if getattr(options, name):
+            flag = "--" + name.removesuffix("_user").replace("_", "-")
+            raise UsageError(f"{flag}: has no effect with --data-dir; leave one of them out")
+
+
 @contextmanager
 def open_source(options: Options) -> Iterator[Source]:
     if options.data_dir is not None:
+        _check_no_server(options)
         from gateway.cli.journal.query.folder import open_folder
         from gateway.cli.rewind.folder import Folder
 

@@ -15,7 +15,7 @@ from actors.errors import BadRequest
 from actors.rewind.blame import blame
 from actors.rewind.documents import blame_document, event_document, history_page, patch_of
 from actors.rewind.moments import parse_moment, resolve
-from actors.rewind.restore import rolled_back, undeleted
+from actors.rewind.restore import absent_fields, rolled_back, undeleted
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from gateway.cli.journal.printing.document import object_bytes
@@ -23,6 +23,7 @@ from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.folder import Folder as DataFolder
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.rewind.source import Document, Wanted
+from gateway.client.warnings import print_warning
 from journal.keys import MAX_OFFSET
 from journal.records import Event, Row
 
@@ -89,7 +90,10 @@ class Folder:
         past, present = self._row(wanted, to), self._row(wanted, "")
         if past is None or present is None:
             raise _not_found(wanted)
-        content = rolled_back(orjson.loads(present.body), orjson.loads(past.body), fields)
+        now, then = orjson.loads(present.body), orjson.loads(past.body)
+        for text in absent_fields(now, then, fields):
+            print_warning(text)
+        content = rolled_back(now, then, fields)
         return _typed(self._folder.kinds.find(wanted.kind), orjson.dumps(content))
 
     def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document:

@@ -130,6 +130,13 @@ def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], comma
         (["rollback", "cm", "web", "--to", "1", "--field", "metadata.uid"], 1, "the server maintains it"),
         (["history", "cm", "web", "--diff", "5"], 2, "are not two versions or times"),
         (["at", "1", "cm", "web", "-A"], 2, "leave it out for one object"),
+        (
+            ["blame", "cm", "web", "--field", "spec"],
+            1,
+            "--field: cm web has no field that begins with 'spec'",
+        ),
+        (["at", "1", "cm", "--as", "bob"], 2, "--as: has no effect with --data-dir; leave one of them out"),
+        (["history", "cm", "web", "-s", "https://x"], 2, "--server: has no effect with --data-dir"),
     ],
 )
 def test_mistakes_are_explained(run: Run, folder: Path, arguments: list[str], code: int, text: str) -> None:
@@ -157,6 +164,9 @@ async def test_commands_against_a_server(run: Run) -> None:
         rolled = await rewound("rollback", "cm", "web", "--to", made)
         assert rolled.out.startswith(f"cm web rolled back to {made}, version ")
         assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
+        wrong = await rewound("rollback", "cm", "web", "--to", made, "--field", "spec.colour")
+        missing = "fields: spec.colour: neither the object nor its old version has this field"
+        assert (wrong.code, wrong.err) == (0, f"Warning: {missing}\n")
         await api.delete("configmaps", "web")
         dry = await rewound("undelete", "cm", "web", "--dry-run")
         assert "undeleted (dry run)" in dry.out

@@ -402,6 +402,7 @@ async def test_bad_parameters_are_refused() -> None:
             b'{"to": "%s", "fields": [""]}',
             b'{"to": "%s", "fields": [1]}',
             b'{"to": "%s", "fields": "a"}',
+            b'{"to": "%s", "fields": []}',
         ]
         bodies += [b'{"to": "%s", "fields": ["metadata.uid"]}', b'{"to": "%s", "fields": ["metadata"]}']
         bodies += [
@@ -413,6 +414,8 @@ async def test_bad_parameters_are_refused() -> None:
         for body in bodies:
             sent = body.replace(b"%s", head.encode())
             assert (await api.ask("POST", f"{WEB}/rollback", sent)).status == 400, body[:60]
+        refused = (await api.ask("POST", f"{WEB}/rollback", {"to": head, "other": 1})).expect(400)
+        assert refused["message"].endswith('an unknown field "other"; it may have to and fields')
         assert (await api.ask("POST", f"{WEB}/undelete", b'{"uid": 5}')).status == 400
         assert (
             await api.ask("POST", f"{ROOT}/namespaces/default/configmaps/never/undelete", {})
