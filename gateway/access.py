@@ -58,11 +58,12 @@ def build_access(
     options = settings.service_accounts.options(names)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
-    methods = _token_methods(settings, names, journal, clock, accounts)
+    methods = _token_methods(settings, names, journal, clock)
     methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks)
     authenticator = Authenticator(
         tokens,
         anonymous=settings.anonymous_auth,
+        caching=accounts.tokens,
         methods=[*methods, *extensions.token_methods],
         request_headers=settings.request_headers.headers,
     )
@@ -82,12 +83,10 @@ def _listed_tokens(path: Path | None) -> dict[str, User]:
     return check_parsed("--token-auth-file", lambda: read_tokens(path))
 
 
-def _token_methods(
-    settings: Settings, names: Names, journal: Journal, clock: Clock, accounts: Accounts
-) -> list[TokenMethod]:
-    """In the order in which they are asked about a bearer token that the token file does not list."""
+def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
+    """Called in this order for a bearer token that is in no token file, and not that of a service account."""
     own_audiences = settings.service_accounts.options(names).audiences
-    methods: list[TokenMethod] = [accounts.tokens]
+    methods: list[TokenMethod] = []
     if settings.controllers.enable_bootstrap_token_auth:
         from actors.access.authentication.bootstrap_tokens import BootstrapTokens
 

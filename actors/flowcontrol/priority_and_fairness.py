@@ -51,15 +51,7 @@ class PriorityAndFairness(Seats):
     def flow_of(self, request: Attributes) -> Flow:
         user = request[0]
         if request[9]:  # a resource; by index, which takes less time than by name
-            key: tuple[Any, ...] = (
-                user.name,
-                user.groups,
-                request[1],
-                request[2],
-                request[4],
-                request[5],
-                request[6],
-            )
+            key: tuple[Any, ...] = (user.name, user.groups, request[1:7])
         else:
             key = (user.name, user.groups, request[1], request[8])
         flow = self._flows.get(key)

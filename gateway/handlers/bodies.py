@@ -28,7 +28,7 @@ from gateway.requests.errors import UnsupportedPatch
 from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
-from gateway.wire.negotiate import UnsupportedMediaType, body_media, served_media
+from gateway.wire.negotiate import Media, UnsupportedMediaType, body_media, served_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
 
@@ -72,7 +72,7 @@ class Bodies:
         It saves two coroutines on every write.
         """
         raw = context.request.body
-        if is_large(raw) or self._media(context) != "json":
+        if is_large(raw) or (context.request.facts.media or self._media(context)) != "json":
             return None
         try:
             decoded = definition.schema.decode_json(raw)
@@ -158,8 +158,11 @@ class Bodies:
             return work(*arguments)
         return await self._large_work.run(context.user.name, work, *arguments)
 
-    def _media(self, context: RequestContext) -> str:
-        return body_media(context.request.headers.get(b"content-type"), self._names)
+    def _media(self, context: RequestContext) -> Media:
+        facts = context.request.facts
+        if facts.media is None:
+            facts.media = body_media(context.request.headers.get(b"content-type"), self._names)
+        return facts.media
 
     # These run in the event loop for small bodies, and in a thread for large ones.
 

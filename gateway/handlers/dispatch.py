@@ -13,7 +13,7 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
 from actors.conversion.shown import converts
-from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
+from actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
@@ -29,7 +29,7 @@ from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import LARGE, Encoder, Encoders, encode_document
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.methods import PROXY, check_method, in_scope
+from gateway.handlers.methods import check_method, find_definition
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
@@ -37,7 +37,6 @@ from gateway.handlers.subresources import SubresourceHandler, checked_view, not_
 from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
 from gateway.requests.context import RequestContext, Rewind
-from gateway.requests.errors import NoSuchPath
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.parameters import EMPTY
 from gateway.requests.request import Response
@@ -91,6 +90,9 @@ class Dispatch:
         self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
         catalog = registry.current
         self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, issuer)
+        # What serves which shape of path in this catalog, if neither path nor method nor definition need a check.
+        self._catalog = catalog
+        self._served: dict[str, tuple[Definition, Serve]] = {}
         self._verbs: dict[str, Serve] = {
             "get": self._get,
             "list": self._list,
@@ -109,6 +111,16 @@ class Dispatch:
 
     def __call__(self, context: RequestContext) -> Awaitable[Response]:
         """Raises what does not need the body; no coroutine, because every request would pay for it."""
+        if self._catalog is not self._registry.current:
+            self._catalog = self._registry.current
+            self._served.clear()
+        served = self._served.get(context.route.shape)
+        if served is None or (context.parameters is not EMPTY and context.parameters.first("at") is not None):
+            return self._serve_checked(context)
+        definition, serve = served
+        return serve(context, definition)
+
+    def _serve_checked(self, context: RequestContext) -> Awaitable[Response]:
         route = context.route
         if route.rewinds:
             return self._rewind(context)
@@ -124,9 +136,15 @@ class Dispatch:
                 return self._connect(context, definition, subresource)
         if context.parameters is not EMPTY and context.parameters.first("at") is not None:
             return self._rewind.read_at(context, definition)
-        if definition.storage.computed:
-            return self._read_computed(context, definition)
-        return self._verbs[route.verb](context, definition)
+        serve = self._read_computed if definition.storage.computed else self._verbs[route.verb]
+        # Namespaces are in scope by their names; all else follows from the shape of the path.
+        if (
+            route.shape
+            and not definition.deprecation_warning
+            and (definition.namespaced or not route.namespace)
+        ):
+            self._served[route.shape] = definition, serve
+        return serve(context, definition)
 
     def check(self, context: RequestContext) -> None:
         """Raise if resource or method are not served."""
@@ -146,21 +164,7 @@ class Dispatch:
         return definition is not None and definition.definition_at(route.subresource).is_custom
 
     def find(self, route: Route) -> Definition:
-        catalog = self._registry.current
-        definition = catalog.find(route.group, route.version, route.resource)
-        if definition is None:
-            # In groups of custom kinds, what does not exist is a path that does not exist.
-            if route.group and not self._registry.built_in.group_exists(route.group):
-                raise NoSuchPath
-            raise NoSuchResource
-        if (route.has_extra_segments and route.subresource != PROXY) or not in_scope(definition, route):
-            raise NoSuchPath if definition.is_custom else NoSuchResource
-        if route.name and not route.subresource and not definition.has_items:
-            raise NoSuchResource
-        # In pods//eviction the name in the body would count, which nobody has authorized.
-        if route.subresource and (not route.name or definition.subresource(route.subresource) is None):
-            raise NoSuchResource
-        return definition
+        return find_definition(self._registry, route)
 
     async def _get(self, context: RequestContext, definition: Definition) -> Response:
         route = context.route
@@ -366,7 +370,7 @@ class Dispatch:
 
     def _write_options(self, context: RequestContext, kind: str) -> options.WriteOptions:
         parameters = context.parameters
-        if not parameters:
+        if parameters is EMPTY or not parameters:
             return options.PLAIN_WRITE
         return options.write_options(
             self._names,

@@ -1,4 +1,4 @@
-"""Which paths a resource has, and which methods they allow: the verbs of its kind or subresource that fit the path.
+"""Finds the resource at a path, and which methods it allows: the verbs of its kind or subresource that fit the path.
 
 `dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`.
 """
@@ -7,15 +7,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.errors import Resource
+from actors.errors import NoSuchResource, Resource
 from actors.kinds.declaration.definition import Definition
-from gateway.requests.errors import MethodNotAllowed
+from actors.kinds.registry import Registry
+from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
 PROXY: Final = "proxy"  # this subresource forwards any method and any path
 NAMESPACES: Final = Resource("", "namespaces")
 _ITEM_ONLY = frozenset({"update", "patch"})
 _ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
+
+
+def find_definition(registry: Registry, route: Route) -> Definition:
+    """The definition of the resource at this path. NoSuchResource, NoSuchPath."""
+    definition = registry.current.find(route.group, route.version, route.resource)
+    if definition is None:
+        # In groups of custom kinds, what does not exist is a path that does not exist.
+        if route.group and not registry.built_in.group_exists(route.group):
+            raise NoSuchPath
+        raise NoSuchResource
+    if (route.has_extra_segments and route.subresource != PROXY) or not in_scope(definition, route):
+        raise NoSuchPath if definition.is_custom else NoSuchResource
+    if route.name and not route.subresource and not definition.has_items:
+        raise NoSuchResource
+    # In pods//eviction the name in the body would count, which nobody has authorized.
+    if route.subresource and (not route.name or definition.subresource(route.subresource) is None):
+        raise NoSuchResource
+    return definition
 
 
 def check_method(definition: Definition, route: Route, method: str) -> None:

@@ -40,7 +40,7 @@ from gateway.requests import render
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
 from gateway.requests.forwarding import asks_upgrade
-from gateway.requests.impersonation import has_impersonation, take_wanted_identity
+from gateway.requests.impersonation import take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
@@ -62,6 +62,7 @@ UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _ALLOW = Verdict.ALLOW
+_new_tuple = tuple.__new__
 _SELECT_BY_NAME = frozenset({"list", "watch"})
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
@@ -92,6 +93,7 @@ class Pipeline:
     ) -> None:
         self._names = names
         self._authenticator = authenticator
+        self._by_header = authenticator.by_header
         self._authorizer = authorizer
         self._dispatch = dispatch
         self._paths = paths
@@ -130,7 +132,10 @@ class Pipeline:
             aggregated = find_aggregated(remote, route) if remote else None
             forwarded = aggregated is not None or (bool(route.subresource) and is_forwarded(route))
             try:
-                authenticated = self._authenticate(request)
+                if request.peer.certificate_expires or PROTOCOLS in request.headers:
+                    authenticated = self._authenticate(request)
+                else:
+                    authenticated = self._by_header(request.headers.get(b"authorization"))
                 if not isinstance(authenticated, Authenticated):
                     authenticated = await authenticated
             except Unauthorized:
@@ -150,7 +155,7 @@ class Pipeline:
                 exchange.attributes(attributes)
                 if exchange.stored is not None:
                     await exchange.stored()
-            if has_impersonation(request):
+            if request.facts.impersonates:
                 await self._impersonate(context)
                 attributes = _attributes(context)
             flow = self._limits.flow_of(attributes)
@@ -174,8 +179,13 @@ class Pipeline:
                 raise refusal(attributes, decision)
             if began >= self._process.next_check:
                 self._check_memory(context)
-            if not forwarded and (route.is_resource or self._paths.negotiates(route.path)):
-                self._choose_representation(context)
+            if not forwarded:
+                plain = bool(route.shape) and context.parameters is EMPTY
+                choice = request.facts.choices.get(route.verb) if plain else None
+                if choice is not None:
+                    context.representation, context.pretty = choice
+                elif route.is_resource or self._paths.negotiates(route.path):
+                    self._choose_representation(context)
             if request.arriving is not None and not forwarded:
                 await self._read_body(context)
                 flow = self._limits.flow_of(attributes)  # its level may have been deleted meanwhile
@@ -250,6 +260,7 @@ class Pipeline:
         request.body = await request.arriving()
 
     def _authenticate(self, request: Request) -> Authenticated | Awaitable[Authenticated]:
+        """Authenticate a request that has more than an Authorization header."""
         authorization = request.headers.get(b"authorization")
         if PROTOCOLS in request.headers:
             authorization = self._websocket_token(request) or authorization
@@ -297,8 +308,8 @@ class Pipeline:
             response = _RESPONSE_KINDS.get(route.verb, "other")
         else:
             response = self._paths.response_kind(route.path)
-        context.representation = negotiate(headers.get(b"accept"), self._names, response)
-        if context.representation.as_kind and route.verb == "create" and self._dispatch.creates_review(route):
+        context.representation = chosen = negotiate(headers.get(b"accept"), self._names, response)
+        if chosen.as_kind and route.verb == "create" and self._dispatch.creates_review(route):
             # A review has no other representation.
             context.representation = negotiate(headers.get(b"accept"), self._names, "document")
         if context.representation.media == "protobuf":
@@ -317,6 +328,8 @@ class Pipeline:
         context.pretty = context.representation.pretty or wants_pretty(
             pretty, headers.get(b"user-agent", b"")
         )
+        if route.shape and context.parameters is EMPTY and not chosen.as_kind and chosen.media != "protobuf":
+            context.request.facts.choices[route.verb] = chosen, context.pretty
 
     async def _failure_response(self, context: RequestContext, error: Exception) -> Response:
         failure = failure_of(error)
@@ -342,16 +355,24 @@ def _attributes(context: RequestContext) -> Attributes:
     route = context.route
     if not route.is_resource:
         return Attributes(context.user, route.verb, path=route.path, is_resource=False)
-    return Attributes(
-        context.user,
-        route.verb,
-        route.group,
-        route.version,
-        route.resource,
-        route.subresource,
-        route.namespace,
-        route.name or (_selected_name(context) if route.verb in _SELECT_BY_NAME else ""),
-        route.path,
+    name = route.name
+    if not name and route.verb in _SELECT_BY_NAME:
+        name = _selected_name(context)
+    # As Attributes(...), without the call of its constructor, which is a Python function.
+    return _new_tuple(
+        Attributes,
+        (
+            context.user,
+            route.verb,
+            route.group,
+            route.version,
+            route.resource,
+            route.subresource,
+            route.namespace,
+            name,
+            route.path,
+            True,
+        ),
     )
 
 

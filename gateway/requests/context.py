@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
-from dataclasses import field
-from functools import lru_cache
 from typing import Protocol
 
 from actors.errors import BadRequest
@@ -16,7 +14,7 @@ from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from actors.resource.options import MANAGER_BYTES
-from gateway.requests.parameters import Parameters
+from gateway.requests.parameters import EMPTY, Parameters
 from gateway.requests.request import Request, Response
 from gateway.requests.route import Route
 from gateway.wire.negotiate import JSON, Representation
@@ -30,19 +28,30 @@ class RequestContext:
     route: Route
     parameters: Parameters
     user: User
-    representation: Representation = JSON
-    protobuf: ProtobufEncoder | None = None  # set if the representation is protobuf
-    pretty: bool = False
-    warnings: list[str] = field(default_factory=list)
+    representation: Representation
+    protobuf: ProtobufEncoder | None  # set if the representation is protobuf
+    pretty: bool
+    warnings: list[str]
+
+    def __init__(self, request: Request, route: Route, parameters: Parameters, user: User) -> None:
+        self.request = request
+        self.route = route
+        self.parameters = parameters
+        self.user = user
+        self.representation = JSON
+        self.protobuf = None
+        self.pretty = False
+        self.warnings = []
 
     @property
     def manager(self) -> str:
         """The field manager: the client's fieldManager, or its user agent up to the first slash."""
-        chosen = self.parameters.first("fieldManager")
-        if chosen:
+        if self.parameters is not EMPTY and (chosen := self.parameters.first("fieldManager")):
             return chosen
-        agent = self.request.headers.get(b"user-agent", b"")
-        return _cached_manager(agent) if len(agent) <= _LONGEST_CACHED else _manager_of(agent)
+        facts = self.request.facts
+        if not facts.manager:
+            facts.manager = _manager_of(self.request.headers.get(b"user-agent", b""))
+        return facts.manager
 
     def warn_of_deprecation(self, warning: str, names: Names) -> None:
         """Warn the client, and have the audit log show that it uses what will go."""
@@ -70,11 +79,6 @@ def _manager_of(agent: bytes) -> str:
     if not program.isprintable():
         program = "".join(letter for letter in program if letter.isprintable())
     return program.encode()[:MANAGER_BYTES].decode(errors="ignore") or "unknown"
-
-
-# Clients send the same few user agents again and again.
-_cached_manager = lru_cache(maxsize=256)(_manager_of)
-_LONGEST_CACHED = 256
 
 
 class Rewind(Protocol):

@@ -9,21 +9,15 @@ from __future__ import annotations
 from actors.access.authentication.request_headers import extra_key
 from actors.access.impersonation import WantedIdentity
 from actors.errors import BadRequest
-from gateway.requests.request import Request
+from gateway.requests.request import IMPERSONATION, Request
 
-_PREFIX = b"impersonate-"
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"
 
 
-def has_impersonation(request: Request) -> bool:
-    """Quicker than a loop over the names, which every request would pay for."""
-    return _PREFIX in b" ".join(request.headers)
-
-
 def take_wanted_identity(request: Request) -> WantedIdentity | None:
     """The identity that the headers ask for; None if there are none. Nobody reads the headers after this."""
-    names = [name for name in request.headers if name.startswith(_PREFIX)]
+    names = [name for name in request.headers if name.startswith(IMPERSONATION)]
     if not names:
         return None
     given = {name: _values(request, name) for name in names}

@@ -6,14 +6,16 @@ handler needs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
+from gateway.wire.negotiate import Media, Representation
 from journal.classes.dataclass import dataclass
+
+IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
 
 
 @dataclass(slots=True)
@@ -29,6 +31,22 @@ class Peer:
     certificate_expires: int = 0  # of either, in microseconds since 1970; 0: there is none
 
 
+class HeaderFacts:
+    """What handlers have computed of a header block; requests that repeat the block share it.
+
+    It depends on nothing but the headers as the client sent them.
+    """
+
+    __slots__ = ("choices", "impersonates", "manager", "media")
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
+        # How objects are represented in responses to a verb, and whether they are indented.
+        self.choices: dict[str, tuple[Representation, bool]] = {}
+        self.manager = ""  # the field manager of writes that name none
+        self.media: Media | None = None  # of the body
+
+
 @dataclass(slots=True)
 class Request:
     method: str
@@ -37,13 +55,39 @@ class Request:
     headers: dict[bytes, bytes]  # lower-case names; a repeated header is joined with b", "
     body: bytes
     peer: Peer
-    repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
-    exchange: Exchange | None = None  # set if the server has an observer
+    repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value
+    facts: HeaderFacts
+    exchange: Exchange | None  # set if the server has an observer
     # Reads the body once the request is authorized; None if the body arrived together with the head, or there is none.
     # BodyNotRead, TooManyRequests.
-    arriving: Callable[[], Awaitable[bytes]] | None = None
-    user: str = ""  # whose memory budget it uses; empty until it is authenticated
-    reserved: int = 0  # bytes that it holds of `gateway.requests.memory.MemoryBudget`
+    arriving: Callable[[], Awaitable[bytes]] | None
+    user: str  # whose memory budget it uses; empty until it is authenticated
+    reserved: int  # bytes that it holds of `gateway.requests.memory.MemoryBudget`
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: dict[bytes, bytes],
+        body: bytes,
+        peer: Peer,
+        repeated: dict[bytes, list[bytes]] | None = None,
+        facts: HeaderFacts | None = None,
+        user: str = "",
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+        self.peer = peer
+        self.repeated = repeated
+        self.facts = facts or HeaderFacts(headers)
+        self.exchange = None
+        self.arriving = None
+        self.user = user
+        self.reserved = 0
 
 
 class BodyNotRead(Exception):
@@ -120,12 +164,30 @@ class SharedFields:
 class Response:
     status: int
     body: bytes
-    content_type: bytes = b"application/json"
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    stream: Stream | None = None  # instead of a body
+    content_type: bytes
+    headers: list[tuple[bytes, bytes]]
+    stream: Stream | None  # instead of a body
     # Instead of a body, its parts: the connection takes the next one when the client has taken the one before.
-    parts: AsyncIterator[bytes] | None = None
-    shared: SharedFields | None = None
-    forwarding: Forwarding | None = (
-        None  # another server responds; then nothing else of this counts but `shared`
-    )
+    parts: AsyncIterator[bytes] | None
+    shared: SharedFields | None
+    forwarding: Forwarding | None  # another server responds; then nothing else of this counts but `shared`
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        content_type: bytes = b"application/json",
+        headers: list[tuple[bytes, bytes]] | None = None,
+        stream: Stream | None = None,
+        parts: AsyncIterator[bytes] | None = None,
+        shared: SharedFields | None = None,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = [] if headers is None else headers
+        self.stream = stream
+        self.parts = parts
+        self.shared = shared
+        self.forwarding = forwarding

@@ -53,6 +53,8 @@ class Route(NamedTuple):
     subresource: str = ""
     has_extra_segments: bool = False  # more segments than any resource path has
     rewinds: bool = False  # about the past of the object: its path begins with the group of the past
+    # The method and what a resource's path consists of, without the names; empty for other paths, and about the past.
+    shape: str = ""
 
 
 def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
@@ -119,7 +121,12 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
     verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
     if is_watch_path or (watch and not subresource and verb in ("get", "list")):
         verb = "watch"
-    return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)
+    resource = parts[0]
+    levels = f"{bool(namespace)} {bool(name)} {depth > 3}"
+    shape = f"{method} {verb}/{group}/{version}/{resource}/{subresource}/{levels}"
+    return Route(
+        verb, path, True, group, version, namespace, resource, name, subresource, depth > 3, shape=shape
+    )
 
 
 def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:

@@ -2,9 +2,9 @@
 
 A verified token is cached together with the time until which it is known to be valid: until it expires, or an object
 that it names has been deleted for a minute. A change of such an object (the feed reports it before the writer gets its
-response) makes the next request read the journal again. So a repeated token costs a lookup and two comparisons, and yet
-a token ends with the delete of its account. The key of the cache is the token itself: Python's keyed hash of it, which
-the lookup of static tokens has computed before, costs a tenth of SHA-256, and reveals as little in its time.
+response) makes the next request read the journal again. So a repeated token costs a lookup and two comparisons, which
+`Authenticator` makes for headers that it has seen before, and yet a token ends with the delete of its account. The key
+of the cache is the token itself: Python's keyed hash of it costs a tenth of SHA-256, and reveals as little in its time.
 
 Differs from Kubernetes: a token is accepted neither before `nbf` nor after `exp`, not even for a minute.
 """
@@ -53,7 +53,7 @@ class _Verified:
 
 
 class AccountTokens:
-    """A `TokenMethod`."""
+    """A `CachingMethod`."""
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class AccountTokens:
     ) -> None:
         self._names = names
         self._clock = clock
+        self.now = clock.now
         self._keys = keys
         self._options = options
         self._issuers = frozenset({*options.issuers, names.secret_token_issuer})
@@ -91,6 +92,9 @@ class AccountTokens:
         if keys is None:
             return self._load_keys(token, audiences)
         return self._verify(keys, token, audiences)
+
+    def cached(self, token: bytes) -> _Verified | None:
+        return self._verified.get(token)
 
     async def _load_keys(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
         return self._verify(await self._keys.get(), token, audiences)
@@ -137,7 +141,10 @@ class AccountTokens:
 
     def _forget(self, token: bytes) -> None:
         verified = self._verified.pop(token, None)
-        for one in () if verified is None else verified.objects:
+        if verified is None:
+            return
+        verified.known_until = 0  # nobody reports changes of these objects to it any more
+        for one in verified.objects:
             tokens = self._named_by[one]
             tokens.discard(token)
             if not tokens:

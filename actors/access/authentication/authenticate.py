@@ -8,6 +8,7 @@ identity provider delays only its own users. A bearer token that no method accep
 are allowed: a client that sends a credential does not want to be anonymous.
 
 The whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
+So is that of each service account token that is known to be valid for some time, until then.
 The lookup compares hashes with a random key first, and bytes only if the hashes are equal: the time that it takes says
 nothing about how much of a guessed token is right.
 """
@@ -25,6 +26,8 @@ from actors.errors import Unauthorized
 from actors.identity import AUTHENTICATED, User
 from journal.classes.dataclass import dataclass
 
+# Headers with tokens that are valid for some time, of about a kilobyte each. The oldest is forgotten first.
+MAX_CACHED_HEADERS = 2000
 # Users of client certificates; the cache is cleared when it is full.
 MAX_CACHED_SUBJECTS = 1000
 _SPACE = ord(" ")  # a search for a number is five times as fast as one for bytes
@@ -55,6 +58,29 @@ class TokenMethod(Protocol):
         """None if this method does not accept the token. Without audiences, the token must be valid for this server."""
 
 
+class CachedToken(Protocol):
+    """A token that a method has verified. Times are in microseconds."""
+
+    @property
+    def result(self) -> Authenticated | None:
+        """For requests to this server; None: the token is for another audience."""
+
+    @property
+    def not_before(self) -> float: ...
+
+    @property
+    def known_until(self) -> float:
+        """Until then the token is valid and needs no further check; the method may bring this forward at any time."""
+
+
+class CachingMethod(TokenMethod, Protocol):
+    def cached(self, token: bytes) -> CachedToken | None:
+        """What the method keeps of a token that it has just authenticated."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+
 class Authenticator:
     def __init__(
         self,
@@ -62,15 +88,18 @@ class Authenticator:
         *,
         anonymous: bool,
         methods: Sequence[TokenMethod] = (),
+        caching: CachingMethod | None = None,
         request_headers: RequestHeaders | None = None,
     ) -> None:
-        """`methods` are called in order for tokens that are not in `tokens`."""
+        """`caching` and `methods` are called in order for tokens that are not in `tokens`."""
         self._tokens = {
             token.encode(): Authenticated(user.with_authenticated_group()) for token, user in tokens.items()
         }
         self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
         self._subjects: dict[Any, Authenticated] = {}
-        self._methods = tuple(methods)
+        self._caching = caching
+        self._cached: dict[bytes, CachedToken] = {}  # by header
+        self._methods: tuple[TokenMethod, ...] = tuple(methods) if caching is None else (caching, *methods)
         self._request_headers = request_headers
         self._anonymous_result = Authenticated(ANONYMOUS_USER) if anonymous else None
 
@@ -137,11 +166,26 @@ class Authenticator:
         known = self._headers.get(authorization)
         if known is not None:
             return known
+        cached = self._cached.get(authorization)
+        if cached is not None and self._caching is not None:
+            if cached.not_before <= self._caching.now() < cached.known_until and cached.result is not None:
+                return cached.result
+            del self._cached[authorization]
         if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
             token = authorization[7:]
             if token and _SPACE not in token and not token[-1:].isspace():
-                return self.by_token(token)
+                found = self.by_token(token)
+                if self._caching is not None and isinstance(found, Authenticated):
+                    self._cache(authorization, self._caching.cached(token), found)
+                return found
         return self._by_parsed_header(authorization)
+
+    def _cache(self, authorization: bytes, cached: CachedToken | None, found: Authenticated) -> None:
+        """Remember the header of a token that needs no check until it expires or an object that it names changes."""
+        if cached is not None and cached.result is found:
+            if len(self._cached) >= MAX_CACHED_HEADERS:
+                del self._cached[next(iter(self._cached))]
+            self._cached[authorization] = cached
 
     def _by_parsed_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
         token, warnings = _bearer_token(authorization)

@@ -187,8 +187,16 @@ class Receiver:
             self.reset(number, REFUSED_STREAM)
             return None
         request = Request(
-            head.method, head.path, head.query, head.headers.copy(), b"", self._peer, head.repeated
+            head.method,
+            head.path,
+            head.query,
+            head.headers.copy(),
+            b"",
+            self._peer,
+            head.repeated,
+            head.facts,
         )
+        head.facts = request.facts
         stream = Stream(self._owner, number, self._initial_window, STREAM_WINDOW, request)
         stream.began = self._server.now
         if head.fault is not None:

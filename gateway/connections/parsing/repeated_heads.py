@@ -33,13 +33,14 @@ _MAX_DIGITS: Final = 9
 class _Head:
     """A header block and what was parsed of it, with the last request line that came before it."""
 
-    __slots__ = ("end", "headers", "line", "method", "path", "query", "repeated", "start")
+    __slots__ = ("end", "facts", "headers", "line", "method", "path", "query", "repeated", "start")
 
     def __init__(self, line: bytes, start: bytes, end: bytes, request: Request) -> None:
         self.start = start  # up to the digits of Content-Length; all of it if there is no body
         self.end = end  # what follows these digits
         self.headers = request.headers.copy()
         self.repeated = request.repeated
+        self.facts = request.facts
         self.line = line
         self.method, self.path, self.query = request.method, request.path, request.query
 
@@ -85,7 +86,9 @@ class RepeatedHeads:
             headers[_LENGTH] = digits
         if line != head.line and (len(line) > self._limits.target or not head.read_line(line)):
             return None
-        return Request(head.method, head.path, head.query, headers, body, self._peer, head.repeated)
+        return Request(
+            head.method, head.path, head.query, headers, body, self._peer, head.repeated, head.facts
+        )
 
     def keep(self, data: bytes, request: Request) -> None:
         """Keep the header block of a request that llhttp made of these bytes, if they are nothing but this request.

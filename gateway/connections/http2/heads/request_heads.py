@@ -16,6 +16,7 @@ from gateway.connections.http2.heads.fields import Field
 from gateway.connections.http2.heads.hpack import Decoder
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.fault import Fault
+from gateway.requests.request import HeaderFacts
 from journal.classes.dataclass import dataclass
 
 # An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
@@ -55,6 +56,7 @@ class RequestHead:
     content_length: int = -1  # -1: not sent
     expects_continue: bool = False  # the client may wait for 100 before it sends the body
     fault: Fault | None = None  # refuse the request with this; the rest may then be incomplete
+    facts: HeaderFacts | None = None  # of the first request with this head
 
 
 class RequestHeads:

@@ -16,7 +16,9 @@ from actors.access.accounts.issuer import TokenIssuer
 from actors.access.accounts.keys import AccountKeys, KeyFiles
 from actors.access.accounts.options import default_options
 from actors.access.accounts.references import References
-from actors.access.authentication.authenticate import Authenticated
+from actors.access.authentication import authenticate as authentication
+from actors.access.authentication.authenticate import Authenticated, Authenticator
+from actors.errors import Unauthorized
 from actors.names import CLUSTER
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -33,6 +35,7 @@ class Issuing:
             CLUSTER, cluster.journal, cluster.feed, cluster.clock, self.keys, options, max_cached
         )
         self._issuer = TokenIssuer(CLUSTER, self.keys, options)
+        self._authenticator = Authenticator({}, anonymous=False, caching=self.tokens)
 
     async def token(self, name: str, audience: str = "another") -> bytes:
         stored = self.cluster.get("serviceaccounts", name) or await self.cluster.create(
@@ -48,6 +51,14 @@ class Issuing:
         found = self.tokens.authenticate(token, ())
         assert found is None or isinstance(found, Authenticated)
         return found is not None
+
+    def accepts_header(self, token: bytes) -> bool:
+        try:
+            found = self._authenticator.authenticate(b"Bearer " + token, None)
+        except Unauthorized:
+            return False
+        assert isinstance(found, Authenticated)
+        return found.user.name.startswith("system:serviceaccount:default:")
 
 
 @asynccontextmanager
@@ -139,3 +150,81 @@ async def test_refused_tokens_are_not_cached(
         verified = counted["verified"]
         assert accounts.accepts(good)
         assert counted["verified"] == verified
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The tokens that were looked up in the cache of tokens, not found by their header."""
+    tokens: list[bytes] = []
+    original = AccountTokens.authenticate
+
+    def count(method: AccountTokens, token: bytes, audiences: tuple[str, ...]) -> object:
+        tokens.append(token)
+        return original(method, token, audiences)
+
+    monkeypatch.setattr(AccountTokens, "authenticate", count)
+    return tokens
+
+
+async def test_repeated_header_is_found_without_its_token(
+    tmp_path: Path, autojump_clock: MockClock, asked: list[bytes]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        assert [accounts.accepts_header(token) for _ in range(3)] == [True] * 3
+        assert asked == [token]
+        await accounts.cluster.delete("serviceaccounts", "robot")
+        assert [accounts.accepts_header(token) for _ in range(2)] == [False] * 2
+
+
+async def test_header_of_a_token_that_the_cache_forgot_ends_with_its_account(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with issuing(tmp_path, max_cached=1) as accounts:
+        first, second = [await accounts.token(name) for name in ("a", "b")]
+        assert accounts.accepts_header(first)
+        assert accounts.accepts_header(second)  # takes the place of the first
+        await accounts.cluster.delete("serviceaccounts", "a")
+        assert not accounts.accepts_header(first)
+        assert accounts.accepts_header(second)
+
+
+async def test_headers_of_expired_and_early_tokens_are_refused(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        assert accounts.accepts_header(token)
+        verified = accounts.tokens.cached(token)
+        assert verified is not None
+        verified.not_before = verified.known_until - 1
+        assert not accounts.accepts_header(token)
+        verified.not_before, verified.expires = 0, accounts.cluster.clock.now()
+        verified.known_until = verified.expires
+        assert not accounts.accepts_header(token)
+        assert accounts.tokens.cached(token) is None
+
+
+async def test_headers_are_cached_up_to_a_limit(
+    tmp_path: Path, autojump_clock: MockClock, asked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "MAX_CACHED_HEADERS", 2)
+    async with issuing(tmp_path) as accounts:
+        first, second, third = [await accounts.token(name) for name in ("a", "b", "c")]
+        for token in (first, second, third, second, third):
+            assert accounts.accepts_header(token)
+        assert asked == [first, second, third]
+        assert accounts.accepts_header(first)
+        assert asked[3:] == [first]
+
+
+async def test_token_for_another_audience_is_not_cached_by_its_header(
+    tmp_path: Path, autojump_clock: MockClock, asked: list[bytes]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        assert accounts.accepts_header(token)
+        verified = accounts.tokens.cached(token)
+        assert verified is not None
+        verified.result = None
+        assert not accounts.accepts_header(token)

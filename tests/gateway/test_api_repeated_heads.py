@@ -1,0 +1,105 @@
+"""Requests on one connection that repeat a header block, or nearly: what was computed for one holds for its equals."""
+
+from __future__ import annotations
+
+from tests.gateway.api import Api, config_map
+from tests.gateway.shared_server import shared
+
+COLLECTION = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;g=meta.cluster.io;v=v1,application/json"
+PROTOBUF = "application/vnd.cluster.protobuf,application/json"
+
+
+async def types_of(api: Api, accept: str, *paths: str) -> list[tuple[int, str]]:
+    found = [await api.ask("GET", path, headers={"accept": accept}) for path in paths]
+    return [(one.status, one.headers["content-type"].partition(";")[0]) for one in found]
+
+
+async def test_representation_is_chosen_for_each_header_and_kind_of_response() -> None:
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a"))
+        item = f"{COLLECTION}/a"
+        for _ in range(2):
+            yaml = await types_of(api, "application/yaml", item, COLLECTION, "/version", f"{item}?pretty=1")
+            assert yaml == [(200, "application/yaml")] * 4
+            json = await types_of(api, "application/json", item, COLLECTION, "/version")
+            assert json == [(200, "application/json")] * 3
+            assert await types_of(api, "text/html", item, COLLECTION) == [(406, "application/json")] * 2
+
+
+async def test_table_and_protobuf_are_chosen_for_each_resource() -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    reviews = "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews"
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a"))
+        for _ in range(2):
+            table = (await api.ask("GET", f"{COLLECTION}/a", headers={"accept": TABLE})).document
+            assert table["kind"] == "Table"
+            created = (await api.ask("POST", reviews, review, headers={"accept": TABLE})).document
+            assert created["kind"] == "SelfSubjectAccessReview"
+            encoded = await types_of(api, PROTOBUF, f"{COLLECTION}/a", "/version", COLLECTION)
+            assert [name for _, name in encoded] == [
+                "application/vnd.cluster.protobuf",
+                "application/json",
+                "application/vnd.cluster.protobuf",
+            ]
+
+
+async def test_indentation_follows_the_user_agent_and_the_query() -> None:
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a"))
+        for _ in range(2):
+            for agent, query, indented in (
+                ("curl/8", "", True),
+                ("test/1", "", False),
+                ("curl/8", "?pretty=0", False),
+                ("test/1", "?pretty=1", True),
+            ):
+                got = await api.ask("GET", f"{COLLECTION}/a{query}", headers={"user-agent": agent})
+                assert (b"\n  " in got.body) is indented
+
+
+async def test_impersonation_holds_for_every_request_with_its_headers() -> None:
+    async with shared() as api:
+        for _ in range(3):
+            refused = await api.ask("GET", COLLECTION, headers={"impersonate-user": "jane"})
+            assert refused.status == 403 and b'User \\"jane\\"' in refused.body
+            assert (await api.ask("GET", COLLECTION)).status == 200
+
+
+async def test_method_and_scope_are_checked_after_equal_paths_were_served() -> None:
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a"))
+        for _ in range(2):
+            asked = [
+                ("GET", f"{COLLECTION}/a", 200),
+                ("HEAD", f"{COLLECTION}/a", 405),
+                ("GET", "/api/v1/namespaces/default", 200),
+                ("GET", "/api/v1/namespaces/default/namespaces/default", 200),
+                ("GET", "/api/v1/namespaces/default/namespaces/kube-system", 404),
+                ("GET", "/api/v1/configmaps/a", 404),
+                ("POST", f"{COLLECTION}/a", 405),
+                ("GET", f"{COLLECTION}/a/b/c/d", 404),
+            ]
+            found = [(method, path, (await api.ask(method, path)).status) for method, path, _ in asked]
+            assert found == asked
+
+
+async def test_format_of_the_body_and_field_manager_follow_the_headers() -> None:
+    async with shared("configmaps") as api:
+        for number in range(2):
+            for media, body, agent in (
+                ("application/yaml", f"metadata: {{name: y{number}}}\ndata: {{k: v}}\n", "one/1"),
+                ("application/json", f'{{"metadata":{{"name":"j{number}"}},"data":{{"k":"v"}}}}', "two/2"),
+                ("application/json", f'{{"metadata":{{"name":"k{number}"}},"data":{{"k":"v"}}}}', "one/1"),
+            ):
+                sent = {"content-type": media, "user-agent": agent}
+                created = await api.ask("POST", COLLECTION, body.encode(), headers=sent)
+                assert created.status == 201, created.body
+                [fields] = created.document["metadata"]["managedFields"]
+                assert fields["manager"] == agent[:3]
+            sent = {"content-type": "application/yaml"}
+            refused = await api.ask("POST", COLLECTION, b"{]", headers=sent)
+            assert refused.status == 400 and b"yaml" in refused.body
+            refused = await api.ask("POST", COLLECTION, b"{}", headers={"content-type": "text/plain"})
+            assert refused.status == 415
