@@ -17,8 +17,6 @@ from actors.access.authentication.authenticate import Authenticator, TokenMethod
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
-from actors.access.authorization.node import NodeAuthorizer
-from actors.access.authorization.node_graph import NodeGraph
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorize import Authorizer
@@ -36,6 +34,7 @@ from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 if TYPE_CHECKING:
+    from actors.access.authorization.node_graph import NodeGraph
     from actors.access.remote.webhook import Webhook
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
@@ -68,9 +67,7 @@ def build_access(
         request_headers=settings.request_headers.headers,
     )
     rbac = Rbac(stored_policy(names, journal, feed))
-    graph = NodeGraph(names, journal, feed) if "Node" in settings.authorization_modes else None
-    if graph is not None:
-        tasks.append(("node graph", graph.run))
+    graph = _node_graph(names, journal, feed, tasks) if "Node" in settings.authorization_modes else None
     chain = _authorizer(settings, names, rbac, graph, tasks, extensions.authorizers)
     return Access(authenticator, chain, accounts, rbac, options.audiences, tuple(tasks))
 
@@ -127,6 +124,20 @@ def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
     return webhook
 
 
+def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -> NodeGraph:
+    from actors.access.authorization.node_graph import NodeGraph
+
+    graph = NodeGraph(names, journal, feed)
+    tasks.append(("node graph", graph.run))
+    return graph
+
+
+def _node_authorizer(names: Names, graph: NodeGraph) -> Authorizer:
+    from actors.access.authorization.node import NodeAuthorizer
+
+    return NodeAuthorizer(names, graph)
+
+
 def _authorizer(
     settings: Settings,
     names: Names,
@@ -144,7 +155,7 @@ def _authorizer(
         "AlwaysDeny": AlwaysDeny,
     }
     if graph is not None:
-        makers["Node"] = lambda: NodeAuthorizer(names, graph)
+        makers["Node"] = lambda: _node_authorizer(names, graph)
     return authorizer(settings.authorization_modes, makers, first)
 
 

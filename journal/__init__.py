@@ -1,8 +1,24 @@
-"""Rewound's journal: bytes on disk. Synchronous; uses lmdb and msgpack, and never interprets a body."""
+"""Rewound's journal: bytes on disk. Synchronous; uses lmdb and msgpack, and never interprets a body.
 
-from journal.log import Journal
-from journal.records import Event, Row
-from journal.state import Page
-from journal.view import View
+The names below are imported on first use: most users need a part of it, and commands that need none start faster.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from journal.log import Journal
+    from journal.records import Event, Row
+    from journal.state import Page
+    from journal.view import View
 
 __all__ = ["Event", "Journal", "Page", "Row", "View"]
+
+_MODULES = {"Event": "records", "Journal": "log", "Page": "state", "Row": "records", "View": "view"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"journal.{_MODULES[name]}"), name)

@@ -4,18 +4,3 @@ The gateway calls `prepare` once at start, while it holds the journal's lock and
 `server_context` and `write_kubeconfig`. The library that makes certificates takes 16 MB once loaded, so it runs in a
 child process, and only when a certificate is missing, of another CA, about to expire or lacks a name.
 """
-
-from actors.certificates.context import server_context
-from actors.certificates.kubeconfig import server_url, write_kubeconfig
-from actors.certificates.names import serving_names
-from actors.certificates.store import CertificateError, Certificates, prepare
-
-__all__ = [
-    "CertificateError",
-    "Certificates",
-    "prepare",
-    "server_context",
-    "server_url",
-    "serving_names",
-    "write_kubeconfig",
-]

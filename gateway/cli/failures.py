@@ -9,7 +9,7 @@ import errno
 import socket
 
 from actors.access.accounts.keys import AccountKeyError
-from actors.certificates import CertificateError
+from actors.certificates.store import CertificateError
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Address, Settings
 from journal.errors import JournalError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -32,9 +33,7 @@ ACCESS_COMMANDS = ("kubeconfig", "token", "certificate", "can-i", "cluster-info"
 def main(arguments: Sequence[str] | None = None) -> int:
     command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if command == "serve":
-        from gateway.cli.serve import serve
-
-        return serve(rest)
+        return _serve(rest)
     if command == "journal":
         from gateway.cli.journal.commands import journal
 
@@ -70,6 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = f"rewound: {command!r} is not a command\n\n" if command else ""
     print(wrong + USAGE, end="", file=sys.stderr)
     return 2
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    """Without garbage collection until the server is ready: a start creates modules and kinds, which stay.
+
+    They are then exempt from every later collection, too, which would visit them in vain.
+    """
+    gc.disable()
+    try:
+        from gateway.cli.serve import serve
+
+        return serve(arguments)
+    finally:
+        gc.enable()
 
 
 if __name__ == "__main__":

@@ -25,18 +25,6 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _run(settings: Settings) -> int:
-    """Without garbage collection until the server is ready: a start creates modules and kinds, which stay.
-
-    They are then exempt from every later collection, too, which would visit them in vain.
-    """
-    gc.disable()
-    try:
-        return _serve_until_stopped(settings)
-    finally:
-        gc.enable()
-
-
-def _serve_until_stopped(settings: Settings) -> int:
     needs_certificates = bool(settings.secure_port) and not (settings.pki / "ca.crt").exists()
     with begin_early(wanted=needs_certificates):
         return _serve(settings)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from actors.certificates.authorities import AuthorityFiles
 from actors.names import Names
 from gateway.settings.checks import SettingsError, check_certificate_and_key, check_file
 from journal.classes.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from actors.certificates.authorities import AuthorityFiles
 
 # The names of signers in flags, which are the same in both dialects.
 SIGNERS = ("kubelet-serving", "kubelet-client", "kube-apiserver-client", "legacy-unknown")
@@ -65,4 +68,6 @@ class SigningSettings:
         check_file(flags[0], certificate)
         check_file(flags[1], key)
         check_certificate_and_key(flags, certificate, key)
+        from actors.certificates.authorities import AuthorityFiles
+
         return AuthorityFiles(certificate, key)

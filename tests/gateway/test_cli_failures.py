@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.certificates import CertificateError
+from actors.certificates.store import CertificateError
 from gateway.cli.failures import explain
 from gateway.settings.settings import Settings
 from journal.errors import WrongDialect

@@ -56,9 +56,21 @@ NOT_AT_THE_START = (
     "jwt",
     "prometheus_client",
     "pydantic",
+    "pydantic_core",
     "re2",
     "wsproto",
     "yaml",
+)
+
+
+# What the settings do not need.
+NOT_BEFORE_THE_FLAGS = (
+    "actors.kinds.core",
+    "actors.resource",
+    "cryptography",
+    "gateway.compose",
+    "lmdb",
+    "trio",
 )
 
 
@@ -70,6 +82,18 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
     imported = run.stdout.split()
     assert "gateway.compose" in imported
     assert [name for name in imported if _is_below(name, NOT_AT_THE_START)] == []
+
+
+def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
+    """The child that makes certificates starts with the flags known, and works while this process imports the rest."""
+    program = (
+        "import sys; from gateway.cli.serve import parse_flags; parse_flags(['--secure-port=6443'])\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    imported = run.stdout.split()
+    assert "gateway.settings.settings" in imported
+    assert [name for name in imported if _is_below(name, NOT_BEFORE_THE_FLAGS)] == []
 
 
 def _is_below(name: str, modules: tuple[str, ...]) -> bool:

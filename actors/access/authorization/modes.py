@@ -1,17 +1,17 @@
 """The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
 
 `gateway/access.py` has a function per mode that creates its authorizer; this module knows the names of the modes, and
-the order. A mode that has no function yet is accepted, and decides nothing.
+the order. A mode that has no function yet is accepted, and decides nothing. Flags are parsed with this module before
+anything about access is imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from actors.access.authorization.chain import AuthorizerChain
-from actors.access.authorization.node import NodesApart
-from actors.access.authorization.system_masters import SystemMasters
-from actors.access.authorize import Authorizer
+if TYPE_CHECKING:
+    from actors.access.authorize import Authorizer
 
 MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 
@@ -31,9 +31,14 @@ def authorizer(
     modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
 ) -> Authorizer:
     """The authorizers of the modes as one; those in `first` are called before them."""
+    from actors.access.authorization.chain import AuthorizerChain
+    from actors.access.authorization.system_masters import SystemMasters
+
     made = [(mode, makers[mode]()) for mode in modes if mode in makers]
     chain = AuthorizerChain([*first, SystemMasters(), *(one for _, one in made)])
     if all(mode != "Node" for mode, _ in made):
         return chain
     others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
+    from actors.access.authorization.node import NodesApart
+
     return NodesApart(chain, others)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
 from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
-from actors.kinds.schema.pydantic_decoder import PydanticDecoder
+from actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
 from actors.kinds.schema.scalars import WrongType, json_type_of
 from actors.messages import Object
 
@@ -34,7 +34,19 @@ class Decoded(NamedTuple):
 clean: Callable[[tuple[Object, tuple[str, ...]]], Decoded] = partial(tuple.__new__, Decoded)
 
 
+class _PydanticOnFirstUse:
+    """Compiles the pydantic decoder of a schema, unless its import is postponed: the exact decoder is always right."""
+
+    def __get__(self, schema: Schema, owner: type) -> PydanticDecoder | NoDecoder:
+        if is_postponed():
+            return NO_DECODER
+        found: PydanticDecoder = schema.__dict__.setdefault("_pydantic", schema.compile_pydantic())
+        return found
+
+
 class Schema:
+    _pydantic = _PydanticOnFirstUse()
+
     def __init__(
         self,
         struct: Struct,
@@ -48,8 +60,7 @@ class Schema:
         self._document = Struct(struct.of, *_TYPE_META, *struct.fields)
         self._set_defaults = set_defaults
 
-    @cached_property
-    def _pydantic(self) -> PydanticDecoder:
+    def compile_pydantic(self) -> PydanticDecoder:
         return PydanticDecoder(self._struct, self._api_version, self._kind)
 
     def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:

@@ -9,13 +9,15 @@ than refusing them; so each result needs a proof that nothing was lost: serialis
 as short as it can be, and a lost member would have made it longer by four bytes or more (`"":0`). Documents that
 are longer for a harmless reason go to the exact decoder. Defaults are filled in after the proof.
 
-pydantic-core is imported with the first schema: it takes longer to load than all declarations together.
+pydantic-core is imported with the first schema: it takes longer to load than all declarations together. A server
+postpones that until it is ready, and then imports it in a thread.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
@@ -62,6 +64,41 @@ _PATTERNS: Final = {
     # Amounts of up to three digits are canonical whatever their suffix; most are.
     QUANTITY: r"^(?:0|[1-9][0-9]{0,2}(?:[numkMGTP]|[KMGTP]i)?)$",
 }
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Decode without pydantic-core until `resume`: a start, whose documents are few, does not wait for its import."""
+    _Import.postponed = True
+    try:
+        yield
+    finally:
+        resume()
+
+
+def resume() -> None:
+    _Import.postponed = False
+
+
+def is_postponed() -> bool:
+    return _Import.postponed
+
+
+class _Import:
+    postponed = False
+
+
+class NoDecoder:
+    """In place of a PydanticDecoder that cannot be compiled yet."""
+
+    def from_json(self, raw: bytes) -> None:
+        return None
+
+    def from_object(self, value: Any) -> None:
+        return None
+
+
+NO_DECODER: Final = NoDecoder()
 
 
 class PydanticDecoder:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actors.access.authentication.client_certificate import user_of_certificate
-from actors.certificates import CertificateError, Certificates, prepare, server_context
-from actors.certificates.store import write_atomically
+from actors.certificates.context import server_context
+from actors.certificates.store import CertificateError, Certificates, prepare, write_atomically
 
 NAMES = ("localhost",)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from actors.certificates import Certificates, prepare, server_url, write_kubeconfig
+from actors.certificates.kubeconfig import server_url, write_kubeconfig
+from actors.certificates.store import Certificates, prepare
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.certificates import Certificates, prepare
 from actors.certificates.issuing_process import begin_early
+from actors.certificates.store import Certificates, prepare
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -42,7 +42,8 @@ def test_next_start_changes_nothing(folder: Path) -> None:
 
 def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from actors.certificates import prepare, server_context\n"
+        "import sys, pathlib; from actors.certificates.context import server_context\n"
+        "from actors.certificates.store import prepare\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
         "server_context(c.certificate('server'), c.key('server'), [c.authority])\n"
         "sys.exit('cryptography' in sys.modules or bool(c.made))"

@@ -1,4 +1,4 @@
-"""Declaring all kinds is cheap: pydantic-core is not imported before the first document."""
+"""Declaring kinds is cheap: pydantic-core is not imported before the first document, nor while a start postpones it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import sys
 PROGRAM = """
 import sys
 from actors.kinds.built_in import built_in
+from actors.kinds.schema import pydantic_decoder
 from actors.names import CLUSTER
 catalog = built_in(CLUSTER)
 assert not any(name.startswith("pydantic") for name in sys.modules), "loaded too early"
 used, unused = catalog.find("", "v1", "configmaps"), catalog.find("", "v1", "secrets")
-used.schema.decode_json(b"{}")
+with pydantic_decoder.postponed():
+    exact = used.schema.decode_json(b'{"data":{"a":"b"}}')
+assert "pydantic_core" not in sys.modules and "_pydantic" not in vars(used.schema), "not postponed"
+assert used.schema.decode_json(b'{"data":{"a":"b"}}') == exact
 assert "pydantic_core" in sys.modules and "pydantic" not in sys.modules
 assert "schema" in vars(used) and "schema" not in vars(unused)
 """

@@ -1,0 +1,46 @@
+"""What first requests of clients need and a start does not: imported in a thread soon after the server is ready.
+
+So neither the start nor the first client that needs one of them waits. A process that forks servers imports them
+before.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from typing import Final
+
+import trio
+
+from actors.background_import import imported
+from actors.kinds.schema import pydantic_decoder
+
+logger = logging.getLogger(__name__)
+
+PYDANTIC: Final = "pydantic_core"
+USED_LATER: Final = (
+    PYDANTIC,
+    "gateway.wire.yaml.reader",
+    "gateway.wire.yaml.writer",
+    "gateway.connections.websocket.connection",
+)
+# The interpreter runs one thread at a time: those who waited for the server to become ready come first.
+_FIRST_REQUESTS: Final = 0.25  # seconds
+
+
+async def import_used_later() -> None:
+    """Until pydantic-core is imported, bodies are decoded without it (`pydantic_decoder.postponed`)."""
+    await trio.sleep(_FIRST_REQUESTS)
+    for name in USED_LATER:
+        await _import(name)
+        if name == PYDANTIC:
+            pydantic_decoder.resume()
+    gc.freeze()  # modules stay: later collections need not visit them
+
+
+async def _import(name: str) -> None:
+    try:
+        await imported(name)
+    except Exception as error:
+        # Such as a lack of file descriptors, in any library: the first user imports it then.
+        logger.warning("%s was not imported in advance: %s", name, error)
