@@ -182,10 +182,17 @@ class ApiServer:
                     encoders,
                 ),
                 self._memory,
+                enabled=settings.serves_past,
             ),
             chunking=chunking,
         )
-        discovery = Discovery(store.registry, store.api_services, store.aggregated, dispatch.verbs)
+        discovery = Discovery(
+            store.registry,
+            store.api_services,
+            store.aggregated,
+            dispatch.verbs,
+            serves_past=settings.serves_past,
+        )
         openapi = OpenApi(
             store.registry,
             store.names,
@@ -193,6 +200,7 @@ class ApiServer:
             SERVED_VERSION,
             store.aggregated.descriptions,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
+            describes_past=settings.serves_past,
         )
         paths = Paths(
             health,
@@ -302,7 +310,8 @@ class ApiServer:
         return await self._aggregation.serve(context, one)
 
     def _journal_page(self, extensions: Extensions) -> PageOnDemand | None:
-        if not self._settings.enable_journal_page:
+        """None if it is off, or if the timeline is, of which the page is made."""
+        if not self._settings.enable_journal_page or not self._settings.serves_past:
             return None
         replays = extensions.add_controls is not None
         return PageOnDemand(self._store, self._memory, self._stop, replays=replays)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from actors.names import Names
+from actors.names import REWIND_GROUP, Names
 from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
@@ -42,27 +42,26 @@ class Enablement:
     keys: Mapping[Key, bool] = field(default_factory=dict)
 
     def serves(self, definition: Definition) -> bool:
-        version = definition.group, definition.version
-        for key in ((*version, definition.plural), version):
-            if key in self.keys:
-                return self.keys[key]
-        for stage, pattern in STAGES.items():
-            if stage in self.stages and pattern.fullmatch(definition.version):
-                return self.stages[stage]
-        return definition.on_by_default if self.every is None else self.every
+        group, version, plural = definition.group, definition.version, definition.plural
+        if (group, version, plural) in self.keys:
+            return self.keys[group, version, plural]
+        return self.serves_version(group, version, on_by_default=definition.on_by_default)
 
-    def enables(self, group: str, version: str) -> bool:
-        """Whether a version that is off by default is on."""
+    def serves_version(self, group: str, version: str, *, on_by_default: bool) -> bool:
+        """The same for a group version that no kind is declared in."""
         if (group, version) in self.keys:
             return self.keys[group, version]
         for stage, pattern in STAGES.items():
             if stage in self.stages and pattern.fullmatch(version):
                 return self.stages[stage]
-        return bool(self.every)
+        return on_by_default if self.every is None else self.every
 
     def refuse_unknown(self, definitions: Iterable[Definition], names: Names) -> None:
         """ValueError for a group, version or resource that no kind is declared in."""
-        known: dict[str, dict[str, set[str]]] = {names.group("imagepolicy"): {"v1alpha1": set()}}
+        known: dict[str, dict[str, set[str]]] = {
+            names.group("imagepolicy"): {"v1alpha1": set()},
+            REWIND_GROUP: {"v1": set()},
+        }
         for one in definitions:
             known.setdefault(one.group, {}).setdefault(one.version, set()).add(one.plural)
         for group, version, *plural in self.keys:

@@ -37,11 +37,15 @@ class Discovery:
         api_services: ApiServices,
         aggregated: KnownResources,
         verbs: frozenset[str],
+        *,
+        serves_past: bool = True,
     ) -> None:
+        """`serves_past`: whether the group of the past is served."""
         self._registry = registry
         self._api_services = api_services
         self._aggregated = aggregated
         self._verbs = verbs
+        self._serves_past = serves_past
         self._sorted: tuple[Catalog, int, dict[str, tuple[str, ...]]] | None = None
 
     @property
@@ -52,8 +56,10 @@ class Discovery:
         """Versions by group: of the catalog and of other servers, by their priorities, and the group of the past."""
         catalog, changes = self.catalog, self._api_services.changes
         if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
-            groups = self._api_services.sorted_groups(catalog.groups())
-            self._sorted = catalog, changes, {**groups, REWIND_GROUP: (rewind_group.VERSION,)}
+            groups = dict(self._api_services.sorted_groups(catalog.groups()))
+            if self._serves_past:
+                groups[REWIND_GROUP] = (rewind_group.VERSION,)
+            self._sorted = catalog, changes, groups
         return self._sorted[2]
 
     def is_remote(self, group: str, version: str) -> bool:
@@ -116,7 +122,7 @@ class Discovery:
 
     def _resources(self, group: str, version: str) -> Document | None:
         definitions = self.catalog.of_version(group, version)
-        if (group, version) == (REWIND_GROUP, rewind_group.VERSION):
+        if self._serves_past and (group, version) == (REWIND_GROUP, rewind_group.VERSION):
             resources = rewind_group.resources(self.catalog)
         elif definitions:
             resources = [entry for one in definitions for entry in self._entries(one)]

@@ -31,7 +31,7 @@ from actors.store.addressing import invalid_name
 from actors.write_context import WriteContexts
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed
+from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.memory import SMALL, MemoryBudget
 from gateway.requests.request import Response
 from gateway.requests.route import Route
@@ -80,7 +80,11 @@ class RewindHandler:
         reads: PastReads,
         writes: PastWrites,
         memory: MemoryBudget,
+        *,
+        enabled: bool = True,
     ) -> None:
+        """Without `enabled`, nothing of the group is served; gets and lists have their past all the same."""
+        self._enabled = enabled
         self._registry = registry
         self._journal = journal
         self._now = write_contexts.now
@@ -130,6 +134,8 @@ class RewindHandler:
 
     def _find(self, route: Route) -> Definition:
         catalog = self._registry.current
+        if not self._enabled:
+            raise NoSuchPath
         if route.has_extra_segments or route.version != VERSION or route.subresource not in METHODS:
             raise NoSuchResource
         for version in catalog.groups().get(route.group, ()):

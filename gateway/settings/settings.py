@@ -21,7 +21,7 @@ from actors.allocation.ranges import (
 )
 from actors.kinds.enablement import Enablement, parse_enablement
 from actors.kinds.features import parse_features
-from actors.names import NAMES
+from actors.names import NAMES, REWIND_GROUP
 from gateway.settings.admission import AdmissionSettings
 from gateway.settings.audit import AuditSettings
 from gateway.settings.authorization import AuthorizationSettings
@@ -290,7 +290,8 @@ class Settings:
         if "ImagePolicyWebhook" in self.plugins_off:
             return
         group = NAMES[self.dialect].group("imagepolicy")
-        if not check_parsed("--runtime-config", lambda: self.enablement).enables(group, "v1alpha1"):
+        enablement = check_parsed("--runtime-config", lambda: self.enablement)
+        if not enablement.serves_version(group, "v1alpha1", on_by_default=False):
             raise SettingsError(
                 "--runtime-config", f"ImagePolicyWebhook needs {group}/v1alpha1=true, which is off by default"
             )
@@ -305,6 +306,11 @@ class Settings:
     @property
     def enablement(self) -> Enablement:
         return parse_enablement(self.runtime_config)
+
+    @property
+    def serves_past(self) -> bool:
+        """Whether the group with history, blame, rollback, undelete and the timeline is served."""
+        return self.enablement.serves_version(REWIND_GROUP, "v1", on_by_default=True)
 
     @property
     def features(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from actors.names import REWIND_GROUP
 from tests.gateway.api import Api, config_map, names, served
 from tests.gateway.idle import until_idle
 
@@ -61,7 +62,7 @@ async def test_one_resource_of_a_disabled_version_can_be_enabled() -> None:
 
 async def test_all_but_the_core_group_can_be_disabled() -> None:
     async with served(runtime_config="api/all=false,api/v1=true") as api:
-        assert await groups(api) == {"rewound.cluster.io": ["v1"]}  # which is no API of v1.25
+        assert await groups(api) == {}
         assert "pods" in await plurals(api, "/api/v1")
         await api.create("configmaps", config_map("a"))
 
@@ -131,3 +132,24 @@ async def test_namespace_deletion_includes_disabled_versions(tmp_path: Path, moc
         namespace.expect(404)
         await api.restart(runtime_config="")
         assert names(await api.list("deployments", None)) == []
+
+
+@pytest.mark.parametrize("config", ["rewound.cluster.io/v1=false", "api/all=false,v1"])
+async def test_group_of_the_past_can_be_disabled(config: str) -> None:
+    async with served(runtime_config=config) as api:
+        await api.create("configmaps", config_map("web"))
+        past = "/apis/rewound.cluster.io/v1"
+        assert REWIND_GROUP not in await groups(api)
+        web = f"{past}/namespaces/default/configmaps/web"
+        paths = ["/apis/rewound.cluster.io", past, f"{web}/history", f"{web}/blame", "/debug/journal/"]
+        for path in (*paths, f"{past}/timeline", f"{past}/timeline/events"):
+            response = await api.ask("GET", path)
+            assert (response.status, response.text) == (404, "404 page not found\n"), path
+        rollback = await api.ask("POST", f"{web}/rollback", {"to": "1"})
+        assert (rollback.status, rollback.text) == (404, "404 page not found\n")
+        listed = (await api.ask("GET", "/")).expect(200)["paths"]
+        described = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
+        assert not [path for path in (*listed, *described) if REWIND_GROUP in path]
+        assert (await api.ask("GET", f"/openapi/v3{past}")).status == 404
+        # The past of ordinary gets and lists is not of the group.
+        assert names(await api.list("configmaps", at=await api.head()))

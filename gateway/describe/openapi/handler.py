@@ -80,16 +80,19 @@ class OpenApi:
         remote: RemoteDescriptions | None = None,
         *,
         describes_issuer: bool = True,
+        describes_past: bool = True,
     ) -> None:
         """`remote`: documents of other servers.
 
-        `describes_issuer`: whether the server serves the documents about the issuer of account tokens.
+        `describes_issuer`: whether the server serves the documents about the issuer of account tokens;
+        `describes_past`: whether it serves the group of the past.
         """
         self._registry = registry
         self._names = names
         self._verbs = verbs
         self._version = version
         self._describes_issuer = describes_issuer
+        self._describes_past = describes_past
         self._remote = remote or RemoteDescriptions()
         self._lock = trio.Lock()
         self._cached_sections: tuple[_State, dict[str, Section]] | None = None
@@ -210,6 +213,7 @@ class OpenApi:
                 self._verbs,
                 Naming(self._names),
                 describes_issuer=self._describes_issuer,
+                describes_past=self._describes_past,
                 known=self._cached_sections[1] if self._cached_sections is not None else {},
             )
             remote = self._remote.remote

@@ -45,6 +45,7 @@ def sections(
     naming: Naming,
     *,
     describes_issuer: bool = True,
+    describes_past: bool = True,
     known: Mapping[str, Section] = NOTHING,
 ) -> Iterator[Section]:
     """`known` are the sections of an earlier catalog; those with the same definitions are taken over."""
@@ -59,9 +60,10 @@ def sections(
     if describes_issuer:
         yield section(".well-known/openid-configuration", paths.issuer_configuration)
         yield section("openid/v1/jwks", paths.issuer_keys)
-    yield section(f"apis/{REWIND_GROUP}", partial(paths.group, REWIND_GROUP))
-    resources = partial(paths.resources, REWIND_GROUP, "v1")
-    yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, tuple(paths_of_the_past(naming)))
+    if describes_past:
+        yield section(f"apis/{REWIND_GROUP}", partial(paths.group, REWIND_GROUP))
+        resources, past = partial(paths.resources, REWIND_GROUP, "v1"), tuple(paths_of_the_past(naming))
+        yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, past)
     for group, versions in catalog.groups().items():
         if group:
             name = f"apis/{group}"
