@@ -26,6 +26,7 @@ from gateway.faults.rules import (
     NOTHING,
     CutWatch,
     Decision,
+    Decisions,
     ErrorResponse,
     ExpiredVersion,
     FaultRequest,
@@ -52,6 +53,18 @@ ANNOTATION: Final = "faults.rewound.cluster.io/rule"
 Applied = dict[tuple[str, ...], float]  # how often, by rule and fault
 
 
+class InjectedRequest:
+    """One request with what happens to it; the pipeline waits before it calls `serve`."""
+
+    def __init__(self, injection: FaultInjection, context: RequestContext, decisions: Decisions) -> None:
+        self._injection, self._context, self._decisions = injection, context, decisions
+        self.delay_seconds = sum(one.delay_seconds for one in decisions.delays)
+
+    async def serve(self, dispatch: Dispatch) -> Response:
+        """ReplyLost: without a response."""
+        return await self._injection.serve(self._context, dispatch, self._decisions)
+
+
 class FaultInjection:
     def __init__(self, faults: Faults, reads: PastReads, older: OlderVersions, applied: Applied) -> None:
         """`applied` counts for a metric, also across sets of rules."""
@@ -60,16 +73,17 @@ class FaultInjection:
         self._older = older
         self._applied = applied
 
-    async def __call__(self, context: RequestContext, dispatch: Dispatch) -> Response:
-        """Serve a request of a resource, with the faults of the rules. ReplyLost: without a response."""
-        if context.route.rewinds:
-            return await dispatch(context)
-        decisions = self.faults.decide(_request(context))
-        if decisions is NOTHING:
-            return await dispatch(context)
+    def __call__(self, context: RequestContext) -> InjectedRequest:
+        """Decide about a request of a resource, and count and report its delays."""
+        decisions = NOTHING if context.route.rewinds else self.faults.decide(_request(context))
         for delay in decisions.delays:
             self._note(context, delay)
-            await trio.sleep(delay.delay_seconds)
+        return InjectedRequest(self, context, decisions)
+
+    async def serve(self, context: RequestContext, dispatch: Dispatch, decisions: Decisions) -> Response:
+        """Serve a request after its delays, with its fault."""
+        if decisions is NOTHING:
+            return await dispatch(context)
         decision = decisions.fault
         try:
             if decision is None:

@@ -13,6 +13,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
+
+import trio
 
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
@@ -32,7 +35,7 @@ from gateway.connections.parsing.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
-from gateway.handlers.request_seats import Limits, seats_of
+from gateway.handlers.request_seats import Limits, seats_of, take_seats
 from gateway.handlers.selectors import LARGE
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
@@ -56,7 +59,17 @@ INTERNAL_ERROR = "an error of the server's own stopped this request; the server'
 
 
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
-InjectFault = Callable[[RequestContext, Dispatch], Awaitable[Response]]  # `gateway.faults`
+
+
+class InjectedRequest(Protocol):
+    """A request with faults, of `gateway.faults`."""
+
+    delay_seconds: float
+
+    async def serve(self, dispatch: Dispatch) -> Response: ...
+
+
+InjectFault = Callable[[RequestContext], InjectedRequest]
 
 UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous requests are not allowed
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
@@ -197,7 +210,14 @@ class Pipeline:
             if aggregated is not None:
                 response = await self._serve_aggregated(context, aggregated, flow)
             elif self.inject_fault is not None and route.is_resource and not forwarded:
-                response = await self.inject_fault(context, self._dispatch)
+                injected = self.inject_fault(context)
+                if injected.delay_seconds:  # without seats: it must not make other clients wait
+                    needed, seats = seats, 0
+                    if needed:
+                        self._limits.end(flow.level, needed, waited)
+                    await trio.sleep(injected.delay_seconds)
+                    flow, seats, waited = await take_seats(self._limits, attributes, needed)
+                response = await injected.serve(self._dispatch)
             else:
                 response = await (self._dispatch(context) if route.is_resource else self._paths(context))
         except BodyNotRead:

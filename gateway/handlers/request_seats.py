@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.access.attributes import Attributes
 from actors.errors import BadRequest
 from actors.flowcontrol.in_flight import InFlightLimits
+from actors.flowcontrol.level import Waiting
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.flowcontrol.seats import Flow
 from actors.flowcontrol.work_estimate import body_seats, list_seats
@@ -38,6 +40,19 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
     else:
         seats = body_seats(len(context.request.body))
     return min(seats, flow.level.seats)
+
+
+async def take_seats(limits: Limits, attributes: Attributes, needed: int) -> tuple[Flow, int, Waiting | None]:
+    """Take the seats that a request gave back while it was delayed; its level may have changed meanwhile.
+
+    Returns how many it has, none if it needed none, and where it waited for them. NoSeat.
+    """
+    flow = limits.flow_of(attributes)
+    if not needed or not flow.limited:
+        return flow, 0, None
+    needed = min(needed, flow.level.seats)
+    waited = None if limits.try_start(flow, needed) else await limits.wait(flow, needed)
+    return flow, needed, waited
 
 
 def _list_seats(context: RequestContext, stored: int) -> int:

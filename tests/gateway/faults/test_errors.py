@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -12,10 +15,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from actors.access.authorization.always_allow import AlwaysAllow
+from gateway.extensions import Extensions
 from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError
 from tests.actors.object_store import Document, memory_folder
-from tests.gateway.api import ALICE, ApiResponse, config_map, served
+from tests.gateway.api import ALICE, Api, ApiResponse, config_map, served
 from tests.gateway.faults.injecting import FAULTS, PATH, injecting, on_config_maps, set_faults
 from tests.gateway.watch.http2_watches import connection
 from tests.gateway.watch.watch_stream import FramingError
@@ -116,6 +121,33 @@ async def test_delays_add_up(autojump_clock: MockClock) -> None:
         assert (missing.status, fault_of(missing)) == (404, "long")
         assert 20 <= times[0] < 20.5 and 20 <= times[2] < 20.5
         assert 21 <= times[1] < 22.5 and 21 <= times[3] < 22.5
+
+
+async def test_delayed_requests_keep_no_seat(autojump_clock: MockClock) -> None:
+    """With one seat for all: who is delayed does not make others wait, and takes it again when he goes on."""
+    delay, everybody = on_config_maps({"delay": {"seconds": 20}}), Extensions(authorizers=[AlwaysAllow()])
+    one_seat = {"enable_priority_and_fairness": False, "max_requests_inflight": 1}
+    async with injecting(delay, extensions=everybody, **one_seat) as api:
+        autojump_clock.autojump_threshold = math.inf
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(api.ask, "GET", PATH, token=ALICE))
+            while not (await api.ask("GET", FAULTS)).expect(200)["rules"][0]["applied"]:
+                pass
+            for _ in range(3):
+                assert (await api.ask("GET", "/api/v1/secrets", token=ALICE)).status == 200
+            autojump_clock.jump(20)
+        autojump_clock.autojump_threshold = 0
+        assert await seats_taken(api) == (5, 0)  # the delayed one twice
+
+
+async def seats_taken(api: Api) -> tuple[float, float]:
+    """How many requests have started, and how many seats are in use."""
+    scraped = (await api.ask("GET", "/metrics")).text
+    labels = 'flow_schema="readOnly",priority_level="readOnly"'
+    started = re.search(rf"dispatched_requests_total{{{labels}}} (\S+)", scraped)
+    used = re.search(r'concurrency_in_use{priority_level="readOnly"} (\S+)', scraped)
+    assert started is not None and used is not None
+    return float(started[1]), float(used[1])
 
 
 async def test_only_the_matching_client_is_concerned() -> None:
