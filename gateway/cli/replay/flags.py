@@ -57,12 +57,10 @@ def add_flags(parser: Parser) -> None:
         "--controllers",
         action="append",
         metavar="NAME,...",
-        help="of the server, as for rewound serve; -* for none",
+        help="of the server, as for rewound serve, or none",
     )
     copy.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the copy as this data folder")
-    copy.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="of the difference (default text)"
-    )
+    copy.add_argument("-o", "--output", choices=("text", "json"), help="of the difference (default text)")
     copy.add_argument(
         "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
     )
@@ -115,11 +113,11 @@ def plays(options: Options) -> bool:
     asked = (
         options.start is not None or options.to is not None or options.speed or options.until or options.exit
     )
-    if options.exit and options.paused:
+    if options.exit and options.paused and not options.writable:
         raise UsageError("--exit and --paused: it would never end")
     if not options.writable:
-        for flag in ("play", "without", "controllers", "keep"):
+        for flag in ("play", "without", "controllers", "keep", "output", "show_secrets"):
             if getattr(options, flag):
-                raise UsageError(f"--{flag}: only with --writable")
+                raise UsageError(f"--{flag.replace('_', '-')}: only with --writable")
     asked = asked or options.play
     return bool(asked) and not (options.paused and not options.writable)

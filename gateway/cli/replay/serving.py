@@ -18,9 +18,9 @@ from gateway.cli.journal.query.times import exact
 from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
-from gateway.cli.replay.resolving import given_settings, resolve
+from gateway.cli.replay.resolving import given_settings, span_of
 from gateway.cli.replay.writing import serve_copy
-from gateway.replay.control import ReplayControl, parse_speed
+from gateway.replay.control import ReplayControl
 from gateway.replay.player import Moment, Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
 from gateway.replay.source import open_source
@@ -68,13 +68,13 @@ def _serve(options: Options, settings: Settings, recording: Recording) -> int:
 
 def _plan(options: Options, recording: Recording) -> Plan:
     playing = plays(options)
-    start = resolve(recording, options.at or options.start)
+    span = span_of(recording, options)
+    start = span.start
     if start is None and playing:
         with recording.read_all() as view:
             start = Moment(view.floor, 0)
-    to = resolve(recording, options.to)
-    speed = parse_speed(options.speed) if options.speed else 1.0
-    return Plan(start, None if to is None else to.version, speed, options.until, playing)
+    to = None if span.to is None else span.to.version
+    return Plan(start, to, span.speed, options.until, playing)
 
 
 def banner(options: Options, settings: Settings, addresses: Addresses, control: ReplayControl) -> str:

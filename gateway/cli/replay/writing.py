@@ -16,13 +16,13 @@ from gateway.cli.journal.printing.progress import Progress as Bar
 from gateway.cli.journal.query.secrets import masked_pair
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
-from gateway.cli.replay.resolving import given_settings, resolve
+from gateway.cli.replay.resolving import given_settings, span_of
 from gateway.cli.rewind.printing import masked_object
 from gateway.replay.comparison import Comparison
-from gateway.replay.control import parse_speed
 from gateway.replay.player import Moment
 from gateway.replay.report import report
 from gateway.replay.writable import Progress, WritablePlan, fork_settings, make_copy, run_writable
+from gateway.settings.checks import SettingsError
 from gateway.settings.controllers import ControllerSettings
 from gateway.settings.settings import Addresses, Settings, host_and_port
 from journal.recording import Recording
@@ -31,6 +31,8 @@ from journal.recording import Recording
 def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
     """`folder` is temporary."""
     data_dir = options.keep or folder / "copy"
+    if (data_dir / "journal").exists():
+        raise SettingsError("--keep", f"{data_dir} already has a journal; name a new folder")
     plan = _plan(options, recording)
     settings = fork_settings(recording, data_dir, Settings, **_given(options))
     with Bar("copy", plan.at.version) as bar:
@@ -67,17 +69,16 @@ def _given(options: Options) -> dict[str, Any]:
 
 def _plan(options: Options, recording: Recording) -> WritablePlan:
     play = plays(options)
-    at = resolve(recording, options.at or options.start)
+    span = span_of(recording, options)
+    at = span.start
     if at is None:
         at = Moment(recording.end, 0)
         if play:
             with recording.read_all() as view:
                 at = Moment(view.floor, 0)
-    to = resolve(recording, options.to)
-    speed = parse_speed(options.speed) if options.speed else 1.0
-    end = recording.end if to is None else to.version
+    end = recording.end if span.to is None else span.to.version
     return WritablePlan(
-        at, end, play, speed, options.until, tuple(options.without), options.paused, options.exit
+        at, end, play, span.speed, options.until, tuple(options.without), options.paused, options.exit
     )
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.cli.access.flags import Parser
 from gateway.cli.main import main
 from gateway.cli.replay.console import Console
+from gateway.cli.replay.flags import add_flags, plays
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
 from tests.gateway.api import TOKENS, config_map, served
@@ -33,9 +35,14 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--kubeconfig", "{empty}"], 2, "--kubeconfig: {empty} exists already"),
         (["{data}", "--kubeconfig", "{empty}/no/file"], 2, "--kubeconfig: there is no folder {empty}/no"),
         (["{data}", "--at", "1", "--from", "1"], 2, "--at and --from: give one of them"),
-        (["{data}", "--at", "77"], 2, "77 is not in the journal, which has 0 to 3"),
+        (["{data}", "--at", "77"], 2, "--at: 77 is not in the journal, which has 0 to 3"),
         (["{data}", "--at", "soon"], 2, "'soon' is not a moment"),
-        (["{data}", "--speed", "fast"], 2, "'fast' is not a speed"),
+        (["{data}", "--speed", "fast"], 2, "--speed: 'fast' is not a speed"),
+        (["{data}", "--to", "77"], 2, "--to: 77 is not in the journal, which has 0 to 3"),
+        (["{data}", "--from", "3", "--to", "2"], 2, "--to: version 2 is before --from, version 3"),
+        (["{data}", "--output", "json"], 2, "--output: only with --writable"),
+        (["{data}", "--show-secrets"], 2, "--show-secrets: only with --writable"),
+        (["{data}", "--writable", "--keep", "{data}"], 2, "already has a journal; name a new folder"),
         (["{data}", "--until", "object."], 2, "--until: 'object.' is no expression"),
         (["{data}", "--exit", "--paused"], 2, "it would never end"),
         (["{data}", "--secure-port", "0"], 2, "--secure-port: is off and so is --insecure-port"),
@@ -164,3 +171,10 @@ def test_values_of_secrets_are_masked(
     assert "data.k" in out and "default/key" in out.replace(
         '"namespace": "default",\n      "name": "', "default/"
     )
+
+
+def test_paused_copy_may_end_after_it_was_played() -> None:
+    """A client begins it; read-only, `--exit` and `--paused` exclude each other."""
+    parser = Parser("rewound replay", "")
+    add_flags(parser)
+    assert plays(parser.parse_args(["data", "--writable", "--play", "--paused", "--exit"]))
