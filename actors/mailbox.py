@@ -8,10 +8,9 @@ nothing more: a memory channel per request cost three times as much in the proto
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import trio
+from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from actors.errors import Overloaded
 from journal.classes.dataclass import dataclass
@@ -23,14 +22,12 @@ A = TypeVar("A")
 class Reply(Generic[A]):
     """Set once by the actor, awaited by at most one task. An abandoned reply is simply dropped."""
 
-    __slots__ = ("_error", "_is_set", "_task", "_value")
-
     _value: A
 
     def __init__(self) -> None:
         self._is_set = False
         self._error: BaseException | None = None
-        self._task: trio.lowlevel.Task | None = None
+        self._task: Task | None = None
 
     def succeed(self, value: A) -> None:
         if not self._is_set:
@@ -44,36 +41,23 @@ class Reply(Generic[A]):
 
     def _set(self) -> None:
         self._is_set = True
-        if self._task is not None:
-            task, self._task = self._task, None
-            trio.lowlevel.reschedule(task)
+        task = self._task
+        if task is not None:
+            self._task = None
+            reschedule(task)
 
     async def wait(self) -> A:
         if not self._is_set:
-            self._task = trio.lowlevel.current_task()
-
-            def abort(_: object) -> trio.lowlevel.Abort:
-                self._task = None
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await trio.lowlevel.wait_task_rescheduled(abort)
+            self._task = current_task()
+            await wait_task_rescheduled(self._abort)
         if self._error is not None:
             raise self._error
         return self._value
 
-
-class CallbackReply(Reply[A]):
-    """Calls a function when it is set, with the error if there is one; no task waits for it."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self, done: Callable[[BaseException | None], None]) -> None:
-        super().__init__()
-        self._done = done
-
-    def _set(self) -> None:
-        super()._set()
-        self._done(self._error)
+    def _abort(self, _: object) -> Abort:
+        """The task that waits was cancelled."""
+        self._task = None
+        return Abort.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +72,7 @@ class Mailbox(Generic[M]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._messages: deque[M] = deque()
-        self._owner: trio.lowlevel.Task | None = None
+        self._owner: Task | None = None
         self._received = 0
         self._refused = 0
         self._closed: type[Exception] | None = None
@@ -121,7 +105,7 @@ class Mailbox(Generic[M]):
         """Wake the owner from `drain`, even without a message."""
         if self._owner is not None:
             owner, self._owner = self._owner, None
-            trio.lowlevel.reschedule(owner)
+            reschedule(owner)
 
     def close(self, refusal: type[Exception]) -> None:
         """Raise this error to all later senders. Received messages stay."""
@@ -130,14 +114,13 @@ class Mailbox(Generic[M]):
     async def drain(self) -> list[M]:
         """Take all received messages, in order; waits for a message or for `wake`."""
         if not self._messages:
-            self._owner = trio.lowlevel.current_task()
-
-            def abort(_: object) -> trio.lowlevel.Abort:
-                self._owner = None
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await trio.lowlevel.wait_task_rescheduled(abort)
+            self._owner = current_task()
+            await wait_task_rescheduled(self._abort)
         return self.take()
+
+    def _abort(self, _: object) -> Abort:
+        self._owner = None
+        return Abort.SUCCEEDED
 
     def take(self) -> list[M]:
         """Take all received messages without waiting."""

@@ -10,7 +10,9 @@ The messages of a create are tuples: they are as frozen as the others, and a fro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Any, NamedTuple
 
 from actors.identity import User
@@ -118,6 +120,10 @@ class Written(NamedTuple):
     body: bytes
     created: bool = False
     warnings: tuple[str, ...] = ()
+
+
+# All fields, without the constructor in Python.
+make_written: Callable[[tuple[bytes, bool, tuple[str, ...]]], Written] = partial(tuple.__new__, Written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ with the index of that step, and is called again to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import trio
 
@@ -21,26 +21,49 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 Change = Callable[[AdmissionRequest], Object | None]
-Check = Callable[[AdmissionRequest], None]
-Step = TypeVar("Step", Change, Check)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+class Step(NamedTuple):
+    """What one plugin does in a chain: `run`, or if that is None, the asynchronous step of `plugin`."""
+
+    position: int  # among the changes, or among the checks
+    run: Change | None  # a check returns None, too
+    plugin: AsyncPlugin | None
+    timing: StepTiming
+
+
 class Chain:
-    changes: tuple[Change | AsyncPlugin, ...] = ()  # mutations, then completions
-    checks: tuple[Check | AsyncPlugin, ...] = ()
-    asynchronous: bool = False  # at least one step is
-    waiting: tuple[AsyncPlugin, ...] = ()  # those of `checks` that are asynchronous
-    mutations: int = 0  # how many of `changes` are mutations
-    repeated: tuple[Change, ...] = ()  # run again when a write continues after an asynchronous step
-    change_timings: tuple[StepTiming, ...] = ()  # of each of `changes`
-    check_timings: tuple[StepTiming, ...] = ()
-    admit_timing: StepTiming = field(default_factory=StepTiming)
-    validate_timing: StepTiming = field(default_factory=StepTiming)
+    __slots__ = (
+        "_completing",
+        "_mutating",
+        "_waiting",
+        "admit_timing",
+        "asynchronous",
+        "changes",
+        "checks",
+        "repeated",
+        "validate_timing",
+    )
+
+    def __init__(
+        self,
+        mutating: Sequence[Step] = (),
+        completing: Sequence[Step] = (),
+        checks: Sequence[Step] = (),
+        repeated: Sequence[Change] = (),
+        admit_timing: StepTiming | None = None,
+        validate_timing: StepTiming | None = None,
+    ) -> None:
+        self._mutating, self._completing = tuple(mutating), tuple(completing)
+        self.changes, self.checks = (*self._mutating, *self._completing), tuple(checks)
+        self.repeated = tuple(repeated)  # run again when a write continues after an asynchronous step
+        self.admit_timing = admit_timing or StepTiming()
+        self.validate_timing = validate_timing or StepTiming()
+        self.asynchronous = any(one.plugin is not None for one in (*self.changes, *self.checks))
+        self._waiting = tuple(one.plugin for one in self.checks if one.plugin is not None)
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
@@ -50,66 +73,67 @@ class Chain:
 
         If a webhook changed the object, the mutating plugins run once more before the completions.
         """
-        if not first:
-            request.phase_began = perf_counter()
-        if first <= self.mutations:
-            index = self._change(request, first, self.mutations)
-            reinvocation = request.reinvocation
-            if index is None and reinvocation is not None and reinvocation.due:
-                request.reinvocation = replace(reinvocation, due=False, round=1)
-                index = self._change(request, 0, self.mutations)
-            if index is not None:
-                return index
-            first = self.mutations
-        index = self._change(request, first, len(self.changes)) if first < len(self.changes) else None
-        if index is None:
-            self.admit_timing.passed.add(perf_counter() - request.phase_began)
-        return index
-
-    def _change(self, request: AdmissionRequest, first: int, end: int) -> int | None:
         began = perf_counter()
-        for index in range(first, end):
-            change = self.changes[index]
-            if isinstance(change, AsyncPlugin):
-                if change.concerns(request):
+        if not first:
+            request.phase_began = began
+        phase, mutations = self.admit_timing, len(self._mutating)
+        if first <= mutations:
+            steps = self._mutating[first:] if first else self._mutating
+            ends = not self._completing and request.reinvocation is None
+            index = _run(steps, request, phase, began, ends)
+            if ends or index is not None:
+                return index
+            reinvocation = request.reinvocation
+            if reinvocation is not None and reinvocation.due:
+                request.reinvocation = replace(reinvocation, due=False, round=1)
+                index = _run(self._mutating, request, phase, perf_counter(), False)
+                if index is not None:
                     return index
-                continue
-            try:
-                changed = change(request)
-            except BaseException:
-                record_refusal(request, began, self.change_timings[index], self.admit_timing)
-                raise
-            now = perf_counter()
-            self.change_timings[index].passed.add(now - began)
-            began = now
-            if changed is not None:
-                request.object = changed
-        return None
+            first = mutations
+        return _run(self._completing[first - mutations :], request, phase, perf_counter(), True)
 
     def may_wait(self, request: AdmissionRequest) -> bool:
         """Whether a validating step may be asynchronous for this request."""
-        return any(check.may_concern(request) for check in self.waiting)
+        for plugin in self._waiting:  # noqa: SIM110 - a generator would cost more than all else here
+            if not plugin.idle and plugin.may_concern(request):
+                return True
+        return False
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
         began = perf_counter()
         if not first:
             request.phase_began = began
-        for index, check in enumerate(self.checks[first:], first):
-            if isinstance(check, AsyncPlugin):
-                if check.concerns(request):
-                    return index
-                continue
-            try:
-                check(request)
-            except BaseException:
-                record_refusal(request, began, self.check_timings[index], self.validate_timing)
-                raise
-            now = perf_counter()
-            self.check_timings[index].passed.add(now - began)
-            began = now
-        self.validate_timing.passed.add(began - request.phase_began)
-        return None
+        steps = self.checks[first:] if first else self.checks
+        return _run(steps, request, self.validate_timing, began, True)
+
+
+def _run(
+    steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, began: float, ends: bool
+) -> int | None:
+    """Run steps up to an asynchronous one that is concerned, and return its index; None at the end.
+
+    `ends`: the phase ends with them.
+    """
+    for index, run, plugin, timing in steps:
+        if run is None:
+            assert plugin is not None
+            if not plugin.idle and plugin.concerns(request):
+                return index
+            continue
+        try:
+            changed = run(request)
+        except BaseException:
+            record_refusal(request, began, timing, phase)
+            raise
+        now = perf_counter()
+        timing.passed.add(now - began)
+        began = now
+        if changed is not None:
+            request.object = changed
+    if ends:
+        phase.passed.add(began - request.phase_began)
+    return None
 
 
 def record_refusal(request: AdmissionRequest, began: float, step: StepTiming, phase: StepTiming) -> None:
@@ -139,35 +163,35 @@ class Admission:
         def concerned(rules: tuple[Rule, ...]) -> bool:
             return any(rule.covers(definition, operation, subresource) for rule in rules)
 
-        changing = [one for one in self._plugins if concerned(one.mutates)]
+        mutating = [one for one in self._plugins if concerned(one.mutates)]
         completing = [one for one in self._plugins if concerned(one.completes)]
         checking = [one for one in self._plugins if concerned(one.validates)]
-        changes = [
-            *(self._step(one, one.mutate) for one in changing),
-            *(self._step(one, one.complete) for one in completing),
-        ]
-        checks = [self._step(one, one.validate) for one in checking]
+
+        def steps(plugins: list[Plugin], runs: list[Change], type_: str, first: int = 0) -> list[Step]:
+            return [
+                self._step(index, plugin, run, self.timings.plugin(plugin.name, type_, operation))
+                for index, (plugin, run) in enumerate(zip(plugins, runs, strict=True), first)
+            ]
+
         return Chain(
-            tuple(changes),
-            tuple(checks),
-            any(isinstance(one, AsyncPlugin) for one in (*changes, *checks)),
-            tuple(one for one in checks if isinstance(one, AsyncPlugin)),
-            len(changing),
-            tuple(self._call(one, one.mutate) for one in changing if one.repeats),
-            tuple(self.timings.plugin(one.name, ADMIT, operation) for one in (*changing, *completing)),
-            tuple(self.timings.plugin(one.name, VALIDATE, operation) for one in checking),
+            steps(mutating, [one.mutate for one in mutating], ADMIT),
+            steps(completing, [one.complete for one in completing], ADMIT, len(mutating)),
+            steps(checking, [one.validate for one in checking], VALIDATE),
+            [self._call(one, one.mutate) for one in mutating if one.repeats],
             self.timings.phase(ADMIT, operation),
             self.timings.phase(VALIDATE, operation),
         )
 
-    def _step(self, plugin: Plugin, step: Step) -> Step | AsyncPlugin:
-        return plugin if isinstance(plugin, AsyncPlugin) else self._call(plugin, step)
+    def _step(self, index: int, plugin: Plugin, run: Change, timing: StepTiming) -> Step:
+        if isinstance(plugin, AsyncPlugin):
+            return Step(index, None, plugin, timing)
+        return Step(index, self._call(plugin, run), None, timing)
 
-    def _call(self, plugin: Plugin, step: Step) -> Step:
+    def _call(self, plugin: Plugin, run: Change) -> Change:
         if self._in_thread and not plugin.thread_safe:
-            return partial(_run_in_event_loop, step)
-        return step
+            return partial(_run_in_event_loop, run)
+        return run
 
 
-def _run_in_event_loop(step: Callable[[AdmissionRequest], T], request: AdmissionRequest) -> T:
-    return trio.from_thread.run_sync(step, request)
+def _run_in_event_loop(run: Callable[[AdmissionRequest], T], request: AdmissionRequest) -> T:
+    return trio.from_thread.run_sync(run, request)

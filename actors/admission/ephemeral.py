@@ -5,40 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from actors.admission.chain import Chain, record_refusal
-from actors.admission.plugin import AsyncPlugin
+from actors.admission.chain import Chain, Step, record_refusal
 from actors.admission.request import AdmissionRequest
 from actors.admission.timings import StepTiming
 
 
 async def admit(chain: Chain, request: AdmissionRequest) -> None:
     """Run the mutating steps; `request.object` is their result. Raises what a plugin refuses with."""
-    await _run(chain.admit, chain.changes, chain.change_timings, chain.admit_timing, request)
+    await _run(chain.admit, chain.changes, chain.admit_timing, request)
 
 
 async def validate(chain: Chain, request: AdmissionRequest) -> None:
-    await _run(chain.validate, chain.checks, chain.check_timings, chain.validate_timing, request)
+    await _run(chain.validate, chain.checks, chain.validate_timing, request)
 
 
 async def _run(
     run: Callable[[AdmissionRequest, int], int | None],
-    steps: tuple[object, ...],
-    timings: tuple[StepTiming, ...],
+    steps: tuple[Step, ...],
     phase: StepTiming,
     request: AdmissionRequest,
 ) -> None:
     following = run(request, 0)
     while following is not None:
-        plugin = steps[following]
-        assert isinstance(plugin, AsyncPlugin)
+        _, _, plugin, timing = steps[following]
+        assert plugin is not None
         began = perf_counter()
         try:
             admitted = await plugin.admit(request)
         except Exception:
-            record_refusal(request, began, timings[following], phase)
+            record_refusal(request, began, timing, phase)
             raise
-        timings[following].passed.add(perf_counter() - began)
-        request.warnings.extend(admitted.warnings)
+        timing.passed.add(perf_counter() - began)
+        request.warnings += admitted.warnings
         if admitted.reinvocation is not None:
             request.reinvocation = admitted.reinvocation
         if admitted.object is not None:

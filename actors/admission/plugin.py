@@ -96,6 +96,9 @@ class Admitted:
 class AsyncPlugin(Plugin):
     """Has one step: it either `mutates`, `completes` or `validates`."""
 
+    # It concerns no write at present, as webhooks of which none is configured: cheaper than to call `concerns`.
+    idle: bool = False
+
     def concerns(self, request: AdmissionRequest) -> bool:
         """Whether the step must run at all; a write that needs no wait stays in the actor. Any thread may call it."""
         return True

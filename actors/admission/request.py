@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import field
+from copy import copy
 
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object, WriteContext
@@ -27,35 +27,55 @@ class Reinvocation:
     output: Object | None = None  # the object after the last webhook
 
 
-@dataclass(slots=True)
 class AdmissionRequest:
-    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request."""
+    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request.
 
-    operation: str  # CREATE, UPDATE, DELETE or CONNECT
-    definition: Definition
-    namespace: str
-    name: str  # "" for a create with generateName
-    subresource: str
-    object: Object | None  # None for a delete; the options for a connect, which have no metadata
-    old: Object | None
-    user: str
-    dry_run: bool
-    context: WriteContext | None = None
-    # Called once with whether the write became durable; plugins release reservations there.
-    callbacks: list[Callable[[bool], None]] = field(default_factory=list)
-    # Submits further writes that belong into the commit of this one. The actor calls it once for all requests of a
-    # batch that have the same, right after it has submitted the batch.
+    What few requests use has its defaults in the class: every write creates a request.
+    """
+
+    # Submits further writes that belong into the commit of this one; only of requests with callbacks. The actor calls
+    # it once for all requests of a batch that have the same, right after it has submitted the batch.
     companion: Callable[[], None] | None = None
-
-    warnings: list[str] = field(default_factory=list)  # for the client
     written: int | Proposal = 0  # the event that wrote `old`
-    old_version: str = (
-        ""  # of a custom kind: the version that `old` is in, if it may not be that of the definition
-    )
+    # Of a custom kind: the version that `old` is in, if it may not be that of the definition.
+    old_version: str = ""
     delete_options: DeleteOptions | None = None  # of a delete
-    reinvocation: Reinvocation | None = None  # None: no webhook was called
-    in_thread: bool = False  # a worker thread of trio runs the steps of plugins that are safe there
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
+
+    def __init__(
+        self,
+        operation: str,  # CREATE, UPDATE, DELETE or CONNECT
+        definition: Definition,
+        namespace: str,
+        name: str,  # "" for a create with generateName
+        subresource: str,
+        new: Object | None,  # None for a delete; the options for a connect, which have no metadata
+        old: Object | None,
+        user: str,
+        dry_run: bool,
+        context: WriteContext | None = None,
+    ) -> None:
+        self.operation = operation
+        self.definition = definition
+        self.namespace = namespace
+        self.name = name
+        self.subresource = subresource
+        self.object = new
+        self.old = old
+        self.user = user
+        self.dry_run = dry_run
+        self.context = context
+        # Called once with whether the write became durable; plugins release reservations there.
+        self.callbacks: tuple[Callable[[bool], None], ...] = ()
+        self.warnings: tuple[str, ...] = ()  # for the client
+        self.reinvocation: Reinvocation | None = None  # None: no webhook was called
+        self.in_thread = False  # a worker thread of trio runs the steps of plugins that are safe there
+
+    def with_object(self, changed: Object) -> AdmissionRequest:
+        """A copy with another object."""
+        other = copy(self)
+        other.object = changed
+        return other
 
     def viewed_in(self, definition: Definition) -> Definition:
         """The definition of `object`, where the resource has this definition: a view, or the options of a connect."""
@@ -72,12 +92,12 @@ class AdmissionRequest:
 
     def complete(self, durable: bool) -> None:
         """Call the callbacks, each once, even if another one raises."""
-        for callback in self.callbacks:
+        callbacks, self.callbacks = self.callbacks, ()
+        for callback in callbacks:
             try:
                 callback(durable)
             except Exception:
                 logger.exception("a callback of an admission plugin failed: %r", callback)
-        self.callbacks.clear()
 
 
 def annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:

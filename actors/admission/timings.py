@@ -16,6 +16,7 @@ from typing import Final
 
 # Seconds, as in v1.25.
 BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+QUICK: Final = BOUNDS[0]
 MAX_SERIES: Final = 1000
 OTHER: Final = "other"
 ADMIT, VALIDATE = "admit", "validate"
@@ -33,7 +34,7 @@ class Histogram:
 
     def add(self, seconds: float) -> None:
         self.seconds += seconds
-        if seconds <= BOUNDS[0]:
+        if seconds <= QUICK:
             self.quick += 1
         else:
             self.buckets[bisect_left(BOUNDS, seconds) - 1] += 1

@@ -8,10 +8,11 @@ and reads the journal again; so does a restart after a crash.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from math import inf
-from time import thread_time
+from time import perf_counter, thread_time
+from typing import Any
 
 import trio
 
@@ -24,7 +25,7 @@ from actors.errors import STALE, Conflict, NoSuchResource, RequestError, Shuttin
 from actors.kinds.catalog import StoredType
 from actors.kinds.declaration.versions import ConversionNeeded
 from actors.large_work import LargeWork
-from actors.mailbox import CallbackReply, Mailbox, MailboxStatistics, Reply
+from actors.mailbox import Mailbox, MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
@@ -33,7 +34,7 @@ from actors.resource.current import CurrentObjects, Key
 from actors.resource.decide import working_copy
 from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
 from actors.resource.proposing import Proposer, decide_and_propose
-from actors.resource.replies import MAX_RETRIES, CommitCallback, Envelope, PendingReply, add_warnings
+from actors.resource.replies import MAX_RETRIES, CallbackEnvelope, CommitCallback, Envelope, add_warnings
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
 from actors.time_limit import NeedsThread
@@ -100,20 +101,17 @@ class ResourceActor:
         """Refuse all waiting commands with NoSuchResource; `run` returns when all commits are complete."""
         self._retired = True
         for envelope in self._mailbox.take():
-            envelope.fail(NoSuchResource())
+            envelope.refuse(NoSuchResource())
         for envelope in self._outside:
-            envelope.reply.fail(NoSuchResource())
-            _cancel(envelope)
+            envelope.fail(NoSuchResource())
+            envelope.cancel()
         self._mailbox.wake()
 
-    async def ask(self, command: Command) -> Outcome:
-        envelope = Envelope(command, Reply())
+    def ask(self, command: Command) -> Coroutine[Any, Any, Outcome]:
+        """Send a command; the coroutine waits for the reply."""
+        envelope = Envelope(command)
         self._mailbox.send_nowait(envelope)
-        try:
-            return await envelope.reply.wait()
-        except trio.Cancelled:
-            _cancel(envelope)
-            raise
+        return envelope.wait()
 
     def write_now(self, command: Command, done: Callable[[BaseException | None], None]) -> bool:
         """Decide a command of the server and submit it, before the mailbox.
@@ -125,7 +123,7 @@ class ResourceActor:
         if not self._is_ready:
             return False
         try:
-            self.handle([Envelope(command, CallbackReply(done))])
+            self.handle([CallbackEnvelope(command, done)])
         except Exception as crash:
             self._is_ready, self._crash = False, crash
             self._mailbox.wake()
@@ -157,10 +155,8 @@ class ResourceActor:
                 rest = self.handle(envelopes)
             except BaseException as crash:
                 for envelope in envelopes:
-                    envelope.fail(crash)  # unless it has a reply already
-                    _cancel(
-                        envelope
-                    )  # its caller has this error: it must not be decided after an admission step
+                    envelope.refuse(crash)  # unless it has a reply already
+                    envelope.cancel()  # it must not be decided after an admission step
                 raise
             if rest:
                 self._mailbox.put_first(rest)
@@ -183,61 +179,62 @@ class ResourceActor:
         Every other envelope gets a reply, even if others fail.
         """
         proposals: list[Proposal] = []
-        replies: list[PendingReply] = []
+        waiting: list[Envelope] = []
         try:
-            decided = self._decide_all(envelopes, proposals, replies)
-            if replies:
-                self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
+            decided = self._decide_all(envelopes, proposals, waiting)
+            if waiting:
+                self._committer.submit(proposals, CommitCallback(self._committed, proposals, waiting))
         except Exception as crash:
-            for reply in replies:
-                reply.complete(crash)
+            for envelope in waiting:
+                envelope.complete(crash)
             raise
-        _submit_companions(replies)
+        _submit_companions(waiting)
         return envelopes[decided:]
 
     def _decide_all(
-        self, envelopes: list[Envelope], proposals: list[Proposal], replies: list[PendingReply]
+        self, envelopes: list[Envelope], proposals: list[Proposal], waiting: list[Envelope]
     ) -> int:
-        """Append proposals, and replies that wait for a commit; complete the other replies.
+        """Append proposals, and the commands that wait for a commit; complete the others.
 
         Returns how many commands it decided until the time of one step had passed.
         """
+        # The clock of processor time is a system call: it is read again only when as much time has passed at all.
+        earliest_end = perf_counter() + self._longest_step
         end = thread_time() + self._longest_step if len(envelopes) > 1 else inf
         with self._journal.read() as view:
             for index, envelope in enumerate(envelopes):
-                if index and thread_time() > end:
+                if index and perf_counter() > earliest_end and thread_time() > end:
                     return index
-                before = len(proposals)
-                reply = self._execute(view, envelope, proposals)
-                if reply is None:
-                    continue
-                if len(proposals) > before or self._pending:
-                    replies.append(reply)
-                else:
-                    reply.complete(None)
+                if self._execute(view, envelope, proposals):
+                    if self._pending:  # what it proposed, or what it may depend on
+                        waiting.append(envelope)
+                    else:
+                        envelope.complete(None)
         return len(envelopes)
 
-    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply | None:
-        """Decide one command; None if it waits for an asynchronous admission step or for a thread.
+    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> bool:
+        """Decide one command; False if it waits for an asynchronous admission step or for a thread.
 
         Without a proposal, its admission request is complete.
         """
-        if envelope.abandoned and envelope.was_outside:
-            envelope.fail(ShuttingDown())
-            return None
         before, command = len(proposals), envelope.command
-        attempt = envelope.converted or Attempt(command, view, envelope.progress)
+        attempt = Attempt(command, view)
+        if envelope.came_back:
+            if envelope.abandoned:
+                envelope.refuse(ShuttingDown())
+                return False
+            attempt = envelope.converted or Attempt(command, view, envelope.progress)
         try:
-            if envelope.converted is not None:
+            if envelope.came_back and envelope.converted is not None:
                 envelope.converted = None
                 definition = self._definitions.get(command.version)
                 attempt = attempt_after(self._current, self._commands, definition, view, envelope, attempt)
-            if envelope.outcome is not None:
+            if envelope.came_back and envelope.outcome is not None:
                 attempt = envelope.outcome.attempt
                 result = self._take_result(view, envelope)
                 decided, body = result.decided, result.body
                 proposals += result.proposals
-            elif command.context.large or (envelope.progress and envelope.progress.request.in_thread):
+            elif command.context.large or (envelope.came_back and _was_in_thread(envelope)):
                 raise NeedsThread
             else:
                 decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
@@ -247,24 +244,24 @@ class ResourceActor:
             return self._start_admission_call(envelope, attempt, paused.progress)
         except NeedsThread:
             self._start_thread(envelope, attempt)
-            return None
+            return False
         except ConversionNeeded as needed:
             return self._converting.start(envelope, attempt, needed)
         except Exception as error:
             add_warnings(error, attempt.request)
-            reply = PendingReply(envelope, None, b"", error)
+            envelope.error = error
         else:
             if attempt.request is not None and attempt.request.warnings:
                 decided = decided._replace(warnings=(*decided.warnings, *attempt.request.warnings))
-            reply = PendingReply(envelope, decided, body, None)
+            envelope.decided, envelope.body = decided, body
         if attempt.resumed is not None:
             attempt.resumed.request.complete(False)
-        if attempt.request is not None:
+        if attempt.request is not None and attempt.request.callbacks:
             if len(proposals) > before:
-                reply.request = attempt.request
+                envelope.request = attempt.request
             else:
                 attempt.request.complete(False)
-        return reply
+        return True
 
     def _take_result(self, view: View, envelope: Envelope) -> LargeResult:
         """The result of a thread; raises its error, or NeedsThread if object or definitions have changed meanwhile."""
@@ -289,7 +286,7 @@ class ResourceActor:
         if attempt.request is not None and attempt.decided is None:
             attempt.request.complete(False)  # admission starts again
         if envelope.abandoned:
-            envelope.fail(ShuttingDown())
+            envelope.refuse(ShuttingDown())
             return
         if attempt.decided is not None:
             started = attempt
@@ -311,17 +308,18 @@ class ResourceActor:
 
     def _thread_done(self, envelope: Envelope, outcome: LargeOutcome) -> None:
         self._outside.discard(envelope)
-        envelope.call, envelope.outcome = None, outcome
+        envelope.call, envelope.outcome, envelope.came_back = None, outcome, True
         try:
             self._mailbox.put_back(envelope)
         except Exception as error:
-            envelope.fail(error)
+            envelope.refuse(error)
         self._mailbox.wake()
 
-    def _start_admission_call(
-        self, envelope: Envelope, attempt: Attempt, progress: Progress
-    ) -> PendingReply | None:
-        """Start an asynchronous step. The command returns to the mailbox with its outcome."""
+    def _start_admission_call(self, envelope: Envelope, attempt: Attempt, progress: Progress) -> bool:
+        """Start an asynchronous step. The command returns to the mailbox with its outcome.
+
+        True if that is impossible: the command has its error.
+        """
         envelope.progress = None
         try:
             if envelope.abandoned:
@@ -336,15 +334,16 @@ class ResourceActor:
             envelope.call = self._calls.start(progress.plugin, progress.request, done)
         except RequestError as error:
             progress.request.complete(False)
-            return PendingReply(envelope, None, b"", error)
+            envelope.error = error
+            return True
         self._outside.add(envelope)
-        return None
+        return False
 
     def _admission_call_done(
         self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception
     ) -> None:
         self._outside.discard(envelope)
-        envelope.call, envelope.progress = None, progress
+        envelope.call, envelope.progress, envelope.came_back = None, progress, True
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -359,7 +358,7 @@ class ResourceActor:
             self._mailbox.put_back(envelope)
         except Exception as error:
             add_warnings(error, progress.request)
-            envelope.fail(error)
+            envelope.refuse(error)
         self._mailbox.wake()
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
@@ -373,18 +372,16 @@ class ResourceActor:
                 del self._pending[key]
 
 
-def _submit_companions(replies: list[PendingReply]) -> None:
+def _was_in_thread(envelope: Envelope) -> bool:
+    """Whether a thread decided the command up to the asynchronous admission step from which it came back."""
+    return envelope.progress is not None and envelope.progress.request.in_thread
+
+
+def _submit_companions(envelopes: list[Envelope]) -> None:
     """Submit what belongs into the same commit as the writes of a batch, without a checkpoint in between."""
-    requests = [reply.request for reply in replies if reply.request is not None]
-    for companion in {request.companion for request in requests}:
+    for companion in {one.request.companion for one in envelopes if one.request is not None}:
         if companion is not None:
             try:
                 companion()
             except Exception:  # a bug of its actor, which starts again; these writes are submitted
                 logger.exception("the companion of a write failed: %r", companion)
-
-
-def _cancel(envelope: Envelope) -> None:
-    envelope.abandoned = True
-    if envelope.call is not None:
-        envelope.call.cancel()

@@ -44,7 +44,9 @@ class CommandAdmission:
         command = attempt.command
         # A tuple of types, because a union of them would be built with every call.
         subresource = command.subresource if isinstance(command, (Replace, Patch, Submit)) else ""
-        chain = self.chain(attempt.definition, operation, subresource)
+        chain = self._chains.get((command.version, operation, subresource))
+        if chain is None:
+            chain = self.chain(attempt.definition, operation, subresource)
         if not chain.changes and not chain.checks:
             return None
         if attempt.resumed is not None:
@@ -65,9 +67,10 @@ class CommandAdmission:
             command.dry_run,
             context,
         )
-        request.written, request.old_version = attempt.written, old_version
-        if isinstance(command, Delete):
-            request.delete_options = command.options
+        if old is not None:
+            request.written, request.old_version = attempt.written, old_version
+            if isinstance(command, Delete):
+                request.delete_options = command.options
         if self._in_thread:
             request.in_thread = True
         attempt.request, attempt.chain = request, chain

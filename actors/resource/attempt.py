@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from actors.admission.chain import EMPTY, Chain
@@ -46,9 +47,9 @@ class Progress:
 
     @property
     def plugin(self) -> AsyncPlugin:
-        step = (self.chain.checks if self.validating else self.chain.changes)[self.index]
-        assert isinstance(step, AsyncPlugin)
-        return step
+        plugin = (self.chain.checks if self.validating else self.chain.changes)[self.index].plugin
+        assert plugin is not None
+        return plugin
 
 
 class Paused(Exception):
@@ -58,21 +59,28 @@ class Paused(Exception):
         self.progress = progress
 
 
-@dataclass(slots=True)
 class Attempt:
-    """One attempt to decide a command."""
+    """One attempt to decide a command. What few attempts use is in the class: every write creates one."""
 
-    command: Command
-    view: View | None  # None in a thread, where `Find` opens its own
-    resumed: Progress | None = None  # None once it is used
-    definition: Definition = field(init=False)
-    request: AdmissionRequest | None = None  # None if no plugin is concerned
-    chain: Chain = EMPTY
+    definition: Definition
+    chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
-    first_check: int = 0  # earlier checks have run
     admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
-    decided: Decided | None = None  # set when only its events are still to be proposed
-    conversions: Conversions | None = None  # by webhooks, so far
+
+    def __init__(
+        self,
+        command: Command,
+        view: View | None,  # None in a thread, where `Find` opens its own
+        resumed: Progress | None = None,  # None once it is used
+        conversions: Conversions | None = None,  # by webhooks, so far
+    ) -> None:
+        self.command = command
+        self.view = view
+        self.resumed = resumed
+        self.conversions = conversions
+        self.request: AdmissionRequest | None = None  # None if no plugin is concerned
+        self.first_check = 0  # earlier checks have run
+        self.decided: Decided | None = None  # set when only its events are still to be proposed
 
     def release(self) -> None:
         """Nothing follows: give back what admission plugins reserved."""
@@ -100,6 +108,12 @@ class Decided(NamedTuple):
             assert isinstance(self.decision, Store)
             metadata = self.decision.object["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
+
+
+# All fields, without the constructor in Python.
+make_decided: Callable[[tuple[Decision, Current | None, str, bool, tuple[str, ...]]], Decided] = partial(
+    tuple.__new__, Decided
+)
 
 
 def is_same_event(now: int | Proposal, then: int | Proposal) -> bool:

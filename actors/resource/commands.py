@@ -17,11 +17,11 @@ from actors.errors import BadRequest, Forbidden, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
-from actors.patch.managed_fields.field_view import FieldViews
+from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.admitting import CommandAdmission
 from actors.resource.applying import apply_object
-from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress
+from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress, make_decided
 from actors.resource.checks.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.decide import (
     Current,
@@ -69,6 +69,7 @@ class Commands:
         self._admission = CommandAdmission(admission, in_thread=in_thread)
         self._versions = storage.storage.versions
         self._all_views: dict[str, FieldViews] = {}
+        self._found_views: dict[tuple[str, str], tuple[FieldViews, FieldView]] = {}
 
     def repeat_checks(self, attempt: Attempt) -> None:
         """Run the checks again whose outcome may have changed while a thread decided the command."""
@@ -114,10 +115,10 @@ class Commands:
         metadata = new["metadata"]
         if definition.create_refusal:
             raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
-        warnings = drop_duplicate_owner_references(metadata, SENT)
+        warnings = drop_duplicate_owner_references(metadata, SENT) if "ownerReferences" in metadata else ()
         if verb != "apply":
             drop_system_metadata(metadata)
-            self._set_managers(command, new, None)
+            self._set_managers(command, "", new, None)
         try:
             new = self._admission.admit(attempt, CREATE, metadata.get("name", ""), new, None)
         except Paused as paused:
@@ -148,8 +149,9 @@ class Commands:
             paused.progress.kept = Kept(command, None, verb, warnings, new, new)
             raise
         decision = decide_create(definition, current, new)
-        warnings = (*warnings, *definition.strategy.warnings(decision.object, None))
-        return Decided(decision, None, verb, True, warnings)
+        if more := definition.strategy.warnings(new, None):
+            warnings = (*warnings, *more)
+        return make_decided((decision, None, verb, True, warnings))
 
     def _replace(self, attempt: Attempt, command: Replace) -> Decided:
         current = self._current(attempt, command.namespace, command.name)
@@ -215,9 +217,10 @@ class Commands:
         if attempt.resumed is not None:
             check_unchanged_version(definition, current, command)
         viewed = definition.definition_at(command.subresource)
-        warnings = drop_duplicate_owner_references(new["metadata"], SENT) if verb == "update" else ()
+        sent = verb == "update" and "ownerReferences" in new["metadata"]
+        warnings = drop_duplicate_owner_references(new["metadata"], SENT) if sent else ()
         if verb != "apply" and viewed is definition:
-            self._set_managers(command, new, current.object)
+            self._set_managers(command, command.subresource, new, current.object)
         try:
             new = self._admission.admit(attempt, UPDATE, command.name, new, current.object)
         except Paused as paused:
@@ -238,7 +241,8 @@ class Commands:
         """What follows the mutating plugins; with `prepared`, only the validating ones and the decision are left."""
         definition = attempt.definition
         if prepared is None:
-            warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
+            if "ownerReferences" in new["metadata"]:
+                warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and isinstance(attempt.written, Proposal)
             prepared = prepare_replace(definition, current, command, new, unversioned=unversioned)
@@ -249,8 +253,9 @@ class Commands:
             raise
         decision = decide_replace(definition, current, prepared)
         viewed = definition.definition_at(command.subresource)
-        warnings = (*warnings, *viewed.strategy.warnings(new, current.object))
-        return Decided(decision, current, verb, warnings=warnings)
+        if more := viewed.strategy.warnings(new, current.object):
+            warnings = (*warnings, *more)
+        return make_decided((decision, current, verb, False, warnings))
 
     def _can_continue(self, attempt: Attempt, progress: Progress) -> bool:
         """Whether what a paused command kept is what deciding it again would give.
@@ -308,17 +313,24 @@ class Commands:
         self._admission.validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
-    def _set_managers(self, command: Create | Replace, new: Object, before: Object | None) -> None:
+    def _set_managers(
+        self, command: Create | Replace, subresource: str, new: Object, before: Object | None
+    ) -> None:
         """Set metadata.managedFields as it is after this write."""
         context, metadata = command.context, new["metadata"]
-        subresource = command.subresource if isinstance(command, Replace) else ""
-        views = self._views(command.version)
-        view = views(command.version, subresource)
+        found = self._found_views.get((command.version, subresource))
+        views, view = found if found is not None else self._find_views(command.version, subresource)
         entries = owned_after(views, view, before, new, context.manager, seconds_text(context.time))
         null_empty_lists(self._storage.schema, new)
-        metadata.pop("managedFields", None)
         if entries:
             metadata["managedFields"] = entries
+        elif "managedFields" in metadata:
+            del metadata["managedFields"]
+
+    def _find_views(self, version: str, subresource: str) -> tuple[FieldViews, FieldView]:
+        views = self._views(version)
+        found = self._found_views[version, subresource] = views, views(version, subresource)
+        return found
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

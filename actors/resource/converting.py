@@ -17,7 +17,7 @@ from actors.mailbox import Mailbox
 from actors.resource.attempt import Attempt, is_same_event
 from actors.resource.commands import Commands
 from actors.resource.current import CurrentObjects
-from actors.resource.replies import MAX_RETRIES, Envelope, PendingReply, add_warnings
+from actors.resource.replies import MAX_RETRIES, Envelope, add_warnings
 from journal.view import View
 
 # How many conversions one command may need: three, and two for each version that field managers used.
@@ -33,8 +33,8 @@ class ConvertingCommands:
         self._mailbox = mailbox
         self._outside = outside
 
-    def start(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> PendingReply | None:
-        """Call the webhook. Returns the reply if that is impossible."""
+    def start(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> bool:
+        """Call the webhook. True if that is impossible: the command has its error."""
         envelope.progress = None
         try:
             if envelope.abandoned or self._calls is None:
@@ -47,15 +47,16 @@ class ConvertingCommands:
             envelope.call = self._calls.start(needed, partial(self._done, envelope, attempt, needed))
         except RequestError as error:
             attempt.release()
-            return PendingReply(envelope, None, b"", error)
+            envelope.error = error
+            return True
         self._outside.add(envelope)
-        return None
+        return False
 
     def _done(
         self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded, outcome: bytes | Exception
     ) -> None:
         self._outside.discard(envelope)
-        envelope.call, envelope.converted = None, attempt
+        envelope.call, envelope.converted, envelope.came_back = None, attempt, True
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -64,7 +65,7 @@ class ConvertingCommands:
             self._mailbox.put_back(envelope)
         except Exception as error:
             add_warnings(error, attempt.request)
-            envelope.fail(error)
+            envelope.refuse(error)
         self._mailbox.wake()
 
 

@@ -11,6 +11,8 @@ custom kinds are in the version of the command, except for deletes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
@@ -59,6 +61,9 @@ class Store(NamedTuple):
     created: bool
 
 
+make_store: Callable[[tuple[Object, bool]], Store] = partial(tuple.__new__, Store)
+
+
 @dataclass(frozen=True, slots=True)
 class Remove:
     """Remove the object. `returned` is the object in the response, if it is not the one last stored.
@@ -80,7 +85,11 @@ Decision = Store | Remove | Keep
 
 def working_copy(sent: Object) -> Object:
     """A copy that may be changed at its top level and in the maps directly below it."""
-    return {key: dict(value) if type(value) is dict else value for key, value in sent.items()}
+    copy = sent.copy()
+    for key, value in sent.items():
+        if type(value) is dict:
+            copy[key] = value.copy()
+    return copy
 
 
 def prepare_create(definition: Definition, command: Create, new: Object) -> None:
@@ -102,7 +111,7 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
             definition.resource, metadata["name"], generated=generated, terminating=terminating
         )
     definition.strategy.canonicalize(prepared)
-    return Store(prepared, True)
+    return make_store((prepared, True))
 
 
 def _validate_new(errors: FieldErrors, definition: Definition, created: Object) -> None:

@@ -27,10 +27,11 @@ class Proposer:
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
         """Append the proposed events; returns the body of the response. ConversionNeeded."""
-        current, decision = decided.current, decided.decision
+        decision, current, verb, _, _ = decided
         version = "" if self._versions is None else _version(command, current)
         match decision:
-            case Store(object=new):
+            case Store():
+                new = decision.object
                 if self._versions is not None and not isinstance(command, Delete):
                     stored = self._versions.to_storage(new, version)
                     if _is_stored(self._versions, stored, current):
@@ -39,8 +40,8 @@ class Proposer:
                     new, version = stored, self._versions.storage
                 if command.dry_run:
                     return _body(new, current, version)
-                written = current.written if current else 0
-                return self._append(new, version, written, command, decided.verb, proposals)
+                written = 0 if current is None else current.written
+                return self._append(new, version, written, command, verb, proposals)
             case Keep():
                 assert current is not None
                 return _kept(current)
@@ -48,15 +49,15 @@ class Proposer:
                 assert current is not None
                 if command.dry_run:
                     return _body(last, current, version)
-                marked = self._append(last, version, current.written, command, decided.verb, proposals)
-                self._append(last, version, marked, command, decided.verb, proposals, removed=True)
+                marked = self._append(last, version, current.written, command, verb, proposals)
+                self._append(last, version, marked, command, verb, proposals, removed=True)
                 return marked
             case Remove(returned=returned):
                 assert current is not None
                 if not command.dry_run:
                     written, last = current.written, current.stored or current.object
                     stored_in = current.api_version
-                    self._append(last, stored_in, written, command, decided.verb, proposals, removed=True)
+                    self._append(last, stored_in, written, command, verb, proposals, removed=True)
                 return _body(returned or current.object, current, version)
 
     def _append(
@@ -70,20 +71,21 @@ class Proposer:
         *,
         removed: bool = False,
     ) -> Proposal:
-        context, metadata = command.context, stored["metadata"]
+        metadata, storage = stored["metadata"], self._storage
+        time, user, manager, _, _, _, _, _, _, reason = command.context
         proposal = Proposal(
             self._type_id,
             verb,
-            metadata.get("namespace", ""),
+            metadata["namespace"] if storage.namespaced else "",
             metadata["name"],
             previous,
             removed,
-            context.time,
-            context.user,
-            context.manager,
-            facts_of(self._storage, stored),
+            time,
+            user,
+            manager,
+            facts_of(storage, stored),
             encode_unversioned(stored, api_version),
-            context.reason,
+            reason,
         )
         proposals.append(proposal)
         return proposal

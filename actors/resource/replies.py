@@ -1,8 +1,8 @@
-"""Pending replies of an actor: each is sent once everything that it depends on is durable.
+"""Commands on their way through an actor, with their replies: each is sent once all that it depends on is durable.
 
-The actor creates one `PendingReply` per command and passes those of a batch to the committer as one `CommitCallback`;
-it completes a reply that has nothing to wait for at once. Bodies are encoded on completion, because the offsets are
-only known then. Invariant: every reply is completed once, even if the commit fails.
+The actor gives a decided command its result, and passes the commands of a batch to the committer as one
+`CommitCallback`; it completes one that has nothing to wait for at once. Bodies are encoded on completion, because the
+offsets are only known then. Invariant: every command is completed once, even if the commit fails.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable
 
 import trio
+from trio.lowlevel import Abort
 
 from actors.admission.request import AdmissionRequest
 from actors.errors import RequestError
 from actors.mailbox import Reply
-from actors.messages import Command, Delete, Deleted, Outcome, Written
+from actors.messages import Command, Delete, Deleted, Outcome, make_written
 from actors.resource.attempt import Attempt, Decided, Progress
 from actors.resource.decide import Remove
 from actors.resource.large_commands import LargeOutcome
 from actors.resource.proposing import Body
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 
@@ -30,91 +30,113 @@ logger = logging.getLogger(__name__)
 MAX_RETRIES = 5
 
 
-@dataclass(slots=True, eq=False)
-class Envelope:
-    command: Command
-    reply: Reply[Outcome]
-    progress: Progress | None = None  # set after an asynchronous admission step
+class Envelope(Reply[Outcome]):
+    """A command, the reply to it, and how far it is.
+
+    What most commands never have is in the class: every write creates an envelope.
+    """
+
     retries: int = 0  # how often it started again because the object had changed
     call: trio.CancelScope | None = None  # of the running admission step or thread
-    outcome: LargeOutcome | None = None  # set after a thread has decided the command
-    converted: Attempt | None = None  # set after a conversion webhook has responded
     abandoned: bool = False  # the caller no longer waits for the reply
+    # Those that came back have one of these.
+    progress: Progress | None = None  # after an asynchronous admission step
+    outcome: LargeOutcome | None = None  # after a thread has decided the command
+    converted: Attempt | None = None  # after a conversion webhook has responded
 
-    @property
-    def was_outside(self) -> bool:
-        """Whether it comes back from an admission step, a thread or a conversion."""
-        return self.progress is not None or self.outcome is not None or self.converted is not None
+    def __init__(self, command: Command) -> None:
+        super().__init__()
+        self.command = command
+        self.came_back = False  # from an admission step, a thread or a conversion
+        # The result: what was decided and the body of the response, or an error.
+        self.decided: Decided | None = None
+        self.body: Body = b""
+        self.error: Exception | None = None
+        self.request: AdmissionRequest | None = (
+            None  # of a write that is not durable yet, if it has callbacks
+        )
 
-    def fail(self, error: BaseException) -> None:
+    def refuse(self, error: BaseException) -> None:
+        """Reply with an error, and give back what admission plugins reserved while the command was outside."""
         if self.progress is not None:
             self.progress.request.complete(False)
         if self.outcome is not None:
             self.outcome.release()
         if self.converted is not None:
             self.converted.release()
-        self.reply.fail(error)
+        self.fail(error)
 
+    def cancel(self) -> None:
+        """The caller no longer waits: end what runs outside the actor."""
+        self.abandoned = True
+        if self.call is not None:
+            self.call.cancel()
 
-@dataclass(slots=True)
-class PendingReply:
-    envelope: Envelope
-    decided: Decided | None
-    body: Body
-    error: Exception | None
-    request: AdmissionRequest | None = None  # of a write that is not durable yet
+    def _abort(self, raise_cancel: object) -> Abort:
+        self.cancel()
+        return super()._abort(raise_cancel)
 
     def complete(self, failure: Exception | None) -> None:
+        """Reply with the result, or with the failure of the commit."""
         if self.request is not None:
             self.request.complete(failure is None)
         error = failure or self.error
         if error is not None:
-            self.envelope.reply.fail(error)
-        else:
-            assert self.decided is not None
-            self.envelope.reply.succeed(_outcome(self.envelope.command, self.decided, _resolved(self.body)))
+            self.fail(error)
+            return
+        decided, body = self.decided, self.body
+        assert decided is not None
+        if isinstance(body, Proposal):
+            assert body.event is not None
+            body = body.event.body
+        elif isinstance(body, tuple):
+            unversioned, written = body
+            body = at_version(unversioned, offset_of(written))
+        self.succeed(_outcome(self.command, decided, body))
+
+
+class CallbackEnvelope(Envelope):
+    """Calls a function when it has its reply, with the error if there is one; no task waits for it."""
+
+    def __init__(self, command: Command, done: Callable[[BaseException | None], None]) -> None:
+        super().__init__(command)
+        self._done = done
+
+    def _set(self) -> None:
+        super()._set()
+        self._done(self._error)
 
 
 def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:
     if not isinstance(command, Delete):
-        return Written(body, decided.created, decided.warnings)
+        return make_written((body, decided.created, decided.warnings))
     assert decided.current is not None
     removed = isinstance(decided.decision, Remove)
     uid = decided.current.object["metadata"]["uid"]
     return Deleted(body, command.name, uid, removed, decided.warnings)
 
 
-def _resolved(body: Body) -> bytes:
-    if isinstance(body, bytes):
-        return body
-    if isinstance(body, Proposal):
-        assert body.event is not None
-        return body.event.body
-    unversioned, written = body
-    return at_version(unversioned, offset_of(written))
-
-
 class CommitCallback:
     """The committer calls it when a batch of one actor is durable or failed; it notifies the actor first."""
 
-    __slots__ = ("_committed", "_proposals", "_replies")
+    __slots__ = ("_committed", "_envelopes", "_proposals")
 
     def __init__(
         self,
         committed: Callable[[list[Proposal], Exception | None], None],
         proposals: list[Proposal],
-        replies: list[PendingReply],
+        envelopes: list[Envelope],
     ) -> None:
-        self._committed, self._proposals, self._replies = committed, proposals, replies
+        self._committed, self._proposals, self._envelopes = committed, proposals, envelopes
 
     def __call__(self, failure: Exception | None) -> None:
         self._committed(self._proposals, failure)
-        for reply in self._replies:
+        for envelope in self._envelopes:
             try:
-                reply.complete(failure)
+                envelope.complete(failure)
             except Exception as crash:
-                logger.exception("the reply to a command failed: %r", type(reply.envelope.command))
-                reply.envelope.reply.fail(crash)
+                logger.exception("the reply to a command failed: %r", type(envelope.command))
+                envelope.fail(crash)
 
 
 def add_warnings(error: Exception, request: AdmissionRequest | None) -> None:

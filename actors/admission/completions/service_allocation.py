@@ -37,7 +37,7 @@ class ServiceAllocation(Plugin):
             return self._complete_in_thread(request)
         allocated = self._allocate(request)
         if not request.dry_run:
-            request.callbacks.append(self._allocated.reserve(allocated.items))
+            request.callbacks += (self._allocated.reserve(allocated.items),)
         return allocated.service
 
     def _complete_in_thread(self, request: AdmissionRequest) -> Object:
@@ -51,7 +51,7 @@ class ServiceAllocation(Plugin):
     def _try_to_reserve(self, request: AdmissionRequest, allocated: Allocated) -> bool:
         if not all(map(self._allocated.is_free, allocated.items)):
             return False
-        request.callbacks.append(self._allocated.reserve(allocated.items))
+        request.callbacks += (self._allocated.reserve(allocated.items),)
         return True
 
     def _allocate(self, request: AdmissionRequest) -> Allocated:

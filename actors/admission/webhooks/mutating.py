@@ -95,7 +95,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                 raise
             if changed is not None:
                 # A copy, because no step changes the request: each webhook gets what the one before it has left.
-                current = replace(current, object=changed)
+                current = current.with_object(changed)
                 state = replace(
                     state, due=not state.round, again=state.again | state.called, called=frozenset()
                 )

@@ -15,7 +15,6 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
 from actors.large_work import LARGE_BYTES
-from actors.mailbox import Reply
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
 from actors.resource.actor import MAX_RETRIES, ResourceActor
 from actors.resource.replies import Envelope
@@ -178,11 +177,11 @@ async def test_commit_of_the_same_object_causes_no_retry(autojump_clock: MockClo
         new = definition.schema.decode_object(slow()).object
         patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, context)
         actor = store.directory.actor(definition)
-        envelopes = [Envelope(one, Reply()) for one in (Create("v1", "default", new, context), patch)]
+        envelopes = [Envelope(one) for one in (Create("v1", "default", new, context), patch)]
         for envelope in envelopes:
             actor._mailbox.send_nowait(envelope)
         for envelope in envelopes:
-            await envelope.reply.wait()
+            await envelope.wait()
         assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
         assert len(outside.requests) == 1
 
@@ -203,11 +202,11 @@ async def test_commit_of_the_same_object_does_not_require_a_version(
         sent = {"apiVersion": version, "kind": "Lease", "spec": {"leaseTransitions": 3}, "metadata": {}}
         patch = Patch(version, "default", "a", format_, sent, context, force=True)
         actor = store.directory.actor(leases)
-        envelopes = [Envelope(one, Reply()) for one in (Create(version, "default", new, context), patch)]
+        envelopes = [Envelope(one) for one in (Create(version, "default", new, context), patch)]
         for envelope in envelopes:
             actor._mailbox.send_nowait(envelope)
         for envelope in envelopes:
-            await envelope.reply.wait()
+            await envelope.wait()
         assert (await store.get("leases", "a"))["spec"]["leaseTransitions"] == 3
         assert len(outside.requests) == 1
 
@@ -349,7 +348,7 @@ async def test_callback_that_raises_does_not_keep_the_reply(autojump_clock: Mock
         raise RuntimeError("a mistake in a plugin")
 
     async def register(request: AdmissionRequest) -> None:
-        request.callbacks += [broken, calls.append]
+        request.callbacks += (broken, calls.append)
 
     async with open_store(Validating(register)) as store:
         assert (await store.create("configmaps", slow()))["metadata"]["name"] == "a"
@@ -371,12 +370,12 @@ async def test_write_whose_batch_crashed_is_not_stored_after_its_call(
 
         monkeypatch.setattr(ResourceActor, "_execute", broken)
         decoded = [definition.schema.decode_object(one).object for one in (slow("a"), quick("b"))]
-        envelopes = [Envelope(Create("v1", "default", one, context), Reply()) for one in decoded]
+        envelopes = [Envelope(Create("v1", "default", one, context)) for one in decoded]
         for envelope in envelopes:
             actor._mailbox.send_nowait(envelope)
         for envelope in envelopes:
             with pytest.raises(RuntimeError):
-                await envelope.reply.wait()
+                await envelope.wait()
         monkeypatch.setattr(ResourceActor, "_execute", execute)
         await trio.sleep(SECONDS * 2)
         assert (await store.list("configmaps"))["items"] == []

@@ -62,7 +62,7 @@ class Counting(Plugin):
     def complete(self, request: AdmissionRequest) -> Object | None:
         results: list[bool] = []
         self.results.append(results)
-        request.callbacks.append(results.append)
+        request.callbacks += (results.append,)
         return None
 
 

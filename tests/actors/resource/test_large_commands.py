@@ -37,7 +37,7 @@ class Recorder(Plugin):
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         self.in_event_loop.append(threading.get_ident() == self._event_loop)
-        request.callbacks.append(self.completed.append)
+        request.callbacks += (self.completed.append,)
         if not self.in_event_loop[-1]:
             self.meanwhile(request)
         return None

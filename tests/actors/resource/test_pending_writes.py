@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
 import trio
 
 from actors.errors import Conflict, RequestError, Unprocessable
-from actors.mailbox import Reply
 from actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
 from actors.resource.commands import Decided
 from actors.resource.decide import Keep
-from actors.resource.replies import CommitCallback, Envelope, PendingReply
+from actors.resource.replies import CommitCallback, Envelope
+from actors.store.proposal import Proposal
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
 
@@ -172,13 +172,13 @@ async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_t
         context = store.write_contexts.new("u", "m")
         patch = Patch("v1", "default", "a", "json", [operation], context)
         actor = store.directory.actor(store.definition("configmaps"))
-        first, second = Envelope(replaced(store, x="1"), Reply()), Envelope(patch, Reply())
+        first, second = Envelope(replaced(store, x="1")), Envelope(patch)
         actor._mailbox.send_nowait(first)
         if not pending:
-            await first.reply.wait()
+            await first.wait()
         actor._mailbox.send_nowait(second)
         try:
-            result: Any = await second.reply.wait()
+            result: Any = await second.wait()
         except RequestError as error:
             result = error
         assert type(result) is outcome
@@ -186,13 +186,10 @@ async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_t
 
 async def test_reply_that_cannot_be_encoded_does_not_affect_the_others() -> None:
     async with open_store() as store:
-        replies: list[Reply[Any]] = [Reply(), Reply()]
-        decided = Decided(Keep(), None, "update")
-        pending = [
-            PendingReply(Envelope(replaced(store), reply), decided, body, None)
-            for reply, body in zip(replies, ((b"{}", 7), b"{}"), strict=True)
-        ]
-        CommitCallback(lambda proposals, failure: None, [], pending)(None)
+        broken, other = Envelope(replaced(store)), Envelope(replaced(store))
+        broken.decided = other.decided = Decided(Keep(), None, "update")
+        broken.body, other.body = (b"{}", cast(Proposal, 7)), b"{}"
+        CommitCallback(lambda proposals, failure: None, [], [broken, other])(None)
         with pytest.raises(ValueError, match="subsection not found"):
-            await replies[0].wait()
-        assert (await replies[1].wait()).body == b"{}"
+            await broken.wait()
+        assert (await other.wait()).body == b"{}"

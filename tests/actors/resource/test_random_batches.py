@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from actors.errors import StorageRefused
-from actors.mailbox import Reply
 from actors.messages import Command
 from actors.resource.replies import Envelope
 from journal import verify
@@ -22,13 +21,13 @@ from tests.actors.resource.random_commands import SPECS, RandomCommands
 async def ask(store: Store, plural: str, commands: list[Command]) -> list[Any]:
     """Send all at once, as one batch; returns the outcomes, or type and text of the errors."""
     actor = store.directory.actor(store.definition(plural))
-    envelopes = [Envelope(command, Reply()) for command in commands]
+    envelopes = [Envelope(command) for command in commands]
     for envelope in envelopes:
         actor._mailbox.send_nowait(envelope)
     results: list[Any] = []
     for envelope in envelopes:
         try:
-            results.append(await envelope.reply.wait())
+            results.append(await envelope.wait())
         except Exception as error:
             results.append((type(error), str(error).replace("not committed yet", "VERSION")))
     return results

@@ -129,7 +129,7 @@ class DelaysFirstCharge(AsyncPlugin):
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         await self.go_on.wait()
-        request.callbacks.append(lambda durable: self.written.set() if durable else None)
+        request.callbacks += (lambda durable: self.written.set() if durable else None,)
         return Admitted()
 
 

@@ -123,7 +123,7 @@ class Evaluations:
             self._enforce(request, enforce, described[enforce])
         if why := described[warn]:
             self._count(request, DENY, warn, WARN)
-            request.warnings.append(f'would violate PodSecurity "{warn}": {why}')
+            request.warnings += (f'would violate PodSecurity "{warn}": {why}',)
 
     def _audit(self, request: AdmissionRequest, level: LevelVersion, why: str) -> None:
         if why:

@@ -38,8 +38,8 @@ class PodSecurityOfNamespaces(Plugin):
         policy = found.policy
         if policy.fully_privileged or policy.equivalent(self._labels.defaults):
             return
-        request.warnings.append(
-            f'namespace "{name}" is exempt from Pod Security, and the policy ({policy}) will be ignored'
+        request.warnings += (
+            f'namespace "{name}" is exempt from Pod Security, and the policy ({policy}) will be ignored',
         )
 
 

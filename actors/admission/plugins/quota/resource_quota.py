@@ -104,7 +104,7 @@ class ResourceQuota(Plugin):
         if (exceeded := account.exceeded(charges)) is not None:
             raise _refusal(request, _message(exceeded))
         if not request.dry_run:
-            request.callbacks.append(self._accounts.reserve(account, demand, charges))
+            request.callbacks += (self._accounts.reserve(account, demand, charges),)
             request.companion = self._accounts.companion(request.namespace)
 
 
