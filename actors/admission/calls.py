@@ -5,19 +5,22 @@ number is bounded: further writes are refused at once, so that a plugin that nev
 step that is cancelled, because its client disconnected or the server stops, ends with ShuttingDown.
 
 A task that has completed a step waits for the next one, because a new task and its cancel scope cost more than most
-plugins. A task whose step was cancelled ends.
+plugins. A task whose step was cancelled ends. A step that must wait in a queue, because a webhook is slow, gets a task
+with its turn: hundreds may wait, and a task with its frames takes five kilobytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import trio
 
+from actors.access.remote.slots import Slots
 from actors.admission.plugin import Admitted, AsyncPlugin
-from actors.admission.request import AdmissionRequest
+from actors.admission.request import AdmissionRequest, Queued
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
 from journal.classes.dataclass import dataclass
@@ -38,10 +41,47 @@ class CallStatistics:
     refused: int
 
 
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
 class Call(NamedTuple):
     plugin: AsyncPlugin
     request: AdmissionRequest
     done: Done
+    began: float  # by the clock of durations
+    slots: Slots | None  # it has one of these when it has begun
+
+
+class _WaitingCall:
+    """A step that waits in the queue of its plugin; `cancel` also works when it has begun."""
+
+    __slots__ = ("_call", "_calls", "_scope", "_slots")
+
+    def __init__(self, calls: AdmissionCalls, call: Call, slots: Slots) -> None:
+        self._calls = calls
+        self._call: Call | None = call  # None when it has begun
+        self._slots = slots
+        self._scope: trio.CancelScope | None = None
+
+    def proceed(self) -> None:
+        assert self._call is not None
+        self._begin(self._call)
+
+    def expire(self) -> None:
+        self._slots.give_up(self)
+        assert self._call is not None
+        self._begin(self._call._replace(slots=None))
+
+    def cancel(self) -> None:
+        if self._scope is None:
+            self.expire()  # its task reports that it was cancelled
+        assert self._scope is not None
+        self._scope.cancel()
+
+    def _begin(self, call: Call) -> None:
+        self._call = None
+        self._scope = self._calls.begin(call)
 
 
 class _Worker:
@@ -65,14 +105,26 @@ class AdmissionCalls:
         self._running = self._started = self._refused = 0
         self._idle: list[_Worker] = []
 
-    def start(self, plugin: AsyncPlugin, request: AdmissionRequest, done: Done) -> trio.CancelScope:
+    def start(self, plugin: AsyncPlugin, request: AdmissionRequest, done: Done) -> Cancellable:
         """Calls `done` exactly once, after this returns. Raises Overloaded if too many calls are running."""
         if self._running >= self._limit:
             self._refused += 1
             raise Overloaded
+        if request.queued is not None:
+            request.queued = None
+        queue = plugin.queue(request)
         self._running += 1
         self._started += 1
-        call = Call(plugin, request, done)
+        call = Call(plugin, request, done, perf_counter(), queue.slots if queue is not None else None)
+        if queue is None or queue.slots.take_nowait():
+            return self.begin(call)
+        request.queued = Queued(trio.current_time(), queue.found)
+        waiting = _WaitingCall(self, call, queue.slots)
+        queue.slots.wait(waiting, request.queued.since + queue.seconds)
+        return waiting
+
+    def begin(self, call: Call) -> trio.CancelScope:
+        """Run the step in a task."""
         if not self._idle:
             worker = _Worker(call)
             self._nursery.start_soon(self._work, worker)
@@ -93,15 +145,17 @@ class AdmissionCalls:
                 call, worker.call = worker.call, None
                 assert call is not None
                 outcome: Admitted | Exception = ShuttingDown()
-                began = perf_counter()
                 try:
-                    outcome = await call.plugin.admit(call.request)
+                    if call.request.queued is None or trio.current_effective_deadline() > -inf:
+                        outcome = await call.plugin.admit(call.request)
                 except Exception as error:
                     outcome = error
                 finally:
                     self._running -= 1
-                    record_call(self._timings, call, began, refused=isinstance(outcome, Exception))
+                    record_call(self._timings, call, refused=isinstance(outcome, Exception))
                     call.done(outcome)
+                    if call.slots is not None:
+                        call.slots.release()
                 call = None  # an idle task keeps nothing of a write
                 del outcome
                 if worker.scope.cancel_called or len(self._idle) >= MAX_IDLE:
@@ -120,9 +174,9 @@ class AdmissionCalls:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
 
-def record_call(timings: Timings, call: Call, began: float, *, refused: bool) -> None:
+def record_call(timings: Timings, call: Call, *, refused: bool) -> None:
     """Record how long an asynchronous step took; a refusal also ends the phase."""
-    plugin, request, _ = call
+    plugin, request, began = call.plugin, call.request, call.began
     type_, now = VALIDATE if plugin.validates else ADMIT, perf_counter()
     timing = timings.plugin(plugin.name, type_, request.operation)
     if refused:

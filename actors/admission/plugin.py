@@ -11,9 +11,10 @@ other commands; the actor decides the write again when the step has its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
+from actors.access.remote.slots import Slots
 from actors.admission.request import AdmissionRequest, Reinvocation
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
@@ -93,6 +94,12 @@ class Admitted:
     reinvocation: Reinvocation | None = None  # None: as it was
 
 
+class Queue(NamedTuple):
+    slots: Slots
+    seconds: float  # A step that has waited for so long begins without a slot, and fails.
+    found: Sequence[Any]  # whom the step asks: what changes while it waits counts for later requests
+
+
 class AsyncPlugin(Plugin):
     """Has one step: it either `mutates`, `completes` or `validates`."""
 
@@ -106,6 +113,10 @@ class AsyncPlugin(Plugin):
     def may_concern(self, request: AdmissionRequest) -> bool:
         """False only if `concerns` will be False too, however other plugins change the object."""
         return True
+
+    def queue(self, request: AdmissionRequest) -> Queue | None:
+        """Where the step waits until it may begin, without a task of its own; None: it may begin at once."""
+        return None
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Must not change the request; may be cancelled, and called again if the object has changed."""

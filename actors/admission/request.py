@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any, NamedTuple
 
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object, WriteContext
@@ -27,6 +28,13 @@ class Reinvocation:
     output: Object | None = None  # the object after the last webhook
 
 
+class Queued(NamedTuple):
+    """An asynchronous step that had to wait until it could begin."""
+
+    since: float  # in the time of trio
+    found: Sequence[Any]  # what its plugin had found by then
+
+
 class AdmissionRequest:
     """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request.
 
@@ -41,6 +49,7 @@ class AdmissionRequest:
     old_version: str = ""
     delete_options: DeleteOptions | None = None  # of a delete
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
+    queued: Queued | None = None  # it waited for an asynchronous step; the step resets it
 
     def __init__(
         self,

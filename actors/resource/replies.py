@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-import trio
 from trio.lowlevel import Abort
 
+from actors.admission.calls import Cancellable
 from actors.admission.request import AdmissionRequest
 from actors.errors import RequestError
 from actors.mailbox import Reply
@@ -37,7 +37,7 @@ class Envelope(Reply[Outcome]):
     """
 
     retries: int = 0  # how often it started again because the object had changed
-    call: trio.CancelScope | None = None  # of the running admission step or thread
+    call: Cancellable | None = None  # of the running admission step or thread
     abandoned: bool = False  # the caller no longer waits for the reply
     # Those that came back have one of these.
     progress: Progress | None = None  # after an asynchronous admission step

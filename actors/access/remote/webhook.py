@@ -62,7 +62,10 @@ class Webhook:
         self._client = HttpsClient(
             target.tls, server_name=target.server_name, proxy_url=target.proxy_url, kept=MAX_CALLS
         )
-        self._slots = Slots(MAX_CALLS, Deadlines())
+        deadlines = Deadlines()
+        self._slots = Slots(MAX_CALLS, deadlines)
+        # For callers that wait before they begin: as many as have a slot here find one for their call.
+        self.queue = Slots(MAX_CALLS, deadlines)
         self._token, self._token_expires = "", float("-inf")
         self._fixed_headers = _headers_for(target)
 
@@ -70,13 +73,16 @@ class Webhook:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
         return self._object(await self.send(orjson.dumps(document), first_delay))
 
-    async def ask(self, make: MakeBody, url: str, seconds: float) -> dict[str, Any]:
+    async def ask(
+        self, make: MakeBody, url: str, seconds: float, since: float | None = None
+    ) -> dict[str, Any]:
         """Like `post`, with a single try of at most so many seconds, at another URL with the same TLS identity.
 
-        The body is made when the call can begin, so that those that wait for others do not hold one.
+        The body is made when the call can begin, so that those that wait for others do not hold one. `since` is when
+        the caller began to wait in `queue`, if it did.
         """
         try:
-            return self._object(await self._try(make, url, seconds))
+            return self._object(await self._try(make, url, seconds, since=since))
         except _Retriable as failed:
             raise failed.error from None
 
@@ -138,10 +144,18 @@ class Webhook:
         return WebhookError(f"{self._target.shown}: {why}")
 
     async def _try(
-        self, make: MakeBody, url: str = "", seconds: float = TRY_SECONDS, largest: int = MAX_RESPONSE
+        self,
+        make: MakeBody,
+        url: str = "",
+        seconds: float = TRY_SECONDS,
+        largest: int = MAX_RESPONSE,
+        since: float | None = None,
     ) -> bytes:
-        deadline = trio.current_time() + seconds
+        now = trio.current_time()
+        deadline = (now if since is None else since) + seconds
         try:
+            if deadline <= now:
+                raise TooSlow
             if not self._slots.take_nowait():
                 await self._slots.take(deadline)
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Final, TypeVar
@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import trio
 
 from actors.access.remote.webhook import WebhookError
+from actors.admission.plugin import Queue
 from actors.admission.request import AdmissionRequest
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.candidates import Match
@@ -95,7 +96,7 @@ class WebhookCaller:
         a call `passed`, when it has applied the patch.
         """
         hook = match.hook
-        began = perf_counter()
+        began = began_at(request)
         try:
             if request.dry_run and not hook.safe_in_dry_run:
                 raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
@@ -120,6 +121,11 @@ class WebhookCaller:
             self.refused(hook, request, NO_ERROR, refused.code, began)
             raise refused
         return verdict, document
+
+    def queue(self, hook: Hook, found: Sequence[Match]) -> Queue | None:
+        """Where a request waits that asks this webhook first."""
+        slots = self._clients.queue(hook)
+        return Queue(slots, hook.seconds, found) if slots is not None else None
 
     def passed(self, hook: Hook, request: AdmissionRequest, began: float) -> None:
         """Record that a webhook allowed a write; `began` is when its call did."""
@@ -154,8 +160,14 @@ class WebhookCaller:
             # Before the call: the time of conversions is not that of the webhook.
             build, run = built.build, partial(_run, in_thread=request.in_thread)
             built.body, built.document = await self._build_converted(build, run)
+        since = None
+        if request.queued is not None:
+            since, request.queued = (
+                request.queued.since,
+                None,
+            )  # the next call of this request has its whole time
         try:
-            response = await self._clients.ask(hook, built)
+            response = await self._clients.ask(hook, built, since)
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
         try:
@@ -192,6 +204,12 @@ class WebhookCaller:
         if annotations is not None:
             for key, value in verdict.annotations.items():
                 annotations.setdefault(f"{hook.name}/{key}", value)
+
+
+def began_at(request: AdmissionRequest) -> float:
+    """When a call began that begins now or waited in a queue, by the clock of durations."""
+    queued = request.queued
+    return perf_counter() - (trio.current_time() - queued.since if queued is not None else 0.0)
 
 
 async def _run(work: Callable[[], T], *, in_thread: bool) -> T:

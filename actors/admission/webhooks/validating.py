@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Final
 
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
 from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.admission.timings import WebhookTimings
-from actors.admission.webhooks.caller import WebhookCaller
+from actors.admission.webhooks.caller import WebhookCaller, began_at
 from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.matching import Configurations
@@ -51,11 +50,16 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
     def may_concern(self, request: AdmissionRequest) -> bool:
         return self._configurations.may_match(request)
 
+    def queue(self, request: AdmissionRequest) -> Queue | None:
+        found = self._configurations.matching(request)
+        return self._caller.queue(found[0].hook, found) if len(found) == 1 else None
+
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """The refusal of the first in the list of all webhooks counts, whichever responded first."""
-        found = self._configurations.matching(request)
+        queued = request.queued
+        found = queued.found if queued is not None else self._configurations.matching(request)
         if len(found) == 1:
-            began = perf_counter()
+            began = began_at(request)
             verdict, _ = await self._caller.ask(found[0], request)
             if verdict is None:
                 return ADMITTED
@@ -83,7 +87,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
 
     async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[str, ...]:
         """The warnings of a webhook that allows the write; RequestError if it does not."""
-        began = perf_counter()
+        began = began_at(request)
         verdict, _ = await self._caller.ask(match, request)
         if verdict is None:
             return ()

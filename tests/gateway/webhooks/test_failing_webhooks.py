@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
+from actors.access.remote import webhook
 from tests.actors.access.remote.https_peer import Reply
 from tests.gateway.webhooks.hooking import adding, hooking, patching
 
@@ -170,3 +172,62 @@ async def test_hanging_webhook_fails_after_its_timeout(mock_clock: MockClock) ->
             mock_clock.jump(3.5)
         assert "did not respond within 3 s" in refused[0]["message"]
         assert hooks.peer.received[0].target == "/hang?timeout=3s"
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+async def test_write_that_waits_for_others_fails_after_its_timeout(
+    kind: str, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "MAX_CALLS", 1)
+    called = trio.Event()
+
+    async def hang(request: dict[str, Any]) -> dict[str, Any]:
+        if request["name"] != "first":
+            called.set()
+            await trio.sleep_forever()
+        return {}
+
+    async with hooking(hang=hang) as hooks:
+        await hooks.configure(kind, hooks.hook("a.example.com", "/hang", timeoutSeconds=3))
+        (await hooks.create("first")).expect(201)
+        refused: list[str] = []
+
+        async def write(name: str) -> None:
+            refused.append((await hooks.create(name)).expect(500)["message"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, "a")
+            await called.wait()
+            nursery.start_soon(write, "b")
+            while "\nrewound_admission_calls_total 3.0" not in (await hooks.api.ask("GET", "/metrics")).text:
+                await trio.lowlevel.checkpoint()
+            mock_clock.jump(3.5)
+        assert len(refused) == 2 and all("did not respond within 3 s" in one for one in refused)
+        assert [one["name"] for one in hooks.requests] == ["first", "a"]
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+async def test_write_that_waits_for_others_asks_the_webhooks_of_when_it_began(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "MAX_CALLS", 1)
+    called, released = trio.Event(), trio.Event()
+
+    async def hold(request: dict[str, Any]) -> dict[str, Any]:
+        if request["name"] == "a":
+            called.set()
+            await released.wait()
+        return {}
+
+    async with hooking(hold=hold) as hooks:
+        await hooks.configure(kind, hooks.hook("a.example.com", "/hold", timeoutSeconds=30))
+        (await hooks.create("first")).expect(201)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hooks.create, "a")
+            await called.wait()
+            nursery.start_soon(hooks.create, "b")
+            while "\nrewound_admission_calls_total 3.0" not in (await hooks.api.ask("GET", "/metrics")).text:
+                await trio.lowlevel.checkpoint()
+            await hooks.remove(kind)
+            released.set()
+        assert [one["name"] for one in hooks.requests] == ["first", "a", "b"]
