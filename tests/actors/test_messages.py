@@ -6,11 +6,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 import msgpack
-import pytest
 
 from actors import messages
 from actors.identity import User
 from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit, WriteContext
+from tests.cases import cases
 
 USER = User("alice", "1", ("devs",), (("scopes", ("a", "b")),))
 CONTEXT = WriteContext(1, "alice", "kubectl", "uid", "abcde", USER)
@@ -50,7 +50,7 @@ def rebuilt(value: Any) -> Any:
     return TYPES[value.pop("")](**{name: rebuilt(one) for name, one in value.items()})
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+@cases("command", COMMANDS, ids=lambda command: type(command).__name__)
 def test_command_survives_round_trip(command: Command) -> None:
     assert rebuilt(msgpack.unpackb(msgpack.packb(plain(command)))) == command
 

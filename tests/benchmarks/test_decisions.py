@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.decisions.measure import Effort
+from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = ROOT / "docs" / "decisions"
@@ -30,7 +31,7 @@ def test_measurement_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None
     assert " x\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", MEASUREMENTS)
+@cases("name", MEASUREMENTS)
 def test_page_names_its_measurement(name: str) -> None:
     script = SCRIPTS / f"{name.replace('.', '/')}.py"
     page = script.read_text().splitlines()[0].partition(":")[0].strip('"')

@@ -9,6 +9,7 @@ from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads import http2
 from benchmarks.loads.header_blocks import RequestBlocks, integer, status_of
 from benchmarks.loads.request import BadResponse, Request
+from tests.cases import cases
 
 GET = Request("GET", "/api/v1/namespaces/bench/configmaps/o-000001")
 GOOD = http2.frame(http2.SETTINGS, 0, 0) + http2.frame(http2.HEADERS, http2.END_HEADERS, 1, b"\x88")
@@ -55,8 +56,8 @@ def test_smaller_table_of_the_server_is_announced() -> None:
         assert _decoded(decoder, blocks.block(GET))[":path"] == GET.path
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 404, 409, 429, 503, 876, 543])
-@pytest.mark.parametrize("huffman", [False, True])
+@cases("status", [200, 201, 204, 404, 409, 429, 503, 876, 543])
+@cases("huffman", [False, True])
 def test_status_is_read_from_the_first_field(status: int, huffman: bool) -> None:
     encoder = hpack.Encoder()
     encoder.header_table_size = 0
@@ -69,7 +70,7 @@ def test_block_without_status_is_refused() -> None:
         status_of(hpack.Encoder().encode([("content-type", "text/plain")]))
 
 
-@pytest.mark.parametrize(("value", "encoded"), [(10, b"\x0a"), (31, b"\x1f\x00"), (1337, b"\x1f\x9a\x0a")])
+@cases(("value", "encoded"), [(10, b"\x0a"), (31, b"\x1f\x00"), (1337, b"\x1f\x9a\x0a")])
 def test_integer_is_encoded_with_its_prefix(value: int, encoded: bytes) -> None:
     assert integer(value, 5, 0) == encoded
 

@@ -6,16 +6,17 @@ import pytest
 
 from benchmarks.run import main
 from benchmarks.servers.endpoint import Endpoint, NotLoopback
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]"])
+@cases("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]"])
 def test_loopback_address_is_accepted(host: str) -> None:
     endpoint = Endpoint.parse(f"https://{host}:6443", token="t", pids=(1,))
     assert (endpoint.port, endpoint.tls) == (6443, True)
     assert endpoint.url == f"https://{host}:6443"
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "example.org", "[::2]", "0.0.0.0", "127.0.0.1.example.org"])
+@cases("host", ["10.0.0.1", "example.org", "[::2]", "0.0.0.0", "127.0.0.1.example.org"])
 def test_other_address_is_refused(host: str) -> None:
     with pytest.raises(NotLoopback):
         Endpoint.parse(f"https://{host}:6443", token="t")

@@ -22,6 +22,7 @@ from benchmarks.watchers.commands import (
 )
 from benchmarks.watchers.watcher import MARK
 from benchmarks.watchers.watcher_process import WatcherProcess
+from tests.cases import cases
 
 
 def _options(folder: Path) -> Options:
@@ -62,7 +63,7 @@ def test_refused_connection_is_reported(tmp_path: Path) -> None:
         process.open(Open(1, ("/",)))
 
 
-@pytest.mark.parametrize("size", [200, 1300, 4100, 70_000])
+@cases("size", [200, 1300, 4100, 70_000])
 def test_event_of_the_send_loop_has_one_mark_and_the_given_size(size: int) -> None:
     made = chunk(size)
     assert (len(made), made.count(MARK)) == (size, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from tests.cases import cases
 from tests.gateway.api import config_map, served
 from tests.gateway.protobuf_client import MEDIA
 from tests.gateway.shared_server import shared
@@ -60,7 +61,7 @@ async def test_accept_header_selects_the_content_type(accept: str | None, media:
             assert isinstance(yaml.safe_load(response.text), dict)
 
 
-@pytest.mark.parametrize("accept", REFUSED, ids=range(len(REFUSED)))
+@cases("accept", REFUSED, ids=range(len(REFUSED)))
 async def test_unserved_accept_header_is_not_acceptable(accept: str) -> None:
     async with shared() as api:
         for path in (PATH, f"{PATH}/a", "/apis", "/version"):
@@ -78,7 +79,7 @@ async def test_unserved_parameters_get_a_406_without_details() -> None:
             assert status.get("details") == details
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path", "code"),
     [("GET", "/api/v1/boats", 404), ("POST", f"{PATH}/a", 405), ("GET", f"{PATH}/a", 406)],
 )
@@ -87,7 +88,7 @@ async def test_missing_resource_is_a_404_before_a_406(method: str, path: str, co
         (await api.ask(method, path, headers={"accept": "text/html"})).expect(code)
 
 
-@pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
+@cases("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
 async def test_documents_cannot_be_tables(path: str) -> None:
     async with shared() as api:
         table = f"{JSON};as=Table;g=meta.cluster.io;v=v1"

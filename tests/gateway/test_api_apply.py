@@ -9,6 +9,7 @@ import pytest
 
 from tests.actors.kinds.test_signing_request_rules import request
 from tests.actors.object_store import Document
+from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, served
 from tests.gateway.shared_server import shared
 
@@ -65,7 +66,7 @@ async def test_conflict_is_a_status_with_causes() -> None:
         assert forced["data"] == {"k": "w"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "words"),
     [
         (b"", "object"),

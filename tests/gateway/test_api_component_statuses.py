@@ -8,6 +8,7 @@ import pytest
 
 from journal.errors import StorageFull
 from journal.log import Journal
+from tests.cases import cases
 from tests.gateway.api import config_map, names, served
 from tests.gateway.protobuf_client import MEDIA
 from tests.gateway.shared_server import shared
@@ -70,7 +71,7 @@ async def test_component_statuses_as_a_table() -> None:
         ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "found"),
     [
         ("fieldSelector=metadata.name=journal", ["journal"]),

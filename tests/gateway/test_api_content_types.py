@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map, names, served
 from tests.gateway.shared_server import shared
 
@@ -39,7 +40,7 @@ async def test_known_content_types_are_decoded(content_type: str | None, body: b
         assert put == made
 
 
-@pytest.mark.parametrize("content_type", NOT_READ)
+@cases("content_type", NOT_READ)
 async def test_unknown_content_types_are_refused(content_type: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.shared_server import shared
 
 GOING = {
@@ -32,8 +31,8 @@ async def test_deprecated_versions_warn() -> None:
             assert (await api.ask("GET", path)).warnings == []
 
 
-@pytest.mark.parametrize("plural", ["statefulsets", "replicasets", "deployments"])
-@pytest.mark.parametrize("version", ["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"])
+@cases("plural", ["statefulsets", "replicasets", "deployments"])
+@cases("version", ["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"])
 async def test_removed_versions_are_not_served(version: str, plural: str) -> None:
     async with shared() as api:
         for path in (f"/apis/{version}/namespaces/default/{plural}", f"/apis/{version}/{plural}"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import names, served
 from tests.gateway.shared_server import shared
 
@@ -62,7 +63,7 @@ async def test_unknown_beside_invalid_is_400_in_every_mode(method: str, mode: st
         assert 'unknown field "extra"' in message
 
 
-@pytest.mark.parametrize("mode", ["Ignore", "Warn", "Strict"])
+@cases("mode", ["Ignore", "Warn", "Strict"])
 async def test_invalid_alone_is_422_in_every_mode(mode: str) -> None:
     async with shared() as api:
         body = b'{"metadata": {"name": "a", "labels": {"a b": ""}}}'

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.api import config_map
 from tests.gateway.shared_server import shared
 
@@ -22,7 +21,7 @@ REFUSED = [
 TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/nothing", "/openapi/v3"]
 
 
-@pytest.mark.parametrize("path", REFUSED)
+@cases("path", REFUSED)
 async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
@@ -33,7 +32,7 @@ async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None
         assert "GET" in response.headers["allow"]
 
 
-@pytest.mark.parametrize("path", TAKEN)
+@cases("path", TAKEN)
 async def test_head_is_get_without_a_body(path: str) -> None:
     async with shared() as api:
         got, head = await api.ask("GET", path), await api.ask("HEAD", path)

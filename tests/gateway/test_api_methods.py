@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map
 from tests.gateway.shared_server import shared
 
@@ -30,7 +31,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("method", sorted({method for method, _ in REFUSED}))
+@cases("method", sorted({method for method, _ in REFUSED}))
 async def test_unsupported_method_of_a_path_is_not_allowed(method: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
@@ -58,7 +59,7 @@ async def test_authorization_comes_before_the_method_check() -> None:
             assert response.status == 403, (method, path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path", "allowed"),
     [
         ("PATCH", COLLECTION, "GET, POST, DELETE"),

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared
 
@@ -75,10 +76,8 @@ async def test_forbidden_request_does_not_reveal_what_exists(token: str | None) 
             assert status["reason"] == "Forbidden", path
 
 
-@pytest.mark.parametrize(
-    "name", ["missing", "Impossible_Name", "x" * 300, "%20", "%00", "%ff", "%F0%9F%92%A9"]
-)
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@cases("name", ["missing", "Impossible_Name", "x" * 300, "%20", "%00", "%ff", "%F0%9F%92%A9"])
+@cases("method", ["GET", "DELETE"])
 async def test_missing_object_is_not_found(method: str, name: str) -> None:
     async with shared() as api:
         head = await api.head()
@@ -101,7 +100,7 @@ async def test_missing_namespace_has_empty_collections_and_refuses_writes() -> N
         assert status["details"] == {"name": "a", "kind": "configmaps"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "message"),
     [
         ("/apis/apps/v1/namespaces/default/deployments/a/scale", 'deployments/scale.apps "a" not found'),
@@ -119,10 +118,8 @@ async def test_subresource_of_a_missing_object_is_not_found(path: str, message: 
         assert (await api.ask("GET", path)).expect(404)["message"] == message
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
-@pytest.mark.parametrize(
-    ("name", "why"), [("%2e%2e", "\"..\": may not be '..'"), ("a%25", "\"a%\": may not contain '%'")]
-)
+@cases("method", ["GET", "DELETE", "PUT", "PATCH"])
+@cases(("name", "why"), [("%2e%2e", "\"..\": may not be '..'"), ("a%25", "\"a%\": may not contain '%'")])
 async def test_impossible_name_is_not_found(method: str, name: str, why: str) -> None:
     async with shared() as api:
         body = {"metadata": {"name": unquote(name)}} if method in ("PUT", "PATCH") else None

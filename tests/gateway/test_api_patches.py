@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from tests.actors.object_store import Document
+from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, config_map, served
 from tests.gateway.shared_server import shared
 
@@ -135,7 +136,7 @@ async def test_dry_run_stores_nothing(format_: str) -> None:
         assert await api.get("configmaps", "a") == made
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@cases("format_", FORMATS)
 async def test_patch_of_a_missing_object_is_not_found(format_: str) -> None:
     async with shared() as api:
         status = (await patch(api, format_, setting(format_, "k", "w"))).expect(404)

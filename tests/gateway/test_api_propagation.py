@@ -6,6 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from tests.actors.object_store import Document, open_store
+from tests.cases import cases
 from tests.gateway.api import Api, config_map, names, served
 from tests.gateway.idle import until_idle
 
@@ -73,7 +74,7 @@ async def test_policy_applies_to_a_collection_of_owners(policy: str, mock_clock:
         assert await remaining(api, mock_clock) == (["dependent"] if policy == "Orphan" else [])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "finalizers"),
     [
         ("Foreground", ["example.com/held", "foregroundDeletion"]),

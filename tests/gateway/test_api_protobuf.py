@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, config_map, served
 from tests.gateway.protobuf_client import MAGIC, MEDIA, message, unwrapped, wrapped
 from tests.gateway.shared_server import shared
@@ -190,7 +189,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("body", "why"), WRONG.values(), ids=WRONG.keys())
+@cases(("body", "why"), WRONG.values(), ids=WRONG.keys())
 async def test_malformed_bodies_are_refused(body: bytes, why: str) -> None:
     async with shared() as api:
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)
@@ -255,7 +254,7 @@ async def test_content_type_of_the_envelope_is_honoured() -> None:
         assert (await api.ask("POST", PATH, named, headers=SENT)).status == 409
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "why"),
     [
         ({"content_type": "text/plain"}, 'contentType of the envelope: Unsupported value: "text/plain"'),

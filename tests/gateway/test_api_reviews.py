@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.shared_server import shared
 
@@ -103,8 +104,8 @@ async def test_invalid_review_names_the_field() -> None:
         assert "spec.resourceAttributes.colour" in strict["message"]
 
 
-@pytest.mark.parametrize("form", ["Table", "PartialObjectMetadata"])
-@pytest.mark.parametrize(
+@cases("form", ["Table", "PartialObjectMetadata"])
+@cases(
     ("path", "spec"),
     [
         (f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS}),

@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway import store
+from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.idle import until_idle
 from tests.gateway.shared_server import shared
@@ -98,8 +99,8 @@ async def test_delete_collection_within_its_timeout_succeeds(mock_clock: MockClo
         assert names(await api.list("configmaps")) == []
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-@pytest.mark.parametrize("value", ["-1", "x", "", "1.5", "1s", "0x10", "9" * 30, " 1", "1_000"])
+@cases("method", ["GET", "DELETE"])
+@cases("value", ["-1", "x", "", "1.5", "1s", "0x10", "9" * 30, " 1", "1_000"])
 async def test_invalid_timeouts_are_refused(method: str, value: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))

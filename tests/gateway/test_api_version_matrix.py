@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.actors.object_store import Refused, Verbs
+from tests.cases import cases
 from tests.gateway.api import Opener, config_map, everywhere, names
 from tests.gateway.shared_server import shared
 
@@ -119,7 +120,7 @@ async def test_get_with_every_resource_version(opened: Opener, version: str) -> 
         assert (await api.get("configmaps", "a", **query))["data"] == {"text": "new"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "code", "text"),
     [
         (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 
@@ -34,8 +33,8 @@ BROKEN = {
 NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b"12", "bool": b"true"}
 
 
-@pytest.mark.parametrize(("body", "expected"), BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("method", ["POST", "PUT"])
+@cases(("body", "expected"), BROKEN.values(), ids=BROKEN)
+@cases("method", ["POST", "PUT"])
 async def test_malformed_json_is_refused(method: str, body: bytes, expected: str) -> None:
     async with shared() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
@@ -44,14 +43,14 @@ async def test_malformed_json_is_refused(method: str, body: bytes, expected: str
         assert expected in message
 
 
-@pytest.mark.parametrize(("found", "body"), NOT_OBJECTS.items())
+@cases(("found", "body"), NOT_OBJECTS.items())
 async def test_json_that_is_no_object_is_refused(found: str, body: bytes) -> None:
     async with shared() as api:
         message = await api.refuse("POST", PATH, body, 400)
         assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
 
 
-@pytest.mark.parametrize("number", [b"9" * 60_000, b"1." + b"9" * 60_000, b"1e999999999", b"-" + b"9" * 400])
+@cases("number", [b"9" * 60_000, b"1." + b"9" * 60_000, b"1e999999999", b"-" + b"9" * 400])
 async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
     async with shared() as api:
         body = b'{"metadata":{"name":"a","generation":' + number + b"}}"
@@ -87,7 +86,7 @@ DELETE_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(("body", "code"), DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
+@cases(("body", "code"), DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
 async def test_malformed_delete_options_are_refused(body: bytes, code: int) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map, names, served
 from tests.gateway.shared_server import shared
 
@@ -50,8 +51,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("query", UNREADABLE)
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@cases("query", UNREADABLE)
+@cases("method", ["GET", "DELETE"])
 async def test_malformed_query_is_refused(method: str, query: str) -> None:
     """If a malformed selector were ignored, a delete would delete everything."""
     async with shared("configmaps") as api:
@@ -61,7 +62,7 @@ async def test_malformed_query_is_refused(method: str, query: str) -> None:
         assert names(await api.list("configmaps")) == ["a"]
 
 
-@pytest.mark.parametrize(("method", "query", "code", "expected"), REFUSED)
+@cases(("method", "query", "code", "expected"), REFUSED)
 async def test_invalid_parameters_are_refused(method: str, query: str, code: int, expected: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a"))
@@ -99,7 +100,7 @@ async def test_watch_of_one_object_refuses_another_name(query: str) -> None:
         assert await api.refuse("GET", f"{PATH}/a?watch=1&{query}", b"", 400) == expected
 
 
-@pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])
+@cases("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])
 async def test_timeout_parameter_is_accepted(timeout: str) -> None:
     async with shared() as api:
         (await api.ask("GET", f"{PATH}?timeout={timeout}")).expect(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import names, served
 from tests.gateway.shared_server import shared
 
@@ -56,7 +57,7 @@ async def test_value_over_one_mebibyte_is_refused() -> None:
         assert names(await api.list("configmaps")) == ["a"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("metadata", "expected"),
     [
         ({"name": "x" * 300_000}, "must be no more than 253 characters"),

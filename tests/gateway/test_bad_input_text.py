@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import served
 from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "stored"),
     [
         (b"a\xff\xfeb", "a\ufffd\ufffdb"),
@@ -35,7 +36,7 @@ async def test_invalid_text_in_values(raw: bytes, stored: str) -> None:
         assert yaml.status == 200
 
 
-@pytest.mark.parametrize("raw", [b"a\xff", b"a\\ud800", b"a\\u0000", b"\xed\xa0\x80"])
+@cases("raw", [b"a\xff", b"a\\ud800", b"a\\u0000", b"\xed\xa0\x80"])
 async def test_invalid_text_in_names_and_keys_is_refused(raw: bytes) -> None:
     async with shared() as api:
         await api.refuse("POST", PATH, b'{"metadata":{"name":"' + raw + b'"}}', 422)

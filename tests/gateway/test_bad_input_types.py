@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 
@@ -33,8 +34,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("body", "expected"), WRONG)
-@pytest.mark.parametrize("method", ["POST", "PUT"])
+@cases(("body", "expected"), WRONG)
+@cases("method", ["POST", "PUT"])
 async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, expected: str) -> None:
     async with shared("configmaps") as api:
         await api.create("configmaps", config_map("a", text="kept"))
@@ -42,9 +43,7 @@ async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, exp
         assert expected in await api.refuse(method, path, orjson.dumps(body), 400)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "A", "a_b", "a/b", ".", "..", "-a", "a-", "a..b", "ü", "a\0b", "x" * 254, " a", "a\n"]
-)
+@cases("name", ["", "A", "a_b", "a/b", ".", "..", "-a", "a-", "a..b", "ü", "a\0b", "x" * 254, " a", "a\n"])
 async def test_invalid_names_are_refused(name: str) -> None:
     async with shared() as api:
         body = orjson.dumps({"metadata": {"name": name}})

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 
@@ -66,13 +67,13 @@ async def test_malformed_yaml_is_refused(body: bytes, expected: str) -> None:
         assert len(message) < 500
 
 
-@pytest.mark.parametrize("body", [b"", b"null\n", b"# nothing\n", b"- a\n", b"text", b"12"])
+@cases("body", [b"", b"null\n", b"# nothing\n", b"- a\n", b"text", b"12"])
 async def test_yaml_that_is_no_object_is_refused(body: bytes) -> None:
     async with shared() as api:
         assert "into a ConfigMap" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "found"),
     [("no", "bool"), ("1.5", "number"), ("12", "number"), ("[a]", "array"), ("{a: b}", "object")],
 )

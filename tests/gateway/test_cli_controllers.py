@@ -12,6 +12,7 @@ from gateway.settings.checks import SettingsError
 from gateway.settings.controllers import CONTROLLERS, WITH_BOOTSTRAP_TOKENS
 from tests.actors.controllers.control_plane import open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
+from tests.cases import cases
 
 ALL = frozenset(CONTROLLERS)
 
@@ -55,7 +56,7 @@ async def test_events_may_be_kept(tmp_path: Path) -> None:
         assert "event expiry" not in {loop.name for loop in controllers(context)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "expected"),
     [
         (["--controllers=namespace"], {"namespace"}),
@@ -73,7 +74,7 @@ def test_names_stars_and_exceptions(flags: list[str], expected: set[str]) -> Non
     assert enabled(*flags) == expected
 
 
-@pytest.mark.parametrize("wrong", ["deployment-controller", "-nonsense", "**", "garbage collector"])
+@cases("wrong", ["deployment-controller", "-nonsense", "**", "garbage collector"])
 def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse_flags([f"--controllers=*,{wrong}"])

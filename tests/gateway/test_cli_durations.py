@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.cli.durations import duration
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "seconds"),
     [
         ("0", 0.0),
@@ -25,7 +26,7 @@ def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "5m ", "5x", "1h30", "1e3s", "infs", "٥m"])
+@cases("text", ["", "5", "m", "-5m", "5 m", "5m ", "5x", "1h30", "1e3s", "infs", "٥m"])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write it like"):
         duration(text)

@@ -19,6 +19,7 @@ from gateway.settings.settings import Settings
 from journal.log import Journal
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
+from tests.cases import cases
 
 
 def settings(*arguments: str) -> Settings:
@@ -99,7 +100,7 @@ def test_insecure_port_binds_loopback() -> None:
     assert settings("--bind-address=0.0.0.0", "--insecure-port=8080").insecure == ("127.0.0.1", 8080)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "on"),
     [(["--anonymous-auth"], True), (["--anonymous-auth=true"], True), (["--anonymous-auth", "false"], False)],
 )
@@ -163,7 +164,7 @@ def test_lists_of_plugins_are_joined() -> None:
     assert warnings == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "allowed"),
     [
         ("", False),
@@ -233,7 +234,7 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
     assert parse_flags(["--enable-bootstrap-token-auth=false"]) == (Settings(), [])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "text"),
     [
         (["--secure-port=x"], "--secure-port: 'x' is not a port"),
@@ -361,7 +362,7 @@ def test_api_legacy_gets_a_warning() -> None:
     assert warnings == ["--runtime-config: api/legacy has no effect any more; v1 is the core group"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flag", "why"),
     [
         ("--runtime-config=apps/v1=maybe", "--runtime-config: 'apps/v1=maybe' is neither true nor false"),

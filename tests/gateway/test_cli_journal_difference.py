@@ -2,20 +2,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.rewind.difference import ABSENT, Change, difference
 from actors.rewind.wording import describe
 from gateway.cli.journal.printing.wording import signed, summarize
+from tests.cases import cases
 
 
 def result(before: Any, after: Any) -> list[str]:
     return [f"{change.sign} {describe(change)}" for change in difference(before, after)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "expected"),
     [
         ({"data": {"color": "blue"}}, {"data": {"color": "red"}}, ['~ data.color: "blue" -> "red"']),

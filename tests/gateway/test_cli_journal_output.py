@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from actors.rewind.wording import escaped
 from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.lines import LogLines
@@ -17,6 +15,7 @@ from gateway.cli.journal.query.event_reader import EventReader
 from gateway.cli.journal.query.folder import open_folder
 from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import Selection
+from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history
 
 
@@ -25,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stream", "color", "environ", "expected"),
     [
         (Terminal(), "auto", {}, True),

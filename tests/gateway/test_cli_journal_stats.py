@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.cli.journal.printing.wording import rate
 from journal import Event, Journal, retention, snapshot_writer
+from tests.cases import cases
 from tests.gateway.journal_commands import NOON, delete, put, run_journal, write_history
 
 
@@ -53,7 +52,7 @@ def test_stats_of_an_empty_journal(tmp_path: Path) -> None:
     assert (document["newest"], document["types"]) == (None, [])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("per_second", "text"),
     [(0.0, "0/s"), (53 / 3600, "53.0/h"), (53 / 60, "53.0/min"), (1.25, "1.2/s"), (2 / 86400, "2.0/day")],
 )

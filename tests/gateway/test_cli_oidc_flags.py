@@ -8,6 +8,7 @@ from actors.access.authentication.oidc_claims import ClaimRules
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.oidc import OidcSettings
+from tests.cases import cases
 
 ISSUER = "https://accounts.example.com/realm"
 BOTH = [f"--oidc-issuer-url={ISSUER}", "--oidc-client-id=rewound"]
@@ -37,7 +38,7 @@ def test_flags_become_rules() -> None:
     assert settings.algorithms == ["RS256", "ES256", "PS512"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "flag", "said"),
     [
         (["--oidc-issuer-url=" + ISSUER], "--oidc-issuer-url", "needs --oidc-client-id too"),

@@ -7,6 +7,7 @@ import pytest
 from actors.access.authentication.request_headers import RequestHeaders
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
+from tests.cases import cases
 from tests.issuers import issuer
 
 USER = "--requestheader-username-headers=X-Remote-User"
@@ -40,7 +41,7 @@ def test_without_flags_there_is_no_proxy() -> None:
     assert parse_flags([])[0].request_headers.headers is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "flag", "said"),
     [
         ([USER], "--requestheader-username-headers", "needs the CA of the proxy"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.cli.sizes import size
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("0", 0),
@@ -23,7 +24,7 @@ def test_sizes_are_parsed(text: str, expected: int) -> None:
     assert size(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "-1", "Mi", "1 Gi", "1gb", "1e9", "1K", "٥Mi"])
+@cases("text", ["", "-1", "Mi", "1 Gi", "1gb", "1e9", "1K", "٥Mi"])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount of memory; write it like"):
         size(text)

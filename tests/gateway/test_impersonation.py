@@ -11,6 +11,7 @@ from actors.access.authorize import ALLOWED, NO_OPINION, Decision
 from actors.access.rules import Rules
 from actors.identity import User
 from gateway.extensions import Extensions
+from tests.cases import cases
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, served
 from tests.gateway.shared_server import shared
 
@@ -114,7 +115,7 @@ async def test_a_part_that_the_caller_may_not_impersonate_is_refused(
     assert refused["details"]["name"] == value
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
     [
         "Impersonate-Group",
@@ -124,7 +125,7 @@ async def test_a_part_that_the_caller_may_not_impersonate_is_refused(
         "Impersonate-Grup",
     ],
 )
-@pytest.mark.parametrize("path", [PATH, "/healthz", "/api"])
+@cases("path", [PATH, "/healthz", "/api"])
 async def test_headers_without_a_user_are_refused(header: str, path: str) -> None:
     async with shared() as api:
         for value in ("", "x") if header != "Impersonate-User" else ("",):

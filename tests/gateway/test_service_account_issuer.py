@@ -16,6 +16,7 @@ from actors.names import NAMES
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.service_accounts import ServiceAccountSettings
+from tests.cases import cases
 from tests.gateway.account_tokens import (
     ISSUER,
     claims_of,
@@ -208,7 +209,7 @@ def test_default_audience_is_the_issuer(dialect: str) -> None:
     assert ServiceAccountSettings().options(NAMES[dialect]) == AccountOptions((ISSUER,), (ISSUER,))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "flag"),
     [
         ({"service_account_issuer": ("",)}, "--service-account-issuer"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings.checks import SettingsError
+from tests.cases import cases
 from tests.gateway.api import ADMIN, ALICE, config_map, served, settings
 from tests.gateway.shared_server import shared
 
@@ -20,7 +21,7 @@ async def test_token_authenticates_its_user() -> None:
         assert 'User "alice" cannot list resource "configmaps"' in status["message"]
 
 
-@pytest.mark.parametrize("token", ["unknown", ADMIN + "x", ADMIN[:-1], "ä"])
+@cases("token", ["unknown", ADMIN + "x", ADMIN[:-1], "ä"])
 async def test_unknown_token_gets_401_on_every_path(token: str) -> None:
     async with shared() as api:
         headers = {"authorization": f"Bearer {token}".encode()}

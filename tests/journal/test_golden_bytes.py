@@ -6,6 +6,7 @@ import pytest
 
 from journal import Event, keys, records
 from journal.errors import Damaged, NewerLayout
+from tests.cases import cases
 
 EVENT = Event(
     offset=2024,
@@ -66,7 +67,7 @@ def test_count() -> None:
     assert records.decode_count(b"\0\3", COUNT_1) == 7
 
 
-@pytest.mark.parametrize("position", range(len(EVENT_1)))
+@cases("position", range(len(EVENT_1)))
 def test_event_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged = bytearray(EVENT_1)
     damaged[position] ^= 1 << (position % 8)
@@ -74,7 +75,7 @@ def test_event_with_a_flipped_bit_is_damaged(position: int) -> None:
         records.decode_event(2024, bytes(damaged))
 
 
-@pytest.mark.parametrize("position", range(len(ROW_1)))
+@cases("position", range(len(ROW_1)))
 def test_row_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged = bytearray(ROW_1)
     damaged[position] ^= 1 << (position % 8)
@@ -93,7 +94,7 @@ def test_record_under_another_key_is_damaged() -> None:
         records.decode_count(b"\0\4", COUNT_1)
 
 
-@pytest.mark.parametrize("length", [0, 3, 12])
+@cases("length", [0, 3, 12])
 def test_truncated_record_is_damaged(length: int) -> None:
     with pytest.raises(Damaged):
         records.decode_event(2024, EVENT_1[:length])

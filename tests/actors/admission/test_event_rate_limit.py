@@ -15,6 +15,7 @@ from actors.errors import RateLimited
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
 from actors.names import CLUSTER
+from tests.cases import cases
 
 EVENTS = built_in(CLUSTER).find("", "v1", "events")
 V1 = {"apiVersion": "eventratelimit.admission.cluster.io/v1alpha1", "kind": "Configuration"}
@@ -69,7 +70,7 @@ def test_clock_that_is_set_back_adds_no_tokens() -> None:
     assert writer.write() == ""
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "other", "key"),
     [
         ("Namespace", {"namespace": "b"}, "a"),
@@ -122,7 +123,7 @@ def test_configuration() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "why"),
     [
         ({"limits": [{"type": "Server", "qps": 1, "burst": 1}]}, "kind: write apiVersion"),

@@ -8,6 +8,7 @@ import pytest
 from actors.large_work import LARGE_BYTES
 from actors.store.document import encode, is_being_deleted
 from tests.actors.object_store import Refused, open_store
+from tests.cases import cases
 
 
 async def test_large_namespace_is_terminating_once_it_is_deleted() -> None:
@@ -21,8 +22,8 @@ async def test_large_namespace_is_terminating_once_it_is_deleted() -> None:
             await store.create("configmaps", {"metadata": {"name": "b"}}, "n")
 
 
-@pytest.mark.parametrize("deleted", [True, False])
-@pytest.mark.parametrize("name", ["a", 'a"b\\', "generated"])
+@cases("deleted", [True, False])
+@cases("name", ["a", 'a"b\\', "generated"])
 def test_deletion_of_an_object_is_known_without_parsing_it(name: str, deleted: bool) -> None:
     metadata = {"name": name, "namespace": "n", "uid": "u", "generation": 2, "creationTimestamp": "t"}
     metadata |= {"labels": {"deletionTimestamp": "x"}, "annotations": {"x": ',"deletionTimestamp":"'}}

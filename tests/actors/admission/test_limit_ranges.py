@@ -12,6 +12,7 @@ from actors.admission.request import CREATE
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Refused, Store, open_store
+from tests.cases import cases
 
 Document = dict[str, Any]
 NOTE = "cluster.io/limit-ranger"
@@ -77,7 +78,7 @@ async def test_first_limit_range_by_name_gives_the_default() -> None:
         assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "2"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limit", "containers", "why"),
     [
         (

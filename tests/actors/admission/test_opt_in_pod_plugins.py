@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
@@ -19,6 +17,7 @@ from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from tests.actors.admission.admitted import CONTEXT, admitted
+from tests.cases import cases
 
 PODS = built_in(CLUSTER).find("", "v1", "pods")
 
@@ -94,7 +93,7 @@ def test_tolerations_of_extended_resources() -> None:
     assert "tolerations" not in mutated(plugin, pod(containers=[{"resources": {"requests": {"cpu": "1"}}}]))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("affinity", "allowed"),
     [
         ({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}, False),
@@ -112,7 +111,7 @@ def test_required_anti_affinity_is_limited_to_nodes(affinity: dict[str, Any], al
     assert found == ("" if allowed else text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "why"),
     [
         ({"securityContext": {"supplementalGroups": []}}, "pod.Spec.SecurityContext.SupplementalGroups"),

@@ -11,6 +11,7 @@ from actors.admission.plugins.pod_security_policy.defaults import filled
 from actors.admission.plugins.pod_security_policy.policy import Policy, Unusable, parse_policy
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
+from tests.cases import cases
 
 ANY = {"rule": "RunAsAny"}
 OPEN = {"runAsUser": ANY, "fsGroup": ANY, "supplementalGroups": ANY, "seLinux": ANY, "volumes": ["*"]}
@@ -47,7 +48,7 @@ def contexts(rules: Policy, new: dict[str, Any]) -> tuple[Any, Any]:
     return made["spec"]["securityContext"], made["spec"]["containers"][0].get("securityContext")
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
     [
         {"runAsUser": {"rule": "MustRunAs"}},
@@ -78,7 +79,7 @@ def test_ids_are_filled_from_the_first_range() -> None:
     assert contexts(policy(runAsGroup=MAY, fsGroup=MAY, supplementalGroups=MAY), pod()) == ({}, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "new", "text"),
     [
         (
@@ -198,7 +199,7 @@ def test_refusals(spec: dict[str, Any], new: dict[str, Any], text: str) -> None:
     assert text in errors(policy(**spec), new)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "new", "filled_in"),
     [
         ({"readOnlyRootFilesystem": True}, pod(), {"readOnlyRootFilesystem": True}),
@@ -236,7 +237,7 @@ def test_runtime_class_is_filled_and_allowed_by_name() -> None:
     assert errors(policy(runtimeClass={"allowedRuntimeClassNames": ["*"]}), pod(runtimeClassName="z")) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "allowed"),
     [("/foo", True), ("/foo/", True), ("/foo/bar", True), ("/food", False), ("/", False), ("/ro/x", True)],
 )
@@ -265,7 +266,7 @@ TOKEN = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("allowed", "volume", "text"),
     [
         ([], {"emptyDir": {}}, ': Invalid value: "emptyDir": emptyDir volumes are not allowed to be used'),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.object_store import Refused, Store, open_store
+from tests.cases import cases
 
 OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 NONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -32,7 +33,7 @@ async def test_overhead_is_that_of_the_class() -> None:
         assert same["overhead"] == {"cpu": "250m", "memory": "64Mi"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "why"),
     [
         ({"runtimeClassName": "vm", "overhead": {"cpu": "1"}}, OTHER),

@@ -8,6 +8,7 @@ import pytest
 
 from actors.admission.plugins import service_account
 from tests.actors.object_store import Refused, Store, open_store
+from tests.cases import cases
 
 PATH = "/var/run/secrets/cluster.io/serviceaccount"
 MIRROR = {"annotations": {"cluster.io/config.mirror": "x"}}
@@ -77,7 +78,7 @@ async def test_existing_token_volume_is_used() -> None:
         assert made["spec"]["containers"][0]["volumeMounts"][0]["name"] == volume["name"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("account", "own", "mounted"),
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
@@ -138,7 +139,7 @@ async def test_secrets_that_the_account_does_not_list_are_refused() -> None:
         await store.create("pods", pod(serviceAccountName="x", volumes=volumes))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "why"),
     [
         ({"serviceAccountName": "default"}, "a mirror pod may not reference service accounts"),

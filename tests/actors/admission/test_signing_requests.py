@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.admission.chain import Admission
 from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
 from actors.admission.request import AdmissionRequest
@@ -14,6 +12,7 @@ from actors.identity import User
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
 from actors.names import CLUSTER
+from tests.cases import cases
 
 REQUESTS = built_in(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")
 assert REQUESTS is not None
@@ -66,7 +65,7 @@ def test_update_without_subresource_is_unchanged() -> None:
     assert admission.chain(REQUESTS, "UPDATE", "status")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("operation", "subresource"),
     [("CREATE", ""), ("UPDATE", ""), ("UPDATE", "approval"), ("UPDATE", "status")],
 )

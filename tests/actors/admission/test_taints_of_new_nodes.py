@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES, Names
 from tests.actors.admission.admitted import admitted
+from tests.cases import cases
 
 TAINT = {"key": "node.cluster.io/not-ready", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/x", "effect": "NoSchedule"}
@@ -24,7 +23,7 @@ def taints(
     return admitted(TaintNodesByCondition(names), definition, operation, document)["spec"].get("taints")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "expected"),
     [
         (None, [TAINT]),

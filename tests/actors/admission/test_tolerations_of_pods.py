@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from tests.actors.admission.admitted import admitted
+from tests.cases import cases
 
 KEYS = ("node.cluster.io/not-ready", "node.cluster.io/unreachable")
 PODS = built_in(CLUSTER).find("", "v1", "pods")
@@ -29,7 +28,7 @@ def mutated(tolerations: list[dict[str, Any]], subresource: str = "") -> list[di
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("own", "added"),
     [
         ([], KEYS),

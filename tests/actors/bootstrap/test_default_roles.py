@@ -14,6 +14,7 @@ from actors.bootstrap.objects import ServingAddress
 from actors.bootstrap.reconciliation import Reconciled, is_as_wanted, reconcile
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store
+from tests.cases import cases
 
 SERVING = ServingAddress("192.0.2.8", 7443)
 
@@ -68,7 +69,7 @@ async def test_unchanged_objects_are_recognized_by_their_bytes() -> None:
                 assert row is not None and is_as_wanted(row.body, wanted), metadata["name"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "name", "path", "value"),
     [
         ("clusterroles", "system:basic-user", "rules", []),

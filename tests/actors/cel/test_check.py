@@ -20,6 +20,7 @@ from actors.cel.types import (
     map_of,
 )
 from actors.names import CLUSTER
+from tests.cases import cases
 
 NO_OVERLOAD = "found no matching overload for"
 UNDECLARED = "undeclared reference to"
@@ -56,7 +57,7 @@ def checked(source: str) -> Checked | Problems:
     return check(expression, ENVIRONMENT)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "result"),
     [
         ("self.n + 1", "int"),
@@ -96,7 +97,7 @@ def test_type_of_a_correct_expression(source: str, result: str) -> None:
     assert str(found.result) == result
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "messages"),
     [
         ("self.n + 'a'", [f"1:8: {NO_OVERLOAD} '_+_' applied to '(int, string)'"]),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.actors.cel.evaluating import outcome, program, variables
+from tests.cases import cases
 
 TRUE = [
     "self.set == ['y', 'x']",
@@ -22,7 +21,7 @@ TRUE = [
 ]
 
 
-@pytest.mark.parametrize("rule", TRUE)
+@cases("rule", TRUE)
 def test_expression_is_true(rule: str) -> None:
     assert outcome(rule) is True
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.cel.checker import Checked, check
 from actors.cel.cost.definition import TotalCost, cardinality_below, exceeds_budget, rule_cost
 from actors.cel.cost.estimate import estimate
@@ -12,6 +10,7 @@ from actors.cel.parser import parse
 from actors.cel.syntax import Expression
 from actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of
 from actors.names import CLUSTER
+from tests.cases import cases
 
 SELF = Type("self")
 ENVIRONMENT = Environment(
@@ -62,7 +61,7 @@ def most(source: str) -> int:
     return estimate(checked, Sizes()).most
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "cost"),
     [
         ("true", 0),
@@ -106,9 +105,7 @@ def test_rule_runs_as_often_as_bounds_above_it_allow() -> None:
     assert rule_cost(MOST, 2, 2) == MOST
 
 
-@pytest.mark.parametrize(
-    ("cost", "factor"), [(10_000_001, "1.000000x"), (23_450_000, "2.3x"), (MOST, "more than 100x")]
-)
+@cases(("cost", "factor"), [(10_000_001, "1.000000x"), (23_450_000, "2.3x"), (MOST, "more than 100x")])
 def test_factor_by_which_a_budget_is_exceeded(cost: int, factor: str) -> None:
     assert f"exceeds budget by factor of {factor} (try" in exceeds_budget(
         "estimated rule cost", cost, 10_000_000

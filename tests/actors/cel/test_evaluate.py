@@ -6,6 +6,7 @@ import pytest
 
 from actors.cel.values import CannotCompile
 from tests.actors.cel.evaluating import OBJECT, evaluate, outcome, program, variables
+from tests.cases import cases
 
 TRUE = [
     "self.i == 7 && self.f == 1.5 && self.b",
@@ -119,24 +120,24 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("rule", TRUE)
+@cases("rule", TRUE)
 def test_expression_is_true(rule: str) -> None:
     assert outcome(rule) is True
 
 
-@pytest.mark.parametrize(("rule", "message"), ERRORS.items())
+@cases(("rule", "message"), ERRORS.items())
 def test_error_is_the_one_of_cel_go(rule: str, message: str) -> None:
     assert outcome(rule) == message
 
 
-@pytest.mark.parametrize(("rule", "message"), REFUSED.items())
+@cases(("rule", "message"), REFUSED.items())
 def test_invalid_constant_is_refused_when_the_program_is_made(rule: str, message: str) -> None:
     with pytest.raises(CannotCompile) as refused:
         program(rule)
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "rule", "message"),
     [
         ({"i": 1.0}, "self.i == 1", "invalid data, expected int, got float64"),

@@ -8,6 +8,7 @@ from actors.cel.library.expressions import compile_expression
 from actors.cel.library.go_regexp import InvalidExpression
 from actors.cel.library.urls import InvalidURL, parse_request_url, parse_url
 from tests.actors.cel.evaluating import outcome
+from tests.cases import cases
 
 TRUE = [
     "self.s.charAt(1) == 'é' && self.s.charAt(11) == ''",
@@ -51,24 +52,24 @@ URL_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("rule", TRUE)
+@cases("rule", TRUE)
 def test_expression_is_true(rule: str) -> None:
     assert outcome(rule) is True
 
 
-@pytest.mark.parametrize(("rule", "message"), ERRORS.items())
+@cases(("rule", "message"), ERRORS.items())
 def test_error(rule: str, message: str) -> None:
     assert outcome(rule) == message
 
 
-@pytest.mark.parametrize(("text", "message"), URL_ERRORS.items())
+@cases(("text", "message"), URL_ERRORS.items())
 def test_url_is_refused_in_the_words_of_go(text: str, message: str) -> None:
     with pytest.raises(InvalidURL) as refused:
         parse_request_url(text)
     assert str(refused.value).endswith(message)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["https://u:p@example.org:8443/a%20b/c?x=1&y=2#frag", "mailto:a@example.org", "/a/b?", "http://h/a%2Fb"],
 )

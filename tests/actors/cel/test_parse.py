@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.cel.parser import parse
 from actors.cel.recovery import explain
 from actors.cel.source import Problems
@@ -19,6 +17,7 @@ from actors.cel.syntax import (
     Node,
     Select,
 )
+from tests.cases import cases
 
 
 def parsed(source: str) -> Expression:
@@ -49,7 +48,7 @@ def shown(node: Node) -> str:
     return f"fold({node.variable}, {node.accumulator}; {'; '.join(map(shown, parts))})"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "tree"),
     [
         ("a + b * c - d", "_-_(_+_(a, _*_(b, c)), d)"),
@@ -133,7 +132,7 @@ ANY_EXPRESSION = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "messages"),
     [
         ("a ==", [f"1:5: {AT_END} {ANY_EXPRESSION}"]),
@@ -213,7 +212,7 @@ def test_message_shows_the_line_and_a_caret_as_wide_as_the_character() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("most", "more"),
     [
         ("a" + " == a" * 243, "a" + " == a" * 244),
@@ -233,9 +232,7 @@ def test_only_the_first_hundred_problems_are_printed() -> None:
     assert sum(line.startswith("ERROR") for line in lines) == 100
 
 
-@pytest.mark.parametrize(
-    "source", ["a.b(c)[d] ? {e: 1} : F{g: -2}", "!a && b || c in [1, 2u,]", "-a.all(x, has(x.y))"]
-)
+@cases("source", ["a.b(c)[d] ? {e: 1} : F{g: -2}", "!a && b || c in [1, 2u,]", "-a.all(x, has(x.y))"])
 def test_recovery_finds_nothing_wrong_with_what_the_parser_accepts(source: str) -> None:
     parsed(source)
     assert not explain(source).count

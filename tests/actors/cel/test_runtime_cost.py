@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.cel.planning.costs import LIMIT
 from actors.cel.values import CostExceeded
 from tests.actors.cel.evaluating import evaluate
+from tests.cases import cases
 
 LONG = "x" * 95
 
@@ -55,7 +54,7 @@ COSTS = {
 }
 
 
-@pytest.mark.parametrize(("rule", "cost"), COSTS.items())
+@cases(("rule", "cost"), COSTS.items())
 def test_cost(rule: str, cost: int) -> None:
     assert evaluate(rule).cost == cost
 

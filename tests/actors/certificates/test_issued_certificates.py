@@ -18,6 +18,7 @@ from actors.certificates.signing import expiry_of, issue
 from actors.certificates.store import CertificateError
 from tests.actors.certificates.making_requests import Wanted, key
 from tests.actors.certificates.shared_folder import own_certificates
+from tests.cases import cases
 
 CLIENT = ["digital signature", "key encipherment", "client auth"]
 HOUR, YEAR = 3600, 365 * 86400
@@ -91,7 +92,7 @@ def test_alternative_names_are_kept_and_other_extensions_dropped() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("lifetime", "begins", "ends"),
     [
         (YEAR, -300, YEAR),

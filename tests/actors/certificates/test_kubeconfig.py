@@ -9,6 +9,7 @@ import yaml
 
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.store import Certificates, prepare
+from tests.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_kubeconfig_is_written_only_when_its_contents_change(
     assert "https://127.0.0.1:7443" in file.read_text()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bound", "url"),
     [
         ("127.0.0.1", "https://127.0.0.1:6443"),

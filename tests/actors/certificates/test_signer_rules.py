@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
@@ -13,6 +12,7 @@ from actors.certificates.requests import UnfitRequest, facts_of
 from actors.certificates.signers import client_refusal, node_client_refusal, rules, serving_refusal
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.certificates.making_requests import NODE, Wanted
+from tests.cases import cases
 
 CLIENT = ["key encipherment", "digital signature", "client auth"]
 SERVING = ["digital signature", "key encipherment", "server auth"]
@@ -38,7 +38,7 @@ def test_names_of_signers_follow_the_dialect() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("usages", "fits"),
     [
         (["client auth"], True),
@@ -55,21 +55,21 @@ def test_client_signer_limits_usages(usages: list[str], fits: bool) -> None:
     assert (client_refusal(facts, usages) == "") is fits
 
 
-@pytest.mark.parametrize("usages", [CLIENT[:2], CLIENT[1:], [*CLIENT, "server auth"], SERVING, []])
+@cases("usages", [CLIENT[:2], CLIENT[1:], [*CLIENT, "server auth"], SERVING, []])
 def test_node_client_signer_wants_exactly_three_usages(usages: list[str]) -> None:
     facts = facts_of(Wanted().encoded())
     assert node_client_refusal(facts, CLIENT) == ""
     assert "usages" in node_client_refusal(facts, usages)
 
 
-@pytest.mark.parametrize("usages", [SERVING[:2], SERVING[1:], [*SERVING, "client auth"], CLIENT, []])
+@cases("usages", [SERVING[:2], SERVING[1:], [*SERVING, "client auth"], CLIENT, []])
 def test_serving_signer_wants_exactly_three_usages(usages: list[str]) -> None:
     facts = facts_of(Wanted(names=[DNS]).encoded())
     assert serving_refusal(facts, SERVING) == ""
     assert "usages" in serving_refusal(facts, usages)
 
 
-@pytest.mark.parametrize(
+@cases(
     "subject",
     [
         (("CN", "system:node:n1"),),
@@ -90,12 +90,12 @@ def test_node_signers_want_the_subject_of_a_node(subject: Sequence[tuple[str, st
     assert serving_refusal(facts_of(Wanted(subject, [DNS]).encoded()), SERVING)
 
 
-@pytest.mark.parametrize("name", [DNS, IP, MAIL, URI, DIRECTORY, OTHER], ids=lambda one: type(one).__name__)
+@cases("name", [DNS, IP, MAIL, URI, DIRECTORY, OTHER], ids=lambda one: type(one).__name__)
 def test_node_client_signer_takes_no_alternative_name(name: x509.GeneralName) -> None:
     assert "alternative names" in node_client_refusal(facts_of(Wanted(NODE, [name]).encoded()), CLIENT)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("names", "fits"),
     [
         ([DNS], True),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.access.attributes import Attributes
 from actors.flowcontrol.configuration import Configuration, configure
 from actors.flowcontrol.initial_objects import (
@@ -16,6 +14,7 @@ from actors.flowcontrol.initial_objects import (
 )
 from actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from actors.names import CLUSTER
+from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", AUTHENTICATED))
 NODE = User("system:node:a", groups=("system:nodes", AUTHENTICATED))
@@ -45,7 +44,7 @@ def of_path(user: User, path: str, verb: str = "get") -> Attributes:
     return Attributes(user, verb, path=path, is_resource=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_", "schema", "level"),
     [
         (of_resource(User("a", groups=(MASTERS,)), "get", "", "pods", "x"), "exempt", "exempt"),
@@ -107,7 +106,7 @@ def test_mandatory_objects_are_there_when_nothing_is_stored() -> None:
     assert empty.levels["exempt"].exempt and empty.levels["catch-all"].seats == 600
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "path", "expected"),
     [("/a/*", "/a/b", True), ("/a/*", "/b", False), ("/a", "/a/b", False), ("*", "/b", True)],
 )

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.flowcontrol.configuration import LevelSettings
 from actors.flowcontrol.level import Level
 from actors.flowcontrol.seats import REFUSALS, TURN, WAIT_SECONDS, Flow, NoSeat, SchemaCounts, Seats
+from tests.cases import cases
 
 
 @dataclass
@@ -197,7 +197,7 @@ async def test_level_with_waiting_requests_does_not_stop_another() -> None:
         assert requests.seats.try_start(flow, 1)
 
 
-@pytest.mark.parametrize("turn", [1, 3, 1000])
+@cases("turn", [1, 3, 1000])
 async def test_every_request_starts_once(turn: int) -> None:
     async with level(seats=3, length=1000, turn=turn) as requests:
         async with trio.open_nursery() as nursery:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.flowcontrol.work_estimate import body_seats, list_seats
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "limit", "any_version", "selective", "seats"),
     [
         (0, 0, False, False, 1),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "apiservices"
 
@@ -64,7 +63,7 @@ def test_only_v1_may_have_an_empty_group(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "field", "message"),
     [
         (

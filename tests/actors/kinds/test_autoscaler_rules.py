@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.autoscaling import horizontal_pod_autoscaler
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
 from actors.kinds.features import CONTAINER_METRICS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.workload import with_status
+from tests.cases import cases
 
 PLURAL = "horizontalpodautoscalers"
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
@@ -65,7 +64,7 @@ def test_partial_behavior_gets_defaults(kinds: Definitions) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "expected"),
     [
         ({"minReplicas": 0}, [("minReplicas", "or equal to 1"), ("metrics", "scaling to zero replicas")]),
@@ -118,7 +117,7 @@ VALUE = {"type": "Value", "value": "5"}
 AVERAGE = {"type": "AverageValue", "averageValue": "5"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("measured", "expected"),
     [
         (metric("Object", describedObject=TARGET, metric=NAMED, target=VALUE), []),
@@ -198,7 +197,7 @@ def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("metrics", "found", "text"),
     [
         ([CPU], [], "<unknown>/80%"),

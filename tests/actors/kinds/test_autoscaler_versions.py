@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pytest
 
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_autoscaler_rules import AVERAGE, CPU, NAMED, TARGET, VALUE, autoscaler, metric
+from tests.cases import cases
 
 PLURAL = "horizontalpodautoscalers"
 V1, V2BETA2 = f"{PLURAL}/v1", f"{PLURAL}/v2beta2"
@@ -89,7 +89,7 @@ def test_v1_shows_other_metrics_in_annotations(kinds: Definitions, names: Names)
     assert seen["status"]["currentCPUUtilizationPercentage"] == 7
 
 
-@pytest.mark.parametrize(
+@cases(
     "metrics",
     [
         [CPU],
@@ -175,7 +175,7 @@ def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Definitions) -> Non
     assert canonicalized(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "sent", "stored_as"),
     [
         ({"describedObject": TARGET}, AVERAGE, {**AVERAGE, "value": "0"}),

@@ -6,12 +6,13 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.columns import SECOND, human_duration, since
 from actors.kinds.values.times import micros_of
 from actors.names import NAMES
+from tests.cases import cases
 
 CREATED = "2026-01-01T00:00:00Z"
 NOW = micros_of(CREATED) + 90 * SECOND
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "text"),
     [
         (-5, "<invalid>"),

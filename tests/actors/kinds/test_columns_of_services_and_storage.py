@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.values.times import micros_of
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 NOW = micros_of("2020-01-01T00:01:30Z")
 
@@ -27,7 +26,7 @@ def cells(kinds: Definitions, plural: str, document: Any, **stored: Any) -> list
 PORTS = [{"name": "a", "port": 80}, {"name": "b", "port": 53, "protocol": "UDP", "nodePort": 30000}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "status", "expected"),
     [
         ({}, {}, ["ClusterIP", "<none>", "<none>", "<none>", "<none>"]),

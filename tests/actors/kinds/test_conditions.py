@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.declaration.conditions import condition_rules
 from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.definitions import causes_of
+from tests.cases import cases
 
 VALID = {
     "type": "Ready",
@@ -23,7 +22,7 @@ def test_valid_conditions_are_accepted() -> None:
     assert collect(condition_rules, [VALID, {**VALID, "type": "example.com/Other"}], "c") == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "field", "message"),
     [
         (

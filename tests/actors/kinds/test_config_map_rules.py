@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}}
 IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 MEBIBYTE = 1024 * 1024
 
 
-@pytest.mark.parametrize("contents", [{}, {"data": {".hidden": "1", "a..b": "2", "k" * 253: "3"}}])
+@cases("contents", [{}, {"data": {".hidden": "1", "a..b": "2", "k" * 253: "3"}}])
 def test_valid_keys_are_accepted(kinds: Definitions, contents: Any) -> None:
     assert kinds.create_causes("configmaps", {**NAMED, **contents}) == []
 
@@ -31,7 +30,7 @@ def test_key_cannot_be_in_both_maps(kinds: Definitions) -> None:
     assert causes == [("data[k]", 'Invalid value: "k": duplicate of key present in binaryData')]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("contents", "fits"),
     [
         ({"data": {"k": "x" * MEBIBYTE}}, True),
@@ -47,7 +46,7 @@ def test_values_are_limited_to_one_mebibyte_in_total(kinds: Definitions, content
     assert causes == ([] if fits else [("[]", "Too long: must have at most 1048576 bytes")])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("after", "fields"),
     [
         ({"data": {"k": "v"}, "immutable": True}, []),

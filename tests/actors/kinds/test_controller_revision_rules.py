@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.apps.controller_revision import COLUMNS
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "controllerrevisions"
 
@@ -16,7 +15,7 @@ def revision(number: int = 1, **members: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "revision": number, **members}
 
 
-@pytest.mark.parametrize("data", [{"spec": {"x": [1, "two", None, 1.5]}}, {}, [], "", 0, {"z": 1, "a": 2}])
+@cases("data", [{"spec": {"x": [1, "two", None, 1.5]}}, {}, [], "", 0, {"z": 1, "a": 2}])
 def test_data_is_stored_as_sent(kinds: Definitions, data: Any) -> None:
     stored = kinds.stored(PLURAL, revision(data=data))
     assert stored["data"] == data and list(stored) == ["metadata", "data", "revision"]

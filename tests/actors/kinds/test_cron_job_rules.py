@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.batch.cron_job import COLUMNS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status
+from tests.cases import cases
 
 PLURAL = "cronjobs"
 
@@ -34,7 +33,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, cron_job()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "wrong"),
     [
         (cron_job(schedule=""), ["spec.schedule"]),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def driver(**spec: Any) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def test_se_linux_mount_is_dropped_while_its_feature_is_disabled(kinds: Definiti
     assert "seLinuxMount" not in new["spec"] and "generation" not in new["metadata"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "expected"),
     [
         (
@@ -63,7 +62,7 @@ def test_create_reports_unsupported_values(
     assert kinds.create_causes("csidrivers", driver(**spec)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "field", "message"),
     [
         ([{"audience": "a"}] * 2, "[1].audience", 'Duplicate value: "a"'),
@@ -98,7 +97,7 @@ def test_token_expiration_at_its_limits_is_valid(kinds: Definitions) -> None:
     assert kinds.create_causes("csidrivers", driver(tokenRequests=requests)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "expected"),
     [
         ({"attachRequired": False}, ("spec.attachedRequired", "Invalid value: false: field is immutable")),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 DRIVER = {"name": "d.example.com", "nodeID": "n"}
 
@@ -20,7 +19,7 @@ def test_empty_lists_are_null(kinds: Definitions) -> None:
     assert kinds.decode("csinodes", node(DRIVER))["spec"]["drivers"] == [{**DRIVER, "topologyKeys": None}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "expected"),
     [
         (

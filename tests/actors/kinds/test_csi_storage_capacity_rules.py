@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.catalog import Catalog
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "csistoragecapacities"
 
@@ -17,7 +16,7 @@ def capacity(**parts: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "storageClassName": "fast", **parts}
 
 
-@pytest.mark.parametrize("plural", [PLURAL, f"{PLURAL}.new"])
+@cases("plural", [PLURAL, f"{PLURAL}.new"])
 def test_errors_of_a_create_are_reported_twice(kinds: Definitions, plural: str) -> None:
     assert kinds.create_causes(plural, capacity(capacity="0", maximumVolumeSize="5", nodeTopology={})) == []
     assert (

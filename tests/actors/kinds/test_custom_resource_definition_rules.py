@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from actors.kinds.apiextensions import declare
 from actors.kinds.validation.field_errors import collect
 from actors.messages import Object
 from actors.names import CLUSTER
+from tests.cases import cases
 
 (DEFINITION,) = declare(CLUSTER)
 SCHEMA = {"openAPIV3Schema": {"type": "object"}}
@@ -62,7 +61,7 @@ def test_name_is_plural_and_group() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "found"),
     [
         (

@@ -10,6 +10,7 @@ from actors.kinds.apps.daemon_set import COLUMNS, TEMPLATE_GENERATION
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status, workload
+from tests.cases import cases
 
 PLURAL = "daemonsets"
 
@@ -74,7 +75,7 @@ def test_template_generation_that_is_no_number_cannot_be_decoded(kinds: Definiti
         kinds.decode(PLURAL, annotated("x"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("strategy", "expected"),
     [
         ({"type": "OnDelete"}, []),
@@ -94,7 +95,7 @@ def test_create_reports_invalid_update_strategies(
     assert [field for field, _ in causes] == [f"spec.updateStrategy{part}" for part in expected]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "wrong"),
     [
         ({"selector": None}, ["template.metadata.labels"]),

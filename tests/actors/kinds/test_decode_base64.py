@@ -6,9 +6,10 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "stored"),
     [("", ""), ("dg==", "dg=="), ("dh==", "dg=="), ("AAAA\nAAAA", "AAAAAAAA"), ("+/8=", "+/8=")],
 )
@@ -16,7 +17,7 @@ def test_base64_is_stored_in_canonical_form(kinds: Definitions, sent: str, store
     assert kinds.decode("secrets", {"data": {"k": sent}})["data"] == {"k": stored}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "at"),
     [
         *[("%%%", 0), ("AAA_", 3), ("-_8=", 0), ("A===", 1), ("=", 0), ("AAAA\nA%", 6)],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES: list[tuple[str, Any, Any]] = [
     ("secrets", {}, {"type": "Opaque"}),
@@ -30,7 +30,7 @@ CASES: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+@cases(("plural", "document", "expected"), CASES)
 def test_decoding_sets_defaults(kinds: Definitions, plural: str, document: Any, expected: Any) -> None:
     assert expected.items() <= kinds.decode(plural, document).items()
 
@@ -63,7 +63,7 @@ def test_defaults_are_never_shared_between_objects(kinds: Definitions) -> None:
     assert second["status"]["nodeInfo"]["bootID"] == ""
 
 
-@pytest.mark.parametrize("plural", ["secrets", "namespaces", "storageclasses", "endpoints", "nodes"])
+@cases("plural", ["secrets", "namespaces", "storageclasses", "endpoints", "nodes"])
 def test_document_can_be_decoded_without_defaults(kinds: Definitions, plural: str) -> None:
     document = {"metadata": {"name": "a"}}
     schema = kinds[plural].schema

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES = [
     ("secrets", b'{"type":"a","type":"b"}', {"type": "b"}, ['duplicate field "type"']),
@@ -33,7 +32,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "raw", "expected", "problems"), CASES)
+@cases(("plural", "raw", "expected", "problems"), CASES)
 def test_duplicates_are_reported_and_the_last_value_counts(
     kinds: Definitions, plural: str, raw: bytes, expected: dict[str, object], problems: list[str]
 ) -> None:
@@ -55,7 +54,7 @@ def test_problems_are_in_document_order(kinds: Definitions) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "raw",
     [
         b'{"data":{"a":"1","a":"2"}}',

@@ -6,11 +6,12 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 DEEP = 100_000
 
 
-@pytest.mark.parametrize(
+@cases(
     "raw",
     [
         b"",
@@ -35,7 +36,7 @@ def test_body_that_is_no_json_object_is_refused(kinds: Definitions, raw: bytes) 
         kinds["priorityclasses"].schema.decode_json(raw)
 
 
-@pytest.mark.parametrize(
+@cases(
     "raw",
     [
         b'{"a":' * DEEP + b"1" + b"}" * DEEP,
@@ -73,7 +74,7 @@ def test_numbers_in_free_form_values_have_64_bits(kinds: Definitions) -> None:
         owned(b"1e999")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "text"),
     [
         (b'{"data":{"k":"a\xffb"}}', "a\ufffdb"),

@@ -9,6 +9,7 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable, Schema
 from actors.kinds.schema.fields import INT_OR_STRING, Field, Struct
+from tests.cases import cases
 
 SCHEMA = Schema(
     Struct("x.v1.X", Field("plain", INT_OR_STRING, 1), Field("maybe", INT_OR_STRING, 2, pointer=True)),
@@ -17,7 +18,7 @@ SCHEMA = Schema(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "expected"),
     [
         ({}, {"plain": 0}),
@@ -34,7 +35,7 @@ def test_both_decoders_keep_numbers_and_strings(document: Any, expected: Any) ->
     assert SCHEMA.decode_object(document).object == expected
 
 
-@pytest.mark.parametrize("value", [True, 1.5, 2**31, [], {}])
+@cases("value", [True, 1.5, 2**31, [], {}])
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(NotDecodable, match="of type int32"):
         SCHEMA.decode_json(orjson.dumps({"plain": value}))

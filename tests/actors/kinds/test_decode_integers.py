@@ -6,15 +6,16 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("text", ["0", "-0", "5", "-2147483648", "2147483647"])
+@cases("text", ["0", "-0", "5", "-2147483648", "2147483647"])
 def test_32_bit_integers_are_accepted(kinds: Definitions, text: str) -> None:
     decoded = kinds["priorityclasses"].schema.decode_json(b'{"value":%s}' % text.encode())
     assert decoded.object["value"] == int(text)
 
 
-@pytest.mark.parametrize("text", ["2147483648", "-2147483649", "1.5", "1.0", "1e3", "9" * 30])
+@cases("text", ["2147483648", "-2147483649", "1.5", "1.0", "1e3", "9" * 30])
 def test_other_values_are_refused(kinds: Definitions, text: str) -> None:
     with pytest.raises(NotDecodable, match=r"PriorityClass\.value of type int32"):
         kinds["priorityclasses"].schema.decode_json(b'{"value":%s}' % text.encode())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES: list[tuple[str, Any, Any]] = [
     ("configmaps", {"data": None, "immutable": None, "binaryData": None}, {}),
@@ -20,7 +19,7 @@ CASES: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+@cases(("plural", "document", "expected"), CASES)
 def test_null_is_decoded_as_absent(kinds: Definitions, plural: str, document: Any, expected: Any) -> None:
     assert {"metadata": {}, **expected}.items() <= kinds.decode(plural, document).items()
 

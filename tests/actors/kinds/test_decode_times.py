@@ -7,6 +7,7 @@ import pytest
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.values.times import micros_text, seconds_text
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 SECONDS = [
     ("2020-01-02T03:04:05Z", "2020-01-02T03:04:05Z"),
@@ -29,25 +30,23 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "stored"), SECONDS)
+@cases(("sent", "stored"), SECONDS)
 def test_times_are_stored_in_whole_seconds(kinds: Definitions, sent: str, stored: str | None) -> None:
     assert kinds.decode("events", {"firstTimestamp": sent})["firstTimestamp"] == stored
 
 
-@pytest.mark.parametrize(("sent", "stored"), MICROS)
+@cases(("sent", "stored"), MICROS)
 def test_micro_times_are_stored_with_six_digits(kinds: Definitions, sent: str, stored: str) -> None:
     assert kinds.decode("leases", {"spec": {"renewTime": sent}})["spec"]["renewTime"] == stored
 
 
-@pytest.mark.parametrize(
-    "sent", [*BROKEN, "2020-01-02T03:04:05", "2020-01-02 03:04:05Z", "9999-12-31T23:59:59-01:00"]
-)
+@cases("sent", [*BROKEN, "2020-01-02T03:04:05", "2020-01-02 03:04:05Z", "9999-12-31T23:59:59-01:00"])
 def test_invalid_times_are_refused(kinds: Definitions, sent: str) -> None:
     with pytest.raises(NotDecodable, match="parsing time"):
         kinds.decode("events", {"firstTimestamp": sent})
 
 
-@pytest.mark.parametrize("sent", [*BROKEN, "2020-01-02T03:04:05Z", "2020-01-02T03:04:05.5Z"])
+@cases("sent", [*BROKEN, "2020-01-02T03:04:05Z", "2020-01-02T03:04:05.5Z"])
 def test_micro_times_need_six_digits(kinds: Definitions, sent: str) -> None:
     with pytest.raises(NotDecodable, match="parsing time"):
         kinds.decode("leases", {"spec": {"renewTime": sent}})

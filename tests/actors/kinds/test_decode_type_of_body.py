@@ -7,16 +7,15 @@ import pytest
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    "typed", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}, {"kind": "", "apiVersion": ""}]
-)
+@cases("typed", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}, {"kind": "", "apiVersion": ""}])
 def test_matching_types_are_accepted_and_not_stored(kinds: Definitions, typed: dict[str, str]) -> None:
     assert kinds.decode("configmaps", {**typed, "data": {"k": "v"}}) == {"metadata": {}, "data": {"k": "v"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("typed", "text"),
     [
         ({"kind": "Secret", "apiVersion": "v1"}, 'Secret in version "v1" cannot be handled as a ConfigMap'),

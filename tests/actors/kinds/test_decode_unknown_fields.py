@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES = [
     ("configmaps", b'{"bogus":1}', ['unknown field "bogus"']),
@@ -29,7 +28,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "raw", "problems"), CASES)
+@cases(("plural", "raw", "problems"), CASES)
 def test_unknown_fields_are_reported_with_their_paths(
     kinds: Definitions, plural: str, raw: bytes, problems: list[str]
 ) -> None:

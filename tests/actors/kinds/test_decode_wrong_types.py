@@ -6,6 +6,7 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES = [
     ("configmaps", b'{"data":"x"}', "string into Go struct field ConfigMap.data of type map[string]string"),
@@ -38,7 +39,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "raw", "text"), CASES)
+@cases(("plural", "raw", "text"), CASES)
 def test_error_names_the_field_and_both_types(kinds: Definitions, plural: str, raw: bytes, text: str) -> None:
     kind = kinds[plural].kind
     with pytest.raises(NotDecodable) as refused:

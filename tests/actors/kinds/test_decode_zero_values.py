@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.declaration.meta import TEMPLATE_META
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CASES: list[tuple[str, Any, Any]] = [
     ("configmaps", {"data": {}, "binaryData": {}}, {"metadata": {}}),
@@ -26,7 +25,7 @@ CASES: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+@cases(("plural", "document", "expected"), CASES)
 def test_zero_values_are_omitted_or_kept_by_field(
     kinds: Definitions, plural: str, document: Any, expected: Any
 ) -> None:

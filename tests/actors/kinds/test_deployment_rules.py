@@ -10,6 +10,7 @@ from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status, workload
+from tests.cases import cases
 
 PLURAL = "deployments"
 
@@ -47,7 +48,7 @@ def test_recreate_strategy_forbids_rolling_update(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rolling_update", "wrong"),
     [
         ({"maxSurge": 0, "maxUnavailable": 0}, ["maxUnavailable"]),
@@ -67,7 +68,7 @@ def test_create_reports_invalid_rolling_updates(
     assert [field for field, _ in causes] == [f"spec.strategy.rollingUpdate.{part}" for part in wrong]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "wrong"),
     [
         ({"strategy": {"type": "Blue"}}, ["strategy"]),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.documented import valid_document, value_at
+from tests.cases import cases
 
 VOLUME = "spec.volumes.0"
 
@@ -85,7 +86,7 @@ DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plural", "path", "given", "default"),
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in DEFAULTS],
 )

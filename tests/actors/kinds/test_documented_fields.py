@@ -9,6 +9,7 @@ import pytest
 from actors.kinds.schema.fields import Field, ListOf, Struct, Type
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.documented import CLAIM, LABELS, TERM, valid_document, value_at
+from tests.cases import cases
 
 RANGES = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": 2}]}
 KEY = {"key": "k", "path": "p/q", "mode": 0o400}
@@ -212,9 +213,7 @@ FIELDS: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("plural", "path", "value"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIELDS]
-)
+@cases(("plural", "path", "value"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIELDS])
 def test_documented_field_is_stored_as_sent(kinds: Definitions, plural: str, path: str, value: Any) -> None:
     changes = {path: value}
     if (plural, path) == ("persistentvolumes", "spec.volumeMode"):
@@ -268,14 +267,14 @@ STATUS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("plural", "status"), [pytest.param(*case, id=case[0]) for case in STATUS])
+@cases(("plural", "status"), [pytest.param(*case, id=case[0]) for case in STATUS])
 def test_status_subresource_stores_the_status_as_sent(kinds: Definitions, plural: str, status: Any) -> None:
     before = valid_document(plural)
     stored, causes = kinds.update(plural, before, {**before, "status": status}, "status")
     assert (stored["status"], causes) == (status, [])
 
 
-@pytest.mark.parametrize("plural", ["statefulsets", "persistentvolumeclaims"])
+@cases("plural", ["statefulsets", "persistentvolumeclaims"])
 def test_conditions_are_merged_by_type(kinds: Definitions, plural: str) -> None:
     conditions = field(kinds[plural].fields, "status", "conditions")
     assert (conditions.patch, conditions.merge_key) == ("merge", "type")

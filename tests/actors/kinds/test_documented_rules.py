@@ -8,6 +8,7 @@ import pytest
 
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.documented import ANY, CLAIM, LABELS, valid_document
+from tests.cases import cases
 
 MEBIBYTE = 1024 * 1024
 LONG = "x" * 200
@@ -295,7 +296,7 @@ RULES: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plural", "changes", "field"),
     [pytest.param(*case[1:], id=f"{case[1]}-{case[0]}".replace(" ", "_")) for case in RULES],
 )
@@ -323,7 +324,7 @@ IMMUTABLE: list[tuple[str, str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plural", "path", "before", "after"),
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in IMMUTABLE],
 )
@@ -336,7 +337,7 @@ def test_documented_immutable_field_cannot_change(
     assert causes and all(path.startswith(field.split(".")[0]) for field, _ in causes)
 
 
-@pytest.mark.parametrize("plural", ["configmaps", "secrets"])
+@cases("plural", ["configmaps", "secrets"])
 def test_immutable_objects_keep_their_data_but_not_their_metadata(kinds: Definitions, plural: str) -> None:
     before = valid_document(plural, {"data": {"k": "AA=="}, "immutable": True})
     _, causes = kinds.update(plural, before, {**before, "data": {"k": "AQ=="}})

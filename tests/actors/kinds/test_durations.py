@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.kinds.values.durations import duration_error
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
+@cases("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
 def test_valid_durations(text: str) -> None:
     assert duration_error(text) == ""
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("", 'invalid duration ""'),

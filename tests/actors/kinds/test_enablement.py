@@ -7,6 +7,7 @@ import pytest
 from actors.kinds.built_in import built_in
 from actors.kinds.enablement import parse_enablement
 from actors.names import CLUSTER, KUBERNETES, Names
+from tests.cases import cases
 
 ALL = built_in(CLUSTER)
 BETAS = {
@@ -33,7 +34,7 @@ EVERY = DECLARED - OFF
 APPS = resources("", "apps/v1")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "versions"),
     [
         ("", EVERY),
@@ -64,7 +65,7 @@ def test_served_versions(text: str, versions: set[str]) -> None:
     parse_enablement(text).refuse_unknown(ALL.declared, CLUSTER)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "plurals"),
     [
         ("apps/v1/deployments=false", APPS - {"deployments"}),
@@ -78,7 +79,7 @@ def test_served_resources(text: str, plurals: set[str]) -> None:
     assert resources(text, "apps/v1") == plurals
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "why"),
     [
         ("apps/v1=maybe", "'apps/v1=maybe' is neither true nor false"),
@@ -112,7 +113,7 @@ def test_disabled_stored_kinds_stay_declared(names: Names) -> None:
     assert "apps" not in catalog.groups() and not catalog.serves("apps", "deployments")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "on"),
     [
         ("", False),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def endpoint_slice(kind: str = "IPv4", **parts: Any) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def test_deprecated_topology_is_dropped(kinds: Definitions) -> None:
     assert new["metadata"]["generation"] == 2  # sending the field counts as a change, although it is dropped
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "address", "messages"),
     [
         ("IPv4", "10.0.0.1", []),
@@ -128,7 +127,7 @@ def test_zone_hints_are_validated(kinds: Definitions) -> None:
     assert [where for where, _ in hinted("not ok")] == [f"{field}[0].name"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("port", "expected"),
     [
         ({"name": "q"}, []),

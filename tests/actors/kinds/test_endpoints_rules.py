@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 ADDRESS = {"ip": "10.0.0.1"}
 
@@ -21,7 +20,7 @@ def test_subsets_are_kept_as_sent(kinds: Definitions) -> None:
     assert stored["subsets"] == [{**subset, "ports": [{"port": 80, "protocol": "TCP"}]}] * 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ip", "texts"),
     [
         ("10.0.0.1", []),
@@ -51,7 +50,7 @@ def test_hostname_and_node_name_are_validated(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ports", "expected"),
     [
         ([{"port": 80}], []),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.validation.field_errors import (
     duplicate,
     forbidden,
@@ -15,9 +13,10 @@ from actors.kinds.validation.field_errors import (
     too_long,
 )
 from actors.kinds.values.go_format import format_value
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "text"),
     [
         ("plain", '"plain"'),

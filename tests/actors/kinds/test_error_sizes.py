@@ -14,6 +14,7 @@ from actors.kinds.values.go_format import LONGEST, format_value, quoted, quoted_
 from actors.names import CLUSTER
 from gateway.requests.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 DEFINITIONS = Definitions(built_in(CLUSTER))
 LONG = "x" * 100_000
@@ -26,7 +27,7 @@ def response_to(error: Invalid) -> bytes:
     return orjson.dumps(failure.document(), option=orjson.OPT_INDENT_2)
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [
         LONG,
@@ -55,7 +56,7 @@ def test_deeply_nested_values_are_cut() -> None:
     assert "..." in format_value(value)
 
 
-@pytest.mark.parametrize("value", [["a"] * 50, {"a": "b", "c": [1, {"d": None}]}, [{"a": 1.5}, True], {}, []])
+@cases("value", [["a"] * 50, {"a": "b", "c": [1, {"d": None}]}, [{"a": 1.5}, True], {}, []])
 def test_short_values_are_shown_whole(value: Any) -> None:
     expected = orjson.dumps(value).decode()
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -77,8 +78,8 @@ def test_paths_and_details_are_cut() -> None:
     assert len(error.message) < 15_000
 
 
-@pytest.mark.parametrize("text", ["x", "\x00", '"', "\u2028", "\U0001f600"])
-@pytest.mark.parametrize("causes", [1, 3, 99, 5000])
+@cases("text", ["x", "\x00", '"', "\u2028", "\U0001f600"])
+@cases("causes", [1, 3, 99, 5000])
 def test_a_response_to_invalid_bodies_is_at_most_64_KiB(text: str, causes: int) -> None:
     listed = [Cause("FieldValueInvalid", text * 12_000, f"{text}{index}" * 100) for index in range(causes)]
     error = Invalid("apps", "Deployment", text * 100_000, listed)

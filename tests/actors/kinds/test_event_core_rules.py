@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 OTHER_NAMESPACE = "does not match event.namespace"
 COMPLETE = {
@@ -21,7 +20,7 @@ COMPLETE = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("about", "namespace", "valid"),
     [("ns", "ns", True), ("other", "ns", False), ("", "ns", False), ("", "default", True)],
 )
@@ -46,7 +45,7 @@ def test_event_about_a_cluster_scoped_object_is_in_the_default_or_system_namespa
     ]
 
 
-@pytest.mark.parametrize("part", ["reportingInstance", "action", "reason"])
+@cases("part", ["reportingInstance", "action", "reason"])
 def test_event_with_event_time_needs_instance_action_and_reason(kinds: Definitions, part: str) -> None:
     assert kinds.create_causes("events", {**COMPLETE, part: ""}) == [(part, "Required value")]
     assert kinds.create_causes("events", {**COMPLETE, part: "x" * 129}) == [
@@ -62,7 +61,7 @@ def test_reporting_component_and_message_are_validated(kinds: Definitions) -> No
     ]
 
 
-@pytest.mark.parametrize(("name", "count"), [("Any_Name", 0), ("a/b", 1)])
+@cases(("name", "count"), [("Any_Name", 0), ("a/b", 1)])
 def test_name_is_any_path_segment(kinds: Definitions, name: str, count: int) -> None:
     assert len(kinds.create_causes("events", {**COMPLETE, "metadata": {"name": name}})) == count
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 COMPLETE = {
     "metadata": {"name": "a"},
@@ -63,7 +62,7 @@ def test_create_requires_event_time_and_a_known_type(kinds: Definitions) -> None
     assert causes == {"eventTime": "Required value", "type": 'Invalid value: "": has invalid value: X'}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "expected"),
     [
         ({"reportingController": ""}, ["reportingController"] * 3),
@@ -81,7 +80,7 @@ def test_create_reports_deprecated_and_invalid_fields(
     assert [field for field, _ in kinds.create_causes("events.new", {**COMPLETE, **parts})] == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "expected"),
     [
         ({"series": {"count": 2, "lastObservedTime": "2020-01-02T03:04:06.000006Z"}}, []),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.features import ALPHA, ON_BY_DEFAULT, parse_features
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "on"),
     [
         ("", set()),
@@ -33,7 +34,7 @@ def test_single_feature_takes_precedence_over_all_alpha(text: str) -> None:
     assert parse_features(text) == ON_BY_DEFAULT | ALPHA - {"ProcMountType"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "why"),
     [
         ("ProcMountType", "'ProcMountType' has no value; write ProcMountType=true"),

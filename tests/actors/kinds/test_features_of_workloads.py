@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds import apps, batch
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.workload import template, workload
+from tests.cases import cases
 
 FEATURE = "UserNamespacesStatelessPodsSupport"
 PLURALS = ("deployments", "replicasets", "daemonsets", "statefulsets", "jobs", "cronjobs")
@@ -44,7 +43,7 @@ def pods(stored: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("plural", PLURALS)
+@cases("plural", PLURALS)
 def test_field_of_a_disabled_feature_is_dropped_unless_stored(names: Names, plural: str) -> None:
     off, on = defined(names, plural), defined(names, plural, FEATURE)
     assert "hostUsers" not in pods(created(off))

@@ -6,6 +6,7 @@ import pytest
 
 from actors.errors import MAX_COUNTED
 from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooManyErrors, collect, invalid
+from tests.cases import cases
 
 
 def break_rules(errors: FieldErrors, count: int) -> None:
@@ -43,7 +44,7 @@ def test_a_collection_inside_another_has_its_own_bound() -> None:
     assert [error.field for error in collect(outer)] == ["outer"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("broken", "found"),
     [(0, 0), (3, 3), (MAX_COUNTED, MAX_COUNTED), (MAX_COUNTED * 5, MAX_COUNTED + 1)],
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.catalog import Catalog
 from actors.kinds.flowcontrol.flow_schema import MANDATORY
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "flowschemas"
 USER = {"kind": "User", "user": {"name": "u"}}
@@ -33,7 +32,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, ruled(nonResourceRules=[URLS])) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "field", "message"),
     [
         (schema(matchingPrecedence=-1), "matchingPrecedence", "Invalid value: -1: must be a positive value"),
@@ -74,7 +73,7 @@ def test_create_reports_invalid_fields(kinds: Definitions, document: Any, field:
     assert kinds.create_causes(PLURAL, document) == [(f"spec.{field}", message)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("subject", "expected"),
     [
         ({"kind": "Group", "group": {"name": "g"}}, []),
@@ -106,7 +105,7 @@ def test_create_reports_invalid_subjects(
 STAR = "if '*' is present, must not specify other"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "field", "message"),
     [
         ({"verbs": []}, "verbs", "Required value: verbs must contain at least one value"),
@@ -146,7 +145,7 @@ def test_cluster_scoped_rules_need_no_namespace(kinds: Definitions) -> None:
     assert "each member of this list must be '*' or a DNS-1123 label; a lowercase" in message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("urls", "field", "message"),
     [
         ([], "", "Required value: nonResourceURLs must contain at least one value"),
@@ -168,7 +167,7 @@ def test_create_reports_invalid_non_resource_urls(
     ]
 
 
-@pytest.mark.parametrize("name", ["exempt", "catch-all"])
+@cases("name", ["exempt", "catch-all"])
 def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
     fixed = {"metadata": {"name": name}, "spec": MANDATORY[name]}
     assert kinds.create_causes(PLURAL, fixed) == []
@@ -195,7 +194,7 @@ def test_update_changes_generation_and_status_subresource_changes_status(kinds: 
     ]
 
 
-@pytest.mark.parametrize("plural", [PLURAL, "prioritylevelconfigurations"])
+@cases("plural", [PLURAL, "prioritylevelconfigurations"])
 def test_v1beta1_is_converted_from_stored_v1beta2(catalog: Catalog, names: Names, plural: str) -> None:
     group = names.group("flowcontrol.apiserver")
     assert catalog.groups()[group] == ("v1beta2", "v1beta1")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from actors.kinds.validation import checks
+from tests.cases import cases
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end"
@@ -88,14 +87,14 @@ CASES: list[tuple[Callable[[str], list[str]], str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("check", "value", "texts"), CASES)
+@cases(("check", "value", "texts"), CASES)
 def test_format_check_returns_error_texts(
     check: Callable[[str], list[str]], value: str, texts: list[str]
 ) -> None:
     assert check(value) == texts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("check", "name", "prefix", "count"),
     [
         (checks.name_is_subdomain, "web-", True, 0),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.kinds.validation.field_errors import collect
 from actors.kinds.validation.formats import (
     dns_1035_label,
@@ -13,6 +11,7 @@ from actors.kinds.validation.formats import (
     wildcard_subdomain,
 )
 from tests.actors.kinds.definitions import causes_of
+from tests.cases import cases
 
 DNS_1035_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
@@ -36,7 +35,7 @@ def test_wildcard_subdomains() -> None:
     assert wildcard_subdomain("*." + "a." * 126 + "a")[0] == "must be no more than 253 characters"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "expected"),
     [
         ("http", []),

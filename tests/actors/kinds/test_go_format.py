@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.kinds.values.go_format import format_labels, format_selector, format_value
+from tests.cases import cases
 
 NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "text"),
     [
         (None, '"null"'),

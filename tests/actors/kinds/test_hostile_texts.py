@@ -18,12 +18,13 @@ from actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
 from actors.kinds.values.quantity import NotAQuantity, canonical_quantity
 from actors.kinds.values.time_parser import NotATime
 from actors.kinds.values.times import canonical_seconds
+from tests.cases import cases
 
 MEGABYTE = 1_000_000
 DIGITS = "1" * MEGABYTE
 
 
-@pytest.mark.parametrize("text", [DIGITS, f"{DIGITS}!", f"1.{DIGITS}Kj", f"1e{DIGITS}"])
+@cases("text", [DIGITS, f"{DIGITS}!", f"1.{DIGITS}Kj", f"1e{DIGITS}"])
 def test_long_quantities_are_refused(text: str) -> None:
     with pytest.raises(NotAQuantity):
         canonical_quantity(text)
@@ -56,7 +57,7 @@ def test_a_block_ends_at_the_first_end_of_its_kind() -> None:
     assert [one.kind for one in blocks_of(text)] == ["A", "B"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "at"),
     [
         ("A" * MEGABYTE + "!", MEGABYTE),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def ingress_class(controller: str = "example.com/c", **parameters: Any) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def test_scope_of_parameters_defaults_to_cluster(kinds: Definitions) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("controller", "message"),
     [
         ("", "Required value"),
@@ -39,7 +38,7 @@ def test_create_reports_invalid_controllers(kinds: Definitions, controller: str,
     assert kinds.create_causes("ingressclasses", ingress_class(controller)) == [("spec.controller", message)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "expected"),
     [
         ({"scope": "Cluster"}, []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 
@@ -58,7 +57,7 @@ def test_default_backend_or_rules_are_required(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("backend", "field", "message"),
     [
         ({}, "", 'Invalid value: "": resource or service backend is required'),
@@ -112,7 +111,7 @@ def test_formats_of_service_names_and_api_groups_are_validated(kinds: Definition
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "expected"),
     [
         ({"pathType": None}, [("pathType", "Required value: pathType must be specified")]),

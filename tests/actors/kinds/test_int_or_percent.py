@@ -11,14 +11,15 @@ from actors.kinds.declaration.int_or_percent import (
     number_in,
 )
 from actors.kinds.validation.field_errors import collect
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(("share", "amount"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
+@cases(("share", "amount"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
 def test_number_in_returns_the_number_or_zero(share: IntOrPercent, amount: int) -> None:
     assert number_in(share) == amount
 
 
-@pytest.mark.parametrize("share", [0, 5, "0%", "100%", "250%"])
+@cases("share", [0, 5, "0%", "100%", "250%"])
 def test_valid_values_are_accepted(share: IntOrPercent) -> None:
     assert collect(int_or_percent_rules, share, "f") == []
 

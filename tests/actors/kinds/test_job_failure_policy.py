@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.batch import job
 from actors.kinds.batch.job import FAILURE_POLICY
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.workload import template
+from tests.cases import cases
 
 CODES = {"operator": "In", "values": [1, 2]}
 
@@ -48,7 +47,7 @@ def test_status_of_pod_conditions_defaults_to_true(names: Names) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "expected"),
     [
         ({"action": "FailJob", "onExitCodes": CODES}, []),

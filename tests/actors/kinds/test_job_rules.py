@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from actors.kinds.batch.job import COLUMNS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status
+from tests.cases import cases
 
 PLURAL = "jobs"
 GENERATED = {"controller-uid": "u-1", "job-name": "a"}
@@ -86,7 +85,7 @@ def test_sent_selector_is_kept_with_manual_selector(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "field", "message"),
     [
         *(
@@ -145,9 +144,7 @@ def test_update_of_immutable_field_is_refused(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "spec", [{"parallelism": 3}, {"backoffLimit": 1}, {"suspend": True}, {"ttlSecondsAfterFinished": 5}]
-)
+@cases("spec", [{"parallelism": 3}, {"backoffLimit": 1}, {"suspend": True}, {"ttlSecondsAfterFinished": 5}])
 def test_update_of_mutable_field_is_valid(kinds: Definitions, spec: Any) -> None:
     assert changed(kinds, job())(lambda new: new["spec"].update(spec)) == []
 
@@ -207,7 +204,7 @@ def test_field_selector_status_successful(kinds: Definitions) -> None:
     assert definition.deletion.orphans_by_default
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "status", "completions", "duration"),
     [
         ({}, {}, "0/1", ""),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.schema.json_tree import NotJson, parse_tree
+from tests.cases import cases
 
 END = "unexpected end of JSON input"
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", " ", "{", '{"a"', '{"a":', '{"a":1', "[1,", "[", '"abc', '"\\', '"\\u12', "nul", "-", '{"a":{ '],
 )
@@ -19,7 +20,7 @@ def test_truncated_json(text: str) -> None:
     assert raised.value.reason == END
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "character", "context"),
     [
         ("x", "x", "looking for beginning of value"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.schema.json_tree import NotJson, parse_tree, parse_values, plain
+from tests.cases import cases
 
 VALUES = st.recursive(
     st.none()
@@ -43,7 +44,7 @@ def test_both_parsers_refuse_the_same_documents(raw: bytes) -> None:
         assert repr(parse_values(raw)[0]) == repr(expected)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "value", "has_duplicates"),
     [
         (b'{"a":1,"a":2}', {"a": 2}, True),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.declaration.label_selector import label_selector_rules
 from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.definitions import causes_of
+from tests.cases import cases
 
 
 def selector_of(operator: str, *values: str, key: str = "k") -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-@pytest.mark.parametrize(
+@cases(
     "selector",
     [
         None,
@@ -30,7 +29,7 @@ def test_valid_selectors_are_accepted(selector: Any) -> None:
     assert collect(label_selector_rules, selector, "s") == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("selector", "field", "message"),
     [
         (selector_of("In"), "values", "Required value: must be specified when `operator` is 'In' or 'NotIn'"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def limits(*items: Any) -> dict[str, Any]:
@@ -115,7 +114,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "field", "message"), CASES)
+@cases(("document", "field", "message"), CASES)
 def test_create_reports_invalid_limits(kinds: Definitions, document: Any, field: str, message: str) -> None:
     assert kinds.create_causes("limitranges", document)[0] == (f"spec.limits[0].{field}", message)
 

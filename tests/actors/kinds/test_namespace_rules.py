@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct, replace
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}}
 LONG = "n" * 64
@@ -70,7 +69,7 @@ def test_finalize_validates_finalizer_names(kinds: Definitions) -> None:
     assert causes[1][1].endswith("name is neither a standard finalizer name nor is it fully qualified")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("phase", "terminating", "text"),
     [
         ("Active", False, ""),

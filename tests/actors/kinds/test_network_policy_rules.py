@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def policy(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"podSelector": {}, **spec}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "types"),
     [
         ({}, ["Ingress"]),
@@ -48,7 +47,7 @@ def test_create_reports_an_invalid_pod_selector(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("peer", "field", "message"),
     [
         ({}, "", "Required value: must specify a peer"),
@@ -98,7 +97,7 @@ def test_peer_may_have_pod_selector_and_namespace_selector(kinds: Definitions) -
     assert kinds.create_causes("networkpolicies", both) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("port", "expected"),
     [
         ({"port": 0}, [("port", "Invalid value: 0: must be between 1 and 65535, inclusive")]),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}}
 
@@ -50,7 +49,7 @@ def test_taints_are_validated(kinds: Definitions) -> None:
     assert causes[4][1].endswith(": taints must be unique by key and effect pair")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("networks", "texts"),
     [
         (["10.0.0.0/24"], []),
@@ -78,7 +77,7 @@ def test_pod_cidrs_are_validated(kinds: Definitions, networks: list[str], texts:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "stored"),
     [
         ({"podCIDR": "10.0.0.0/24"}, ["10.0.0.0/24"]),
@@ -91,7 +90,7 @@ def test_pod_cidr_is_the_first_of_pod_cidrs(kinds: Definitions, sent: Any, store
     assert spec == {"podCIDR": stored[0], "podCIDRs": stored}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "field"),
     [
         ({}, {"podCIDR": "10.0.0.0/24", "providerID": "p"}, ""),

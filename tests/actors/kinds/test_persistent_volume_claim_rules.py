@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
+from tests.cases import cases
 
 PLURAL = "persistentvolumeclaims"
 OTHER_CLAIM = {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "other"}
@@ -34,7 +33,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, claim()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "field", "message"),
     [
         ({"accessModes": []}, "accessModes", "Required value: at least 1 access mode is required"),
@@ -116,7 +115,7 @@ def test_update_with_one_of_the_two_data_sources_changes_nothing(kinds: Definiti
 IMMUTABLE = "Forbidden: spec is immutable after creation except resources.requests for bound claims"
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
     [
         {"accessModes": ["ReadOnlyMany"]},

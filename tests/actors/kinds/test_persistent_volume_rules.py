@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 PLURAL = "persistentvolumes"
 AFFINITY = {
@@ -39,7 +38,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, volume()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "expected"),
     [
         ({"accessModes": []}, [("accessModes", "Required value")]),
@@ -120,7 +119,7 @@ def test_storage_class_name_is_a_dns_subdomain(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("affinity", "field", "message"),
     [
         ({}, "required", "Required value: must specify required node constraints"),

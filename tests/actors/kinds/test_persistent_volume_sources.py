@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "persistentvolumes"
 SECRET = {"name": "s", "namespace": "n"}
@@ -53,7 +52,7 @@ VALID: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "defaults"), VALID, ids=lambda value: "-".join(value))
+@cases(("source", "defaults"), VALID, ids=lambda value: "-".join(value))
 def test_create_accepts_valid_sources_and_sets_defaults(
     kinds: Definitions, source: Any, defaults: Any
 ) -> None:
@@ -98,7 +97,7 @@ MISSING: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "source", "missing"), MISSING)
+@cases(("name", "source", "missing"), MISSING)
 def test_create_reports_missing_fields(
     kinds: Definitions, name: str, source: Any, missing: list[str]
 ) -> None:
@@ -137,7 +136,7 @@ INVALID: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "source", "field", "message"), INVALID)
+@cases(("name", "source", "field", "message"), INVALID)
 def test_create_reports_invalid_fields(
     kinds: Definitions, name: str, source: Any, field: str, message: str
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
+from tests.cases import cases
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -19,7 +18,7 @@ def node_affinity_causes(kinds: Definitions, **affinity: Any) -> list[tuple[str,
     return [(field.removeprefix("spec.affinity.nodeAffinity."), text) for field, text in causes]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requirement", "causes"),
     [
         ({"key": "a", "operator": "In", "values": ["x"]}, []),
@@ -68,7 +67,7 @@ def test_node_label_requirements_are_validated(
     assert found == [(f"{path}.{field}", text) for field, text in causes]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requirement", "causes"),
     [
         ({"key": "metadata.name", "operator": "In", "values": ["n"]}, []),
@@ -110,7 +109,7 @@ def test_required_node_affinity_needs_a_term(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize("weight", [0, 101])
+@cases("weight", [0, 101])
 def test_weights_are_between_1_and_100(kinds: Definitions, weight: int) -> None:
     expected = [(f"{PREFERRED}[0].weight", f"Invalid value: {weight}: {WEIGHT}")]
     assert node_affinity_causes(kinds, **{PREFERRED: [{"weight": weight, "preference": {}}]}) == expected
@@ -119,8 +118,8 @@ def test_weights_are_between_1_and_100(kinds: Definitions, weight: int) -> None:
     assert causes == [(f"spec.affinity.podAffinity.{expected[0][0]}", expected[0][1])]
 
 
-@pytest.mark.parametrize("part", ["podAffinity", "podAntiAffinity"])
-@pytest.mark.parametrize(
+@cases("part", ["podAffinity", "podAntiAffinity"])
+@cases(
     ("term", "causes"),
     [
         ({"topologyKey": "a/b", "namespaces": ["n"], "labelSelector": {}, "namespaceSelector": {}}, []),

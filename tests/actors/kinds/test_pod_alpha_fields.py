@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.core.pod import define
 from actors.kinds.core.pods.disabled_fields import without_disabled_fields
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 ALL = frozenset(
@@ -51,7 +50,7 @@ def causes_with_features(kinds: Definitions, **spec: Any) -> list[tuple[str, str
     return create(define(CLUSTER, ALL), kinds.decode("pods", pod(**spec)))[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "causes"),
     [
         ({"hostUsers": False, "volumes": [{"name": "v", "configMap": {"name": "m"}}]}, []),

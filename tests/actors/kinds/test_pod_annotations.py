@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, create_causes, pod, update_causes
+from tests.cases import cases
 
 ANNOTATIONS = "metadata.annotations"
 
@@ -39,7 +38,7 @@ def test_tolerations_in_the_annotation_are_validated(kinds: Definitions, names: 
         assert (field, text.split(":")[0]) == (ANNOTATIONS, "Invalid value")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cost", "valid"),
     [
         *(("0", True), ("-5", True), ("2147483647", True), ("-2147483648", True), ("-0", True)),
@@ -56,7 +55,7 @@ def test_deletion_cost_is_a_32_bit_integer_unless_it_is_stored_already(
     assert update_causes(kinds, document, document) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("profile", "text"),
     [
         ("runtime/default", ""),
@@ -91,7 +90,7 @@ def test_create_copies_seccomp_profiles_from_annotations_to_fields(kinds: Defini
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("profile", "annotation", "cause"),
     [
         ({"type": "RuntimeDefault"}, "docker/default", None),

@@ -11,6 +11,7 @@ from actors.messages import Submit, WriteContext
 from actors.resource.decide import Current, decide_submit
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
+from tests.cases import cases
 
 NOW = 1_600_000_000_000_000
 CONTEXT = WriteContext(time=NOW, user="u", manager="m", uid="", suffix="")
@@ -51,7 +52,7 @@ def test_binding_replaces_an_existing_condition(kinds: Definitions) -> None:
         assert (condition["status"], condition["lastTransitionTime"]) == ("True", since)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "text"),
     [
         ({"kind": "Pod", "name": "n"}, 'Unsupported value: "Pod": supported values: "Node", "<empty>"'),

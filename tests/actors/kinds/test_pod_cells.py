@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 NOW = 1_600_000_000_000_000  # 2020-09-13T12:26:40Z
 RESTARTED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2020-09-13T12:25:40Z"}}}
@@ -29,7 +28,7 @@ def cells(kinds: Definitions, status: Any, metadata: Any = None, **spec: Any) ->
 RUNNING = container({"running": {}}, ready=True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "text", "ready", "restarts"),
     [
         ({"phase": "Pending"}, "Pending", "0/1", "0"),
@@ -99,7 +98,7 @@ def test_status_ready_and_restarts_summarize_the_containers(
     assert (found["Status"], found["Ready"], found["Restarts"]) == (text, ready, restarts)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("states", "text"),
     [
         ([{"terminated": {"exitCode": 0}}, {"running": {}}], "Init:1/2"),
@@ -121,7 +120,7 @@ def test_status_is_that_of_the_first_unfinished_init_container(
     assert found["Ready"] == ("1/1" if text == "Running" else "0/1")
 
 
-@pytest.mark.parametrize(("reason", "text"), [("", "Terminating"), ("NodeLost", "Unknown")])
+@cases(("reason", "text"), [("", "Terminating"), ("NodeLost", "Unknown")])
 def test_status_of_a_deleted_pod_is_terminating_or_unknown(
     kinds: Definitions, reason: str, text: str
 ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, LABEL, container_causes, create_causes, pod
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "causes"),
     [
         ({}, []),
@@ -69,7 +68,7 @@ def test_images_in_templates_may_have_surrounding_whitespace(kinds: Definitions)
     assert kinds.create_causes("podtemplates", template) == []
 
 
-@pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"])
+@cases("part", ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"])
 def test_init_containers_have_no_probes_and_no_lifecycle(kinds: Definitions, part: str) -> None:
     probe = {"exec": {"command": ["x"]}}
     container = {"name": "i", "image": "x:1", part: {"preStop": probe} if part == "lifecycle" else probe}

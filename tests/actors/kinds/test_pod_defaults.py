@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 
 def spec_of(kinds: Definitions, **spec: Any) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def test_amounts_are_rounded_up_to_a_thousandth(kinds: Definitions) -> None:
     assert spec_of(kinds, overhead={"cpu": "1n"})["overhead"] == {"cpu": "1m"}
 
 
-@pytest.mark.parametrize("account", [{"serviceAccountName": "x"}, {"serviceAccount": "x"}])
+@cases("account", [{"serviceAccountName": "x"}, {"serviceAccount": "x"}])
 def test_service_account_is_in_both_fields(kinds: Definitions, account: dict[str, str]) -> None:
     spec = spec_of(kinds, **account)
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("x", "x")
@@ -130,7 +129,7 @@ def test_volume_without_a_source_is_an_empty_dir(kinds: Definitions) -> None:
     assert volume_of(kinds) == {"name": "v", "emptyDir": {}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "expected"),
     [
         ({"secret": {"secretName": "s"}}, {"secretName": "s", "defaultMode": 420}),

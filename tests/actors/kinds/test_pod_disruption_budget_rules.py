@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.policy.pod_disruption_budget import COLUMNS
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import LABELS, with_status
+from tests.cases import cases
 
 PLURAL = "poddisruptionbudgets"
 
@@ -32,7 +31,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, {"metadata": {"name": "a"}}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "wrong"),
     [
         ({"minAvailable": 1, "maxUnavailable": 1}, [""]),

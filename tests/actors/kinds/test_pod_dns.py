@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod
+from tests.cases import cases
 
 ADDRESS = "must be valid IP address"
 
@@ -35,7 +34,7 @@ def test_dns_policy_none_needs_nameservers(kinds: Definitions) -> None:
     assert create_causes(kinds, dnsPolicy="None", dnsConfig={"nameservers": ["::1"]}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "causes"),
     [
         (

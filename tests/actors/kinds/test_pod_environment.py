@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, container_causes
+from tests.cases import cases
 
 VARIABLE = (
     "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
@@ -21,7 +20,7 @@ KEY = (
 BYTES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "texts"),
     [
         ("A", []),
@@ -44,7 +43,7 @@ def test_variable_needs_a_name(kinds: Definitions) -> None:
     assert container_causes(kinds, env=[{"value": "x"}]) == [("env[0].name", "Required value")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "causes"),
     [
         ({"fieldRef": {"fieldPath": "metadata.name"}}, []),
@@ -166,7 +165,7 @@ def test_variable_has_a_value_or_a_source_but_not_both(kinds: Definitions) -> No
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "causes"),
     [
         ({"configMapRef": {"name": "m-"}, "prefix": "P_"}, []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 DEBUG = {"name": "d", "image": "dbg"}
 FORBIDDEN = "Forbidden: cannot be set for an Ephemeral Container"
@@ -59,7 +58,7 @@ def test_existing_ephemeral_containers_cannot_be_changed_or_removed(kinds: Defin
     assert '- spec.ephemeralContainers.image: "dbg"\n' in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("container", "causes"),
     [
         ({"name": "c", "image": "x"}, [("name", 'Duplicate value: "c"')]),

@@ -8,6 +8,7 @@ import pytest
 
 from actors.errors import EvictionRefused, Forbidden, TooManyBudgets
 from actors.kinds.core.pods.eviction import may_evict
+from tests.cases import cases
 
 NOW = 1_600_000_000_000_000
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -28,7 +29,7 @@ def test_pod_without_budgets_may_be_evicted() -> None:
     assert (allowed.budget_status, allowed.if_unchanged) == (None, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "if_unchanged"),
     [
         (pod("Succeeded"), False),
@@ -53,7 +54,7 @@ def test_eviction_records_the_pod_and_takes_one_disruption_from_the_budget() -> 
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "since"),
     [
         ([], "2020-09-13T12:26:40Z"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, create_causes
+from tests.cases import cases
 
 VOLUMES = [
     {"name": "v", "emptyDir": {}},
@@ -27,7 +26,7 @@ def mount_causes(
     return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mount", "causes"),
     [
         ({"name": "v", "mountPath": "/v"}, []),
@@ -98,7 +97,7 @@ def test_mount_paths_are_unique(kinds: Definitions) -> None:
     assert mount_causes(kinds, twice) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("device", "causes"),
     [
         ({"name": "p", "devicePath": "/dev/p"}, []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, SUBDOMAIN, container_causes, create_causes
+from tests.cases import cases
 
 NOT_WINDOWS = "Forbidden: cannot be set for a windows pod"
 
@@ -30,7 +29,7 @@ def test_linux_pods_have_no_windows_options(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("part", "value"),
     [
         ("seLinuxOptions", {"level": "s0"}),
@@ -51,12 +50,12 @@ def test_security_contexts_of_windows_pods_have_no_linux_fields(
     ]
 
 
-@pytest.mark.parametrize("part", ["hostPID", "hostIPC", "shareProcessNamespace"])
+@cases("part", ["hostPID", "hostIPC", "shareProcessNamespace"])
 def test_specs_of_windows_pods_have_no_host_namespaces(kinds: Definitions, part: str) -> None:
     assert create_causes(kinds, os={"name": "windows"}, **{part: True}) == [(f"spec.{part}", NOT_WINDOWS)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("part", "value"),
     [
         ("seLinuxOptions", {}),
@@ -79,7 +78,7 @@ def test_security_contexts_of_windows_containers_have_no_linux_fields(
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("user", "texts"),
     [
         ("user", []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
+from tests.cases import cases
 
 LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
@@ -16,7 +15,7 @@ LABEL_VALUE = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("toleration", "causes"),
     [
         ({"operator": "Exists"}, []),
@@ -77,7 +76,7 @@ def test_tolerations_are_validated(
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "causes"),
     [
         ({}, []),
@@ -119,7 +118,7 @@ def test_readiness_gates_are_validated(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "causes"),
     [
         ({"restartPolicy": "OnFailure", "preemptionPolicy": "Never", "priority": 5}, []),

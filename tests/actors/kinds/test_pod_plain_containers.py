@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from actors.kinds.core.pods.containers import ContainerRules, image_whitespace_r
 from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.probes import container_probe_rules
 from actors.kinds.validation.field_errors import collect
+from tests.cases import cases
 from tests.examples import examples
 
 VOLUMES: dict[str, Any] = {"v": {"name": "v", "emptyDir": {}}, "w": {"name": "w", "emptyDir": {}}}
@@ -162,7 +162,7 @@ def test_many_random_containers_are_plain() -> None:
     assert sum(found) > 50
 
 
-@pytest.mark.parametrize("part", ["envFrom", "volumeDevices", "lifecycle", "fieldOfALaterRelease"])
+@cases("part", ["envFrom", "volumeDevices", "lifecycle", "fieldOfALaterRelease"])
 def test_containers_with_uncommon_fields_are_not_plain(part: str) -> None:
     plain = {
         "name": "c",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, container_causes, create_causes
+from tests.cases import cases
 
 RANGE = "must be between 1 and 65535, inclusive"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("port", "causes"),
     [
         ({"containerPort": 65535, "name": "http", "hostIP": "1.2.3.4"}, []),

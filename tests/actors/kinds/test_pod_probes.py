@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import container_causes
+from tests.cases import cases
 
 ALIVE = {"exec": {"command": ["true"]}}
 RANGE = "must be between 1 and 65535, inclusive"
@@ -46,15 +45,15 @@ HANDLERS: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("handler", "causes"), HANDLERS)
-@pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe"])
+@cases(("handler", "causes"), HANDLERS)
+@cases("part", ["livenessProbe", "readinessProbe", "startupProbe"])
 def test_probe_handlers_are_validated(kinds: Definitions, part: str, handler: Any, causes: Any) -> None:
     expected = [(part + field, text) for field, text in causes]
     assert container_causes(kinds, **{part: handler}) == expected
 
 
-@pytest.mark.parametrize(("handler", "causes"), HANDLERS)
-@pytest.mark.parametrize("part", ["postStart", "preStop"])
+@cases(("handler", "causes"), HANDLERS)
+@cases("part", ["postStart", "preStop"])
 def test_lifecycle_handlers_are_validated(kinds: Definitions, part: str, handler: Any, causes: Any) -> None:
     expected = [(f"lifecycle.{part}{field}", text) for field, text in causes]
     assert container_causes(kinds, lifecycle={part: handler}) == expected
@@ -67,7 +66,7 @@ def test_grpc_probe_needs_a_port_number(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"],
 )
@@ -77,7 +76,7 @@ def test_probe_timings_cannot_be_negative(kinds: Definitions, part: str) -> None
     )
 
 
-@pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
+@cases("probe", ["livenessProbe", "startupProbe"])
 def test_success_threshold_of_liveness_and_startup_probes_is_1(kinds: Definitions, probe: str) -> None:
     assert container_causes(kinds, **{probe: {**ALIVE, "successThreshold": 2}}) == [
         (f"{probe}.successThreshold", "Invalid value: 2: must be 1")

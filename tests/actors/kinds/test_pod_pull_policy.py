@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.kinds.core.pods.images import is_latest
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
+from tests.cases import cases
 
 DIGEST = "sha256:" + "0" * 64
 
 
-@pytest.mark.parametrize(
+@cases(
     ("image", "latest"),
     [
         ("img", True),

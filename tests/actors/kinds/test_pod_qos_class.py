@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 FULL = {"cpu": "1", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("resources", "expected"),
     [
         ({}, "BestEffort"),

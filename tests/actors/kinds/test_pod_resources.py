@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, QUALIFIED, container_causes, create_causes, pod
+from tests.cases import cases
 
 NOT_FOR_CONTAINERS = "must be a standard resource for containers"
 NO_LIMIT = "Required value: Limit must be set for non overcommitable resources"
@@ -20,7 +19,7 @@ def test_valid_requests_and_limits(kinds: Definitions) -> None:
     assert container_causes(kinds, resources={"limits": limits, "requests": requests}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "causes"),
     [
         ("pods", [NOT_FOR_CONTAINERS]),
@@ -92,7 +91,7 @@ def test_huge_pages_need_limits_and_cpu_or_memory(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "amount"), [("hugepages-2Mi", "3Mi"), ("hugepages-x", "1")])
+@cases(("name", "amount"), [("hugepages-2Mi", "3Mi"), ("hugepages-x", "1")])
 def test_huge_pages_are_multiples_of_the_page_size(kinds: Definitions, name: str, amount: str) -> None:
     resources = {"limits": {name: amount, "cpu": "1"}}
     text = f'Invalid value: "{amount}": {amount} is not positive integer multiple of {name}'
@@ -111,7 +110,7 @@ def test_update_may_keep_stored_indivisible_huge_pages(kinds: Definitions) -> No
     assert causes == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("overhead", "fields"),
     [
         ({"cpu": "10m", "memory": "1Mi"}, []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import container_causes, create_causes
+from tests.cases import cases
 
 IDS = "must be between 0 and 2147483647, inclusive"
 SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
@@ -49,7 +48,7 @@ SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("profile", "causes"), SECCOMP)
+@cases(("profile", "causes"), SECCOMP)
 def test_seccomp_profiles_are_validated(
     kinds: Definitions, profile: Any, causes: list[tuple[str, str]]
 ) -> None:
@@ -62,8 +61,8 @@ def test_seccomp_profiles_are_validated(
     ]
 
 
-@pytest.mark.parametrize("part", ["runAsUser", "runAsGroup"])
-@pytest.mark.parametrize("number", [-1, 2**31])
+@cases("part", ["runAsUser", "runAsGroup"])
+@cases("number", [-1, 2**31])
 def test_user_and_group_ids_are_validated(kinds: Definitions, part: str, number: int) -> None:
     path = f"securityContext.{part}"
     expected = [(path, f"Invalid value: {number}: {IDS}")]
@@ -109,7 +108,7 @@ def test_share_process_namespace_excludes_host_pid(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text"),
     [
         ("kernel.shm_rmid_forced", ""),

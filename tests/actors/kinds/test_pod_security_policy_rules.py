@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.policy import pod_security_policy
 from actors.kinds.policy.pod_security_policy import PROC_MOUNT
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
+from tests.cases import cases
 
 PLURAL = "podsecuritypolicies"
 ANY = {"rule": "RunAsAny"}
@@ -52,7 +51,7 @@ def ranges(rule: str, *pairs: tuple[int, int]) -> dict[str, Any]:
     return {"rule": rule, "ranges": [{"min": low, "max": high} for low, high in pairs]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "expected"),
     [
         ({"runAsUser": ranges("MustRunAs", (1, 5), (7, 7))}, []),

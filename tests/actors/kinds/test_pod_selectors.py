@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("label", "value"),
     [
         ("spec.nodeName", "n"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, pod, update_causes
+from tests.cases import cases
 
 
 def status_causes(kinds: Definitions, **status: Any) -> list[tuple[str, str]]:
@@ -23,7 +22,7 @@ def test_status_update_keeps_spec_and_owner_references(kinds: Definitions) -> No
     assert new["status"] == {"phase": "Running"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "causes"),
     [
         ({"conditions": [{"type": "Ready", "status": "True"}, {"type": "a.b/c", "status": "x"}]}, []),
@@ -84,7 +83,7 @@ SUCCEEDED = {"terminated": {"exitCode": 0}}
 FAILED = {"terminated": {"exitCode": 1}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "state", "is_final"),
     [
         ("Always", SUCCEEDED, False),
@@ -94,7 +93,7 @@ FAILED = {"terminated": {"exitCode": 1}}
         ("Never", {"running": {}}, False),
     ],
 )
-@pytest.mark.parametrize("part", ["containerStatuses", "initContainerStatuses"])
+@cases("part", ["containerStatuses", "initContainerStatuses"])
 def test_terminated_container_stays_terminated_unless_it_restarts(
     kinds: Definitions, part: str, policy: str, state: Any, is_final: bool
 ) -> None:

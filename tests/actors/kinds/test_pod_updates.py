@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod, update_causes
+from tests.cases import cases
 
 INIT = {"name": "i", "image": "x:1"}
 TOLERATION = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
@@ -25,7 +24,7 @@ def update_spec_causes(
     return update_causes(kinds, pod(**before), pod(**after))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after"),
     [
         ({}, {"containers": [{**CONTAINER, "image": "img:2", "imagePullPolicy": "IfNotPresent"}]}),
@@ -47,7 +46,7 @@ def test_update_of_mutable_field_is_valid(kinds: Definitions, before: Any, after
     assert update_spec_causes(kinds, before, after) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "lines"),
     [
         ({}, {"hostname": "h"}, '+ spec.hostname: "h"\n'),
@@ -98,7 +97,7 @@ def test_update_cannot_add_or_remove_containers(kinds: Definitions) -> None:
     assert update_spec_causes(kinds, {"initContainers": [INIT]}, {}) == [("spec.initContainers", text)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "text"),
     [
         (5, 6, "Invalid value: 6: must be less than or equal to previous value"),
@@ -111,9 +110,7 @@ def test_update_can_only_shorten_the_deadline(kinds: Definitions, before: Any, a
     assert ("spec.activeDeadlineSeconds", text) in update_spec_causes(kinds, *specs)
 
 
-@pytest.mark.parametrize(
-    "after", [[], [{**TOLERATION, "key": "z"}], [{**TOLERATION, "operator": "Equal", "value": "x"}]]
-)
+@cases("after", [[], [{**TOLERATION, "key": "z"}], [{**TOLERATION, "operator": "Equal", "value": "x"}]])
 def test_update_cannot_change_or_remove_tolerations(kinds: Definitions, after: Any) -> None:
     assert update_spec_causes(kinds, {"tolerations": [TOLERATION]}, {"tolerations": after}) == [
         (

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod, volume_causes
+from tests.cases import cases
 
 SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 TEMPLATE = "ephemeral.volumeClaimTemplate"
@@ -27,7 +26,7 @@ def test_claim_template_is_required(kinds: Definitions) -> None:
     assert volume_causes(kinds, ephemeral={}) == [(TEMPLATE, "Required value")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("part", "value", "reported"),
     [
         ("name", "x", "name"),
@@ -50,7 +49,7 @@ def test_labels_of_the_template_are_validated(kinds: Definitions) -> None:
     assert [field for field, _ in causes] == [f"{TEMPLATE}.metadata.labels"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "causes"),
     [
         (

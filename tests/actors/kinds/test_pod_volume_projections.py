@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import create_causes, volume_causes
+from tests.cases import cases
 
 MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 FIELD = {"fieldPath": "metadata.name"}
 KEYS = [("secret", {"secretName": "s"}), ("configMap", {"name": "m"})]
 
 
-@pytest.mark.parametrize(("kind", "source"), KEYS)
+@cases(("kind", "source"), KEYS)
 def test_secret_and_config_map_need_a_name(kinds: Definitions, kind: str, source: dict[str, str]) -> None:
     assert volume_causes(kinds, **{kind: {**source, "optional": True, "defaultMode": 0o777}}) == []
     (name,) = source
     assert volume_causes(kinds, **{kind: {}}) == [(f"{kind}.{name}", "Required value")]
 
 
-@pytest.mark.parametrize(
+@cases(
     "source",
     [
         {"secret": {"secretName": "s"}},
@@ -30,7 +29,7 @@ def test_secret_and_config_map_need_a_name(kinds: Definitions, kind: str, source
         {"projected": {"sources": []}},
     ],
 )
-@pytest.mark.parametrize("mode", [-1, 0o1000])
+@cases("mode", [-1, 0o1000])
 def test_file_modes_are_validated(kinds: Definitions, source: dict[str, Any], mode: int) -> None:
     ((kind, parts),) = source.items()
     assert volume_causes(kinds, **{kind: {**parts, "defaultMode": mode}}) == [
@@ -38,8 +37,8 @@ def test_file_modes_are_validated(kinds: Definitions, source: dict[str, Any], mo
     ]
 
 
-@pytest.mark.parametrize(("kind", "source"), KEYS)
-@pytest.mark.parametrize(
+@cases(("kind", "source"), KEYS)
+@cases(
     ("item", "causes"),
     [
         ({"key": "k", "path": "a/b", "mode": 0}, []),
@@ -68,7 +67,7 @@ def test_items_are_validated(
     assert volume_causes(kinds, projected=projected) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("file", "causes"),
     [
         ({"path": "p", "fieldRef": {"fieldPath": "metadata.annotations['a']"}}, []),
@@ -145,7 +144,7 @@ def test_projected_paths_are_unique(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("token", "causes"),
     [
         ({"path": "t", "audience": "a"}, []),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, SUBDOMAIN, create_causes, pod, volume_causes
+from tests.cases import cases
 
 ONE_SOURCE = "Forbidden: may not specify more than 1 volume type"
 UNITS = "must be between 0 and 255, inclusive"
@@ -48,7 +47,7 @@ VALID: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("source", VALID, ids=lambda source: next(iter(source)))
+@cases("source", VALID, ids=lambda source: next(iter(source)))
 def test_create_accepts_valid_sources(kinds: Definitions, source: dict[str, Any]) -> None:
     assert volume_causes(kinds, **source) == []
 
@@ -250,7 +249,7 @@ INVALID: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "causes"), INVALID, ids=lambda value: next(iter(value))[:12])
+@cases(("source", "causes"), INVALID, ids=lambda value: next(iter(value))[:12])
 def test_create_reports_invalid_sources(
     kinds: Definitions, source: Any, causes: list[tuple[str, str]]
 ) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
+from tests.cases import cases
 
 
 def warnings(kinds: Definitions, **parts: Any) -> list[str]:
     return kinds["pods"].strategy.warnings(kinds.stored("pods", pod(**parts)), None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "text"),
     [
         ({"gitRepo": {"repository": "r"}}, "gitRepo: deprecated in v1.11"),

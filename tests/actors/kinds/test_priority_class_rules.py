@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}, "value": 5}
 RESERVED = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
@@ -48,14 +47,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "expected"), CASES)
+@cases(("parts", "expected"), CASES)
 def test_create_reports_invalid_fields(
     kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
 ) -> None:
     assert kinds.create_causes("priorityclasses", {**NAMED, **parts}) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "expected"),
     [
         ({"description": "d", "globalDefault": True}, []),

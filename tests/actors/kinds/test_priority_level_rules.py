@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.flowcontrol.priority_level import MANDATORY
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "prioritylevelconfigurations"
 
@@ -34,7 +33,7 @@ LIMITED = "spec.limited"
 QUEUING = "spec.limited.limitResponse.queuing"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "field", "message"),
     [
         (
@@ -105,7 +104,7 @@ def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> N
     ] == ["spec.limited", "spec"]
 
 
-@pytest.mark.parametrize("name", ["exempt", "catch-all"])
+@cases("name", ["exempt", "catch-all"])
 def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
     assert kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}

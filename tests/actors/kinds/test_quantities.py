@@ -7,6 +7,7 @@ import pytest
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 CANONICAL = [
     ("0", "0"),
@@ -40,15 +41,13 @@ CANONICAL = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "canonical"), CANONICAL)
+@cases(("sent", "canonical"), CANONICAL)
 def test_quantity_has_one_canonical_form(sent: str, canonical: str) -> None:
     assert canonical_quantity(sent) == canonical
     assert canonical_quantity(canonical) == canonical
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "1x", "1 Gi", "1.2.3", "--1", "Gi", "1ki", "1e", "1e9999", "9" * 70, "1_000"]
-)
+@cases("text", ["", "x", "1x", "1 Gi", "1.2.3", "--1", "Gi", "1ki", "1e", "1e9999", "9" * 70, "1_000"])
 def test_invalid_quantities_are_refused(text: str) -> None:
     with pytest.raises(NotAQuantity):
         canonical_quantity(text)

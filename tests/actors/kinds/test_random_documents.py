@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.documents import RandomDocuments
+from tests.cases import cases
 
 DOCUMENTS = 40
 GROUPS = {
@@ -44,7 +43,7 @@ def objects(definition: Definition) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("definition", KINDS, ids=repr)
+@cases("definition", KINDS, ids=repr)
 def test_random_documents_cause_no_crash(definition: Definition) -> None:
     decoded = objects(definition)
     assert decoded

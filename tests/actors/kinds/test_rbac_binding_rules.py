@@ -8,6 +8,7 @@ import pytest
 
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def binding(role: Any = None, *subjects: Any) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def test_only_role_bindings_may_refer_to_a_role(kinds: Definitions) -> None:
 SUPPORTED = 'supported values: "ServiceAccount", "User", "Group"'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("subject", "expected"),
     [
         ({"kind": "User", "name": "any thing / at all"}, []),
@@ -114,7 +115,7 @@ def test_users_and_groups_must_have_the_rbac_api_group(kinds: Definitions, group
         ]
 
 
-@pytest.mark.parametrize("plural", ["rolebindings", "clusterrolebindings"])
+@cases("plural", ["rolebindings", "clusterrolebindings"])
 def test_role_ref_is_immutable_and_subjects_are_not(kinds: Definitions, plural: str) -> None:
     before = binding(None, {"kind": "User", "name": "u"})
     assert kinds.update(plural, before, binding(None, {"kind": "Group", "name": "g"}))[1] == []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 URLS = {"nonResourceURLs": ["/healthz", "/metrics/*"], "verbs": ["get"]}
@@ -18,7 +17,7 @@ def role(*rules: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "rules": list(rules)}
 
 
-@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+@cases("plural", ["roles", "clusterroles"])
 def test_rules_are_stored_as_sent(kinds: Definitions, plural: str) -> None:
     rule = {
         "verbs": ["*"],
@@ -30,13 +29,13 @@ def test_rules_are_stored_as_sent(kinds: Definitions, plural: str) -> None:
     assert kinds.create_causes(plural, role(rule)) == []
 
 
-@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+@cases("plural", ["roles", "clusterroles"])
 def test_absent_rules_are_null(kinds: Definitions, plural: str) -> None:
     assert kinds.decode(plural, {"metadata": {"name": "a"}})["rules"] is None
     assert kinds.create_causes(plural, {"metadata": {"name": "system:x"}}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "expected"),
     [
         ({**PODS, "verbs": []}, [("verbs", NO_VERBS)]),
@@ -58,7 +57,7 @@ def test_absent_rules_are_null(kinds: Definitions, plural: str) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+@cases("plural", ["roles", "clusterroles"])
 def test_create_reports_invalid_rules(
     kinds: Definitions, plural: str, rule: Any, expected: list[tuple[str, str]]
 ) -> None:
@@ -111,19 +110,19 @@ def test_aggregation_rule_is_validated(kinds: Definitions) -> None:
     ]
 
 
-@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+@cases("plural", ["roles", "clusterroles"])
 def test_update_reports_errors_twice(kinds: Definitions, plural: str) -> None:
     _, causes = kinds.update(plural, role(PODS), role({**PODS, "verbs": []}))
     assert causes == [("rules[0].verbs", NO_VERBS)] * 2
     assert kinds.update(plural, role(PODS), role())[1] == []
 
 
-@pytest.mark.parametrize("name", ["system:node", "A_b", "a b"])
+@cases("name", ["system:node", "A_b", "a b"])
 def test_name_is_any_path_segment(kinds: Definitions, name: str) -> None:
     assert kinds.create_causes("clusterroles", {"metadata": {"name": name}}) == []
 
 
-@pytest.mark.parametrize("name", [".", "..", "a/b", "a%b"])
+@cases("name", [".", "..", "a/b", "a%b"])
 def test_name_that_is_no_path_segment_is_invalid(kinds: Definitions, name: str) -> None:
     assert [field for field, _ in distinct(kinds.create_causes("roles", {"metadata": {"name": name}}))] == [
         "metadata.name"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.apps.replica_set import COLUMNS
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.actors.kinds.workload import template, with_status, workload
+from tests.cases import cases
 
 PLURAL = "replicasets"
 
@@ -21,7 +20,7 @@ def test_create_sets_defaults(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, workload()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "wrong"),
     [
         ({"replicas": -1}, ["replicas"]),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.actors.kinds.pods import CONTAINER
+from tests.cases import cases
 
 LABELS = {"app": "x"}
 
@@ -43,7 +42,7 @@ def test_updates_change_generation_or_status(kinds: Definitions) -> None:
     assert (status["spec"]["replicas"], status["status"]["replicas"]) == (1, 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "causes"),
     [
         ({"replicas": 0}, []),
@@ -92,7 +91,7 @@ def test_pods_of_the_template_are_validated(kinds: Definitions) -> None:
     assert text.startswith("Invalid value: false: must be true for replicated pods > 1;")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "causes"),
     [
         ({"replicas": 3, "readyReplicas": 2, "availableReplicas": 1, "fullyLabeledReplicas": 3}, []),

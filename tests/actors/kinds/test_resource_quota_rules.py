@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "resourcequotas"
 
@@ -38,7 +37,7 @@ def test_valid_quotas_are_accepted(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, {"metadata": {"name": "a"}}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("hard", "messages"),
     [
         ({"pods": "-1"}, ['Invalid value: "-1": must be greater than or equal to 0']),
@@ -66,7 +65,7 @@ def scopes(*listed: str) -> str:
     return "Invalid value: []core.ResourceQuotaScope{" + ", ".join(f'"{one}"' for one in listed) + "}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("hard", "listed", "why"),
     [
         ("pods", ["Odd"], "unsupported scope"),
@@ -85,7 +84,7 @@ def test_scopes_are_validated(kinds: Definitions, hard: str, listed: list[str], 
 EXPRESSIONS = "spec.scopeSelector.matchExpressions"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "field", "why"),
     [
         (with_scope_selector("Odd"), ".scopeName", "unsupported scope"),

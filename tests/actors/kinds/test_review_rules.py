@@ -11,6 +11,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
+from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)
 PODS = {"verb": "get", "resource": "pods"}
@@ -45,8 +46,8 @@ def test_subject_access_review_requires_a_user_or_group() -> None:
     assert causes(definition, {"resourceAttributes": PODS}) == [("spec.user", nobody)]
 
 
-@pytest.mark.parametrize("metadata", [{"name": "x"}, {"labels": {"a": "b"}}, {"generateName": "x"}])
-@pytest.mark.parametrize("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])
+@cases("metadata", [{"name": "x"}, {"labels": {"a": "b"}}, {"generateName": "x"}])
+@cases("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])
 def test_review_with_metadata_is_invalid(kind: str, metadata: dict[str, Any]) -> None:
     who = {"user": "alice"} if kind == "SubjectAccessReview" else {}
     [(field, text)] = causes(review(kind), {"resourceAttributes": PODS, **who}, **metadata)
@@ -63,7 +64,7 @@ def test_local_review_is_limited_to_resources_of_its_namespace() -> None:
     assert field == "spec.nonResourceAttributes" and text.endswith("disallowed on this kind of request")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "wrong"),
     [
         (None, None),

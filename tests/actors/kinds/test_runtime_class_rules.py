@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "runtimeclasses"
 
@@ -29,7 +28,7 @@ def test_all_fields_are_stored_as_sent(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, whole) == []
 
 
-@pytest.mark.parametrize("handler", ["", "Bad_", "a.b", "a" * 64])
+@cases("handler", ["", "Bad_", "a.b", "a" * 64])
 def test_handler_must_be_a_dns_label(kinds: Definitions, handler: str) -> None:
     assert [field for field, _ in kinds.create_causes(PLURAL, runtime_class(handler=handler))] == ["handler"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         *("* * * * *", "*/5 0/2 1,15 jan-MAR ?", "0 0 31 12 6", "5-10/2 * * * sun", ", * * * *"),
@@ -19,7 +20,7 @@ def test_valid_schedules_pass(text: str) -> None:
     check_schedule(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "why"),
     [
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}}
 
 
-@pytest.mark.parametrize(("part", "value"), [("data", "eA=="), ("stringData", "x")])
+@cases(("part", "value"), [("data", "eA=="), ("stringData", "x")])
 def test_keys_of_data_and_string_data_are_validated(kinds: Definitions, part: str, value: str) -> None:
     causes = kinds.create_causes("secrets", {**NAMED, part: {"..x": value}})
     assert causes == [("data[..x]", "Invalid value: \"..x\": must not start with '..'")]
@@ -29,7 +28,7 @@ def test_type_is_immutable(kinds: Definitions) -> None:
     assert causes == [("type", 'Invalid value: "example.com/x": field is immutable')]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("after", "fields"),
     [
         ({"stringData": {"k": "v"}, "immutable": True}, []),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 REQUIRED = [
     ("dockercfg", {}, ["data[.dockercfg]"]),
@@ -24,7 +23,7 @@ REQUIRED = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "contents", "fields"), REQUIRED)
+@cases(("type_", "contents", "fields"), REQUIRED)
 def test_type_requires_its_keys(
     kinds: Definitions, names: Names, type_: str, contents: Any, fields: list[str]
 ) -> None:
@@ -40,9 +39,7 @@ def test_service_account_token_needs_the_account_annotation(kinds: Definitions, 
     assert kinds.create_causes("secrets", document) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "valid"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)]
-)
+@cases(("text", "valid"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)])
 def test_registry_credentials_are_json_and_redacted_in_messages(
     kinds: Definitions, names: Names, text: str, valid: bool
 ) -> None:
@@ -54,7 +51,7 @@ def test_registry_credentials_are_json_and_redacted_in_messages(
         assert message.startswith('Invalid value: "<secret contents redacted>": ')
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "what"),
     [
         ("x", "invalid character 'x' looking for beginning of value"),

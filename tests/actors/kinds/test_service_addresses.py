@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def service(*ips: str, families: list[str] | None = None, policy: str = "", **spec: Any) -> dict[str, Any]:
@@ -24,7 +23,7 @@ IPS, FAMILIES = "spec.clusterIPs", "spec.ipFamilies"
 NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "field", "message"),
     [
         (service(clusterIP="10.0.0.1"), IPS, "Required value"),
@@ -89,7 +88,7 @@ ONE = service("10.0.0.1", families=["IPv4"], policy="SingleStack")
 TWO = service("10.0.0.1", "fd00::1", families=["IPv4", "IPv6"], policy="RequireDualStack")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "expected"),
     [
         (ONE, ONE, []),

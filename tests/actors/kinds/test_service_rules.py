@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -231,12 +230,12 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "field", "message"), CASES)
+@cases(("document", "field", "message"), CASES)
 def test_create_reports_invalid_fields(kinds: Definitions, document: Any, field: str, message: str) -> None:
     assert kinds.create_causes("services", document) == [(field, message)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
     [
         service(clusterIP="None", clusterIPs=["None"], ports=None),

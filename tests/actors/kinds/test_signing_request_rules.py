@@ -7,7 +7,6 @@ import datetime
 from functools import cache
 from typing import Any
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -15,6 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
+from tests.cases import cases
 
 PLURAL = "certificatesigningrequests"
 SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
@@ -62,7 +62,7 @@ def test_create_drops_the_status(kinds: Definitions) -> None:
     assert kinds.create_causes(PLURAL, request_object(expirationSeconds=600)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "field", "message"),
     [
         ({"usages": []}, "usages", "Required value: usages must be provided"),
@@ -190,7 +190,7 @@ def test_only_the_approval_subresource_adds_approvals(kinds: Definitions) -> Non
     assert changed(kinds, with_status(), with_status(condition("Failed")), "status")[1] == []
 
 
-@pytest.mark.parametrize("subresource", ["approval", "status"])
+@cases("subresource", ["approval", "status"])
 def test_conditions_cannot_be_removed(kinds: Definitions, subresource: str) -> None:
     for kind in ("Approved", "Denied", "Failed"):
         _, causes = changed(kinds, with_status(condition(kind)), with_status(), subresource)
@@ -206,7 +206,7 @@ def test_status_update_keeps_approvals_unchanged(kinds: Definitions) -> None:
     assert causes == [] and new["status"]["conditions"][0]["reason"] == "Because"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("conditions", "field", "message"),
     [
         (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.apps import stateful_set
 from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from tests.actors.kinds.definitions import Causes, Definitions, create
 from tests.actors.kinds.workload import template, with_status, workload
+from tests.cases import cases
 
 PLURAL = "statefulsets"
 CLAIM = {
@@ -92,7 +91,7 @@ def test_update_strategy_gets_defaults(kinds: Definitions) -> None:
     assert strategy(type="OnDelete") == {"type": "OnDelete"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "wrong"),
     [
         ({"updateStrategy": {"type": "Recreate"}}, ["updateStrategy"]),
@@ -121,7 +120,7 @@ def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, wrong: lis
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
     [
         {"serviceName": "other"},
@@ -135,7 +134,7 @@ def test_update_of_immutable_field_is_refused(kinds: Definitions, spec: Any) -> 
     assert kinds.update(PLURAL, stateful(), stateful(**spec))[1] == [("spec", IMMUTABLE_TEXT)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
     [
         {"replicas": 3},
@@ -174,7 +173,7 @@ def test_claim_retention_policy_defaults_to_retain_with_its_feature(kinds: Defin
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("max_unavailable", "texts"),
     [(1, []), ("50%", []), (0, ["cannot be 0"]), ("101%", ["must not be greater than 100%"])],
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
+from tests.cases import cases
 
 NAMED = {"metadata": {"name": "a"}, "provisioner": "p"}
 
@@ -63,14 +62,14 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "expected"), CASES)
+@cases(("parts", "expected"), CASES)
 def test_create_reports_invalid_fields(
     kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
 ) -> None:
     assert kinds.create_causes("storageclasses", {**NAMED, **parts}) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "expected"),
     [
         ({"allowVolumeExpansion": True, "mountOptions": ["soft"]}, []),

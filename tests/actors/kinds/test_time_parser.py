@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from actors.kinds.values.time_parser import NotATime, parse_time
+from tests.cases import cases
 
 SECONDS = "2006-01-02T15:04:05Z07:00"
 MICROS = "2006-01-02T15:04:05.000000Z07:00"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "rest", "element"),
     [
         ("", "", "2006"),
@@ -39,7 +40,7 @@ def test_unparsable_times_have_the_error_texts_of_go(text: str, rest: str, eleme
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "why"),
     [
         ("2020-13-02T00:00:00Z", "month out of range"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 HOOKS = "webhookconfigurations"
 NAMED = {"metadata": {"name": "a", "finalizers": ["plain"]}}
@@ -16,7 +15,7 @@ API_SERVICE = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plural", "document", "accepted"),
     [
         (f"mutating{HOOKS}", NAMED, True),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 PLURAL = "volumeattachments"
 INLINE = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}
@@ -40,7 +39,7 @@ def test_inline_volume_gets_no_defaults(kinds: Definitions) -> None:
 ONE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "field", "message"),
     [
         ({}, "", f"Required value: {ONE}"),
@@ -51,7 +50,7 @@ def test_create_reports_invalid_sources(kinds: Definitions, source: Any, field: 
     assert kinds.create_causes(PLURAL, attachment(source=source)) == [(f"spec.source{field}", message)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "field", "message"),
     [
         (

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.definitions import Definitions, causes_of
+from tests.cases import cases
 
 FORM = "; desired format: https://host[/path]"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "messages"),
     [
         ("https://h.example.com", []),
@@ -40,18 +39,18 @@ def test_url_errors(url: str, messages: list[str]) -> None:
     assert causes_of(collect(url_rules, url, "url")) == [("url", message) for message in messages]
 
 
-@pytest.mark.parametrize("url", ["https://h:port", "https://[::1", "https://h:99999"])
+@cases("url", ["https://h:port", "https://[::1", "https://h:99999"])
 def test_unparsable_url_is_refused(url: str) -> None:
     [(_, message)] = causes_of(collect(url_rules, url, "url"))
     assert message.startswith("Required value: url must be a valid URL: ")
 
 
-@pytest.mark.parametrize("path", [None, "", "/", "/a", "/a/b.c/"])
+@cases("path", [None, "", "/", "/a", "/a/b.c/"])
 def test_valid_services_pass(path: str | None) -> None:
     assert collect(service_rules, "s", "n", path, 443, "service") == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "message"),
     [
         ("//", 'Invalid value: "//": segment[0] may not be empty'),

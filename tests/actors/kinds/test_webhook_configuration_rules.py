@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.definitions import Definitions
+from tests.cases import cases
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
 BOTH = pytest.mark.parametrize("plural", [MUTATING, VALIDATING])
@@ -240,7 +241,7 @@ RULES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "expected"), RULES)
+@cases(("parts", "expected"), RULES)
 def test_create_reports_invalid_rules(
     kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
 ) -> None:

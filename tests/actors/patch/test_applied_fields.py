@@ -5,13 +5,14 @@ import pytest
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
 from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
 from actors.patch.managed_fields.topology import Shapes
+from tests.cases import cases
 
 from .managed_object import SPEC
 
 SHAPE = Shapes().root(SPEC, {})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "fields"),
     [
         ({"text": "a"}, {"f:text": {}}),
@@ -41,7 +42,7 @@ def test_a_key_has_its_default():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "words"),
     [
         ({"set": ["a", "a"]}, '.set: duplicate entries for key [="a"]'),

@@ -19,6 +19,7 @@ from actors.kinds.schema.fields import (
     Struct,
 )
 from actors.patch.managed_fields.applied_fields import AmbiguousItems
+from tests.cases import cases
 
 from .managed_object import ManagedObject
 
@@ -99,7 +100,7 @@ def test_without_a_list_type_and_a_merge_strategy_a_list_is_atomic(marks: Any) -
     assert refused(of, "m2", [{"name": "b"}]).endswith(".spec.x")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("inner", "one", "other"),
     [
         (Field("in", STRING_MAP, 1, map_type="granular"), {"a": "1"}, {"b": "1"}),
@@ -151,7 +152,7 @@ def test_missing_key_has_its_default() -> None:
     assert len(of.spec["x"]) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "value"),
     [
         (Field("x", STRINGS, 1, list_type="set"), ["a", "b", "a"]),

@@ -3,6 +3,7 @@
 import pytest
 
 from actors.errors import ApplyConflict
+from tests.cases import cases
 
 from .managed_object import ManagedObject
 
@@ -204,9 +205,7 @@ def test_null_and_empty_maps_are_owned_and_set_nothing():
     assert obj.spec == {"kept": "usual"}
 
 
-@pytest.mark.parametrize(
-    "config", [{}, {"metadata": {}}, {"metadata": None}, {"metadata": {"name": "a", "uid": "u"}}]
-)
+@cases("config", [{}, {"metadata": {}}, {"metadata": None}, {"metadata": {"name": "a", "uid": "u"}}])
 def test_system_metadata_has_no_owner(config):
     obj = ManagedObject()
     obj.apply("m1", config)

@@ -5,6 +5,7 @@ import pytest
 from actors.errors import ApplyConflict
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from tests.cases import cases
 
 from .managed_object import ManagedObject
 
@@ -41,7 +42,7 @@ TURNS = [
 IDS = ["map", "set", "entries", "struct"]
 
 
-@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+@cases(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_field_that_becomes_atomic_is_owned_by_all_owners_of_its_parts(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
@@ -55,7 +56,7 @@ def test_field_that_becomes_atomic_is_owned_by_all_owners_of_its_parts(parts, wh
     assert obj.owned("m1") == {"f:spec": {"f:x": {}}}
 
 
-@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+@cases(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_update_of_field_that_became_atomic_owns_it_whole(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
@@ -66,7 +67,7 @@ def test_update_of_field_that_became_atomic_owns_it_whole(parts, whole, one, oth
     assert obj.owned("u1") == {"f:spec": {"f:x": {}}}
 
 
-@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+@cases(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_field_that_became_atomic_is_removed_with_its_last_owner(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
@@ -79,7 +80,7 @@ def test_field_that_became_atomic_is_removed_with_its_last_owner(parts, whole, o
     assert "x" not in obj.spec
 
 
-@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+@cases(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_owner_of_field_that_becomes_granular_owns_none_of_its_parts(parts, whole, one, other, changed):
     obj = ManagedObject(whole)
     obj.apply("m1", {"spec": {"x": one}})

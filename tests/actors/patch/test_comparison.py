@@ -4,6 +4,7 @@ import pytest
 
 from actors.patch.managed_fields.comparison import compare
 from actors.patch.managed_fields.topology import Shapes
+from tests.cases import cases
 
 from .managed_object import SPEC
 
@@ -18,7 +19,7 @@ def removed(before, after):
     return compare(SHAPE, before, after).removed
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "came", "went"),
     [
         ({}, {}, {}, {}),

@@ -3,13 +3,14 @@
 import pytest
 
 from actors.patch.managed_fields.field_path import NotFields, entry, in_order, path_text, read_fields, value
+from tests.cases import cases
 
 
 def test_entry_elements_contain_all_keys():
     assert entry(("containerPort", "protocol"), (53, "TCP")) == 'k:{"containerPort":53,"protocol":"TCP"}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("of", "spelled"),
     [("x", 'v:"x"'), ('a"b\n', r'v:"a\"b\n"'), ("ä", 'v:"ä"'), (1, "v:1"), (True, "v:true")],
 )
@@ -17,7 +18,7 @@ def test_set_elements_are_json(of, spelled):
     assert value(of) == spelled
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "words"),
     [
         (("f:data", "f:k"), ".data.k"),
@@ -58,7 +59,7 @@ def test_unknown_element_kinds_are_dropped():
     assert read_fields({"x:what": {}, "f:a": {}, ".": {}}) == {"f:a": {}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
     [
         [],

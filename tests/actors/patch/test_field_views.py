@@ -13,6 +13,7 @@ from actors.kinds.schema.fields import zero_struct
 from actors.names import CLUSTER
 from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldViews
 from actors.patch.managed_fields.topology import Record
+from tests.cases import cases
 
 METADATA: dict[str, Any] = {
     "labels": {"example.com/a": "b"},
@@ -44,7 +45,7 @@ def views() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("definition", "subresource"), views())
+@cases(("definition", "subresource"), views())
 def test_reset_fields_have_no_owner(definition: Definition, subresource: Subresource) -> None:
     old = {**zero_struct(definition.fields, defaults=False), "metadata": {"name": "a"}}
     for part, sent in METADATA.items():
@@ -55,7 +56,7 @@ def test_reset_fields_have_no_owner(definition: Definition, subresource: Subreso
         assert put_back is (f"metadata.{part}" not in tracked(definition, subresource.name)), part
 
 
-@pytest.mark.parametrize(("definition", "subresource"), views())
+@cases(("definition", "subresource"), views())
 def test_status_is_owned_through_its_subresource_only(
     definition: Definition, subresource: Subresource
 ) -> None:

@@ -21,6 +21,7 @@ from actors.patch.managed_fields.managers import (
     read_entries,
 )
 from actors.patch.transform import read_patch, transform
+from tests.cases import cases
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
 THING = Struct(
@@ -37,8 +38,8 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("format_", ["json", "merge", "strategic"])
-@pytest.mark.parametrize("depth", [260, 5_000, 500_000])
+@cases("format_", ["json", "merge", "strategic"])
+@cases("depth", [260, 5_000, 500_000])
 def test_nesting(format_: str, depth: int) -> None:
     text = b'{"a":' * depth + b"1" + b"}" * depth
     raw = b'[{"op":"add","path":"/a","value":' + text + b"}]" if format_ == "json" else text

@@ -6,6 +6,7 @@ import pytest
 
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch
+from tests.cases import cases
 
 EXAMPLES = [
     ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
@@ -64,12 +65,12 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("document", "patch", "expected"), EXAMPLES)
+@cases(("document", "patch", "expected"), EXAMPLES)
 def test_patches_that_apply(document, patch, expected):
     assert apply_json_patch(deepcopy(document), parse_json_patch(patch)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "operation",
     [
         {"op": "test", "path": "/s", "value": "other"},
@@ -112,13 +113,13 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("document", "patch"), FAILURES)
+@cases(("document", "patch"), FAILURES)
 def test_failures_of_the_rfc(document, patch):
     with pytest.raises(PatchDoesNotFit):
         apply_json_patch(document, parse_json_patch(patch))
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [
         {},

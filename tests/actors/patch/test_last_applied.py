@@ -6,6 +6,7 @@ import pytest
 
 from actors.errors import ApplyConflict
 from actors.patch.managed_fields.last_applied import refresh_annotation
+from tests.cases import cases
 
 from .managed_object import VERSION, ManagedObject
 
@@ -50,7 +51,7 @@ def test_other_managers_conflict():
         obj.apply("m1", {"spec": {"text": "b"}})
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -101,7 +102,7 @@ def test_annotation_is_escaped_as_clients_do():
     assert '"\\u003ca\\u0026b\\u003e"' in metadata["annotations"][ANNOTATION]
 
 
-@pytest.mark.parametrize("metadata", [{}, {"annotations": {"other": "x"}}, {"annotations": {ANNOTATION: ""}}])
+@cases("metadata", [{}, {"annotations": {"other": "x"}}, {"annotations": {ANNOTATION: ""}}])
 def test_missing_annotation_is_not_created(metadata):
     before = dict(metadata)
     refresh_annotation(metadata, {"spec": {}}, ANNOTATION)

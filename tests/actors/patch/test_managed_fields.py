@@ -1,7 +1,5 @@
 """The entries of managedFields: their order, their times, their number, and what clients may do to them."""
 
-import pytest
-
 from actors.patch.managed_fields.managers import (
     MAX_UPDATERS,
     OLDEST,
@@ -11,6 +9,7 @@ from actors.patch.managed_fields.managers import (
     read_entries,
     same_but_for_times,
 )
+from tests.cases import cases
 
 from .managed_object import VERSION, ManagedObject
 
@@ -106,9 +105,7 @@ def test_applier_that_only_shares_has_no_time_and_comes_first():
     assert obj.entries[1]["time"] > obj.entries[0]["time"]
 
 
-@pytest.mark.parametrize(
-    ("sent", "resets"), [([{}], True), ([], False), ([{}, {}], False), ([{"manager": "a"}], False)]
-)
+@cases(("sent", "resets"), [([{}], True), ([], False), ([{}, {}], False), ([{"manager": "a"}], False)])
 def test_one_empty_entry_resets(sent, resets):
     assert is_reset(sent) is resets
 
@@ -134,7 +131,7 @@ def test_a_reset_alone_leaves_no_owners_and_updates_make_none():
     assert obj.entries == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "managed",
     [
         None,
@@ -196,7 +193,7 @@ def test_same_but_for_times_ignores_times():
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
     [
         {"set": ["a", "a"]},

@@ -2,11 +2,11 @@
 
 from copy import deepcopy
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.patch.merge_patch import apply_merge_patch
+from tests.cases import cases
 
 EXAMPLES = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),
@@ -27,7 +27,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("document", "patch", "expected"), EXAMPLES)
+@cases(("document", "patch", "expected"), EXAMPLES)
 def test_examples_of_the_rfc(document, patch, expected):
     assert apply_merge_patch(deepcopy(document), patch) == expected
 

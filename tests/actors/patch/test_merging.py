@@ -2,17 +2,16 @@
 
 from copy import deepcopy
 
-import pytest
-
 from actors.patch.managed_fields.merging import merge
 from actors.patch.managed_fields.topology import Shapes
+from tests.cases import cases
 
 from .managed_object import SPEC
 
 SHAPE = Shapes().root(SPEC, {})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("live", "config", "merged"),
     [
         ({"text": "a"}, {"text": "b"}, {"text": "b"}),
@@ -51,7 +50,7 @@ def test_entries_are_merged_by_their_keys():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("live", "applied", "merged"),
     [
         ("abcx", "cab", "cxab"),

@@ -16,6 +16,7 @@ from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, Field
 from actors.patch.managed_fields.ownership import owned_after
 from actors.patch.managed_fields.schema_topology import SchemaShapes
 from actors.patch.managed_fields.topology import Dictionary, Elements, Entries, Leaf, Open, Record, Shapes
+from tests.cases import cases
 
 from .managed_object import THING, define
 
@@ -35,7 +36,7 @@ def of(schema: dict[str, Any], dialect: str = "cluster") -> Any:
     return root({"type": "object", "properties": {"x": schema}}, dialect).part("f:x")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "shape"),
     [
         (TEXT, Leaf),
@@ -192,7 +193,7 @@ def test_unknown_fields_beside_known_ones() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "owned"),
     [
         (1, {"a": 1}, {".": {}, "f:a": {}}),
@@ -211,7 +212,7 @@ def test_value_that_changes_type_belongs_to_its_updater(before: Any, after: Any,
     assert "f:a" not in left
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, {"a": 1}), ({"a": 1}, 1), ({"a": 1}, {"b": {"c": 1}})])
+@cases(("before", "after"), [(1, {"a": 1}), ({"a": 1}, 1), ({"a": 1}, {"b": {"c": 1}})])
 def test_open_values_are_applied_over_each_other(before: Any, after: Any) -> None:
     custom = Custom(any=OPEN)
     custom.apply("m1", {"any": {"x": before}})

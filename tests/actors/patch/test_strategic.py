@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
 from actors.patch.strategic import apply_strategic_patch
+from tests.cases import cases
 
 PORT = Struct("x.v1.Port", Field("port", INT32, 1), Field("name", STRING, 2))
 BOX = Struct(
@@ -120,7 +121,7 @@ def test_delete_of_a_map():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         {"labels": {"$patch": "replace", "a": "1"}},
@@ -163,7 +164,7 @@ def names(result):
     return "".join(box["name"] for box in result["boxes"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("server", "patch", "result"),
     [
         ("ab", "x", "xab"),
@@ -184,9 +185,7 @@ def test_deleted_entries_do_not_affect_the_order():
     assert names(patched(boxes("a", "b", "c"), patch)) == "xac"
 
 
-@pytest.mark.parametrize(
-    ("server", "order", "result"), [("asc", "ca", "sca"), ("sac", "ac", "sac"), ("acs", "ca", "cas")]
-)
+@cases(("server", "order", "result"), [("asc", "ca", "sca"), ("sac", "ac", "sac"), ("acs", "ca", "cas")])
 def test_order_directive_arranges_named_entries_only(server, order, result):
     patch = {
         "$setElementOrder/boxes": [{"name": name} for name in order],
@@ -208,7 +207,7 @@ def test_the_order_must_name_what_the_patch_sets():
         patched(boxes("a"), {"$setElementOrder/boxes": [{"name": "a"}], "boxes": [{"name": "b"}]})
 
 
-@pytest.mark.parametrize("patch", [[], "x", 1, None])
+@cases("patch", [[], "x", 1, None])
 def test_a_patch_is_an_object(patch):
     with pytest.raises(MalformedPatch):
         patched({}, patch)

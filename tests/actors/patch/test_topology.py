@@ -1,7 +1,5 @@
 """What is one value and what has parts: every marker of a declaration, and what holds without one."""
 
-import pytest
-
 from actors.kinds.schema.fields import (
     INT32,
     STRING,
@@ -22,6 +20,7 @@ from actors.patch.managed_fields.topology import (
     Repeated,
     Shapes,
 )
+from tests.cases import cases
 
 ITEM = Struct(
     "example.v1.Item",
@@ -38,7 +37,7 @@ def shape_of(field):
     return Shapes().root(Struct("example.v1.Root", field), {}).part(f"f:{field.name}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "shape"),
     [
         (Field("x", STRING, 1), Leaf),

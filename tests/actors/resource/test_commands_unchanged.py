@@ -14,6 +14,7 @@ from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
 from tests.actors.kinds.documents import RandomDocuments
 from tests.actors.object_store import Store, open_store
+from tests.cases import cases
 
 SEEDS = range(12)
 SPEC: dict[str, Any] = {
@@ -81,7 +82,7 @@ def creates(store: Store, definition: Definition, new: dict[str, Any]) -> list[C
     return [command._replace(dry_run=True), command, command]
 
 
-@pytest.mark.parametrize("plural", VALID)
+@cases("plural", VALID)
 async def test_create_is_unchanged_when_dry_run_stored_and_refused(plural: str) -> None:
     async with open_store() as store:
         definition = store.definition(plural)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
+from tests.cases import cases
 
 CONTAINERS = [{"name": "c", "image": "i"}]
 
@@ -28,7 +27,7 @@ def deletion_of(response: dict[str, Any]) -> tuple[str, int]:
     return metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]
 
 
-@pytest.mark.parametrize("seconds", [None, 0, 30, -1])
+@cases("seconds", [None, 0, 30, -1])
 async def test_pod_without_a_node_is_removed_at_once(seconds: int | None) -> None:
     async with open_store() as store:
         made = await store.create("pods", pod())

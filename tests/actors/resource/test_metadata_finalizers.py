@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create, validate_metadata_update
+from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 PLAIN = "name is neither a standard finalizer name nor is it fully qualified"
@@ -23,7 +22,7 @@ def errors(*finalizers: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("name", ["example.com/x", "orphan", "foregroundDeletion", "kubernetes"])
+@cases("name", ["example.com/x", "orphan", "foregroundDeletion", "kubernetes"])
 def test_valid_finalizer_is_accepted(name: str) -> None:
     assert errors(name) == []
 
@@ -48,7 +47,7 @@ def test_orphan_and_foreground_finalizers_together_are_refused() -> None:
     assert errors("orphan", "foregroundDeletion") == [("metadata.finalizers", text)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "terminating", "added"),
     [
         (["x.io/1", "x.io/2"], ["x.io/2", "x.io/1"], True, ""),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create
+from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 
@@ -35,7 +34,7 @@ def test_annotation_takes_any_value_and_capitals_in_its_key() -> None:
     assert errors(annotations={"Example.COM/Key": 'any {"text": 1}\n ü', "empty": ""}) == []
 
 
-@pytest.mark.parametrize(("key", "count"), [("bad key", 1), ("x/y/z", 1), ("", 2)])
+@cases(("key", "count"), [("bad key", 1), ("x/y/z", 1), ("", 2)])
 def test_annotation_keys_are_validated(key: str, count: int) -> None:
     assert [field for field, _ in errors(annotations={key: "v"})] == ["metadata.annotations"] * count
 

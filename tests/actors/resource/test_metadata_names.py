@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create
+from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)
 
@@ -25,7 +24,7 @@ def fields(plural: str, metadata: dict[str, Any]) -> list[str]:
     return [error.field for error in collect(validate_metadata_create, metadata, definition(plural))]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plural", "metadata", "wrong"),
     [
         ("configmaps", {"name": "a.b", "namespace": "n"}, []),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create
+from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}
@@ -23,7 +22,7 @@ def errors(*owners: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("part", "value", "text"),
     [
         ("apiVersion", "", 'Invalid value: "": version must not be empty'),

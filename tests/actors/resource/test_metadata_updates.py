@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_update
+from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)
 OLD: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
@@ -22,7 +21,7 @@ def definition(group: str, plural: str) -> Definition:
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
     [
         ({"name": "b"}, 'Invalid value: "b": field is immutable'),
@@ -54,7 +53,7 @@ def test_generation_never_decreases() -> None:
     assert [error.message for error in found] == ["Invalid value: 1: must not be decremented"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("group", "plural", "rest", "times"),
     [
         ("", "configmaps", {}, 4),

@@ -9,6 +9,7 @@ from actors.errors import BadRequest, Invalid
 from actors.messages import DeleteOptions
 from actors.names import CLUSTER
 from actors.resource.options import delete_options
+from tests.cases import cases
 
 
 def parsed(body: Mapping[str, Any] | None = None, **query: list[str]) -> DeleteOptions:
@@ -55,7 +56,7 @@ def test_dry_run_in_the_query_counts_despite_a_body() -> None:
     assert not parsed({}, dryRun=[""]).dry_run
 
 
-@pytest.mark.parametrize("body", [{"kind": "DeleteOptions", "apiVersion": "apps/v1"}, {"kind": ""}, {"x": 1}])
+@cases("body", [{"kind": "DeleteOptions", "apiVersion": "apps/v1"}, {"kind": ""}, {"x": 1}])
 def test_type_and_unknown_fields_are_ignored(body: dict[str, Any]) -> None:
     assert parsed(body) == DeleteOptions()
 
@@ -65,7 +66,7 @@ def test_body_of_another_kind_is_refused() -> None:
         parsed({"kind": "ConfigMap", "apiVersion": "v1"})
 
 
-@pytest.mark.parametrize("policy", ["Orphan", "Background", "Foreground"])
+@cases("policy", ["Orphan", "Background", "Foreground"])
 def test_propagation_policy_is_accepted(policy: str) -> None:
     assert parsed({"propagationPolicy": policy}).propagation_policy == policy
     assert parsed(propagationPolicy=[policy]).propagation_policy == policy
@@ -92,13 +93,13 @@ def test_unknown_dry_run_value_is_refused() -> None:
     assert causes({}, dryRun=["Some"]) == [("FieldValueNotSupported", "dryRun")]
 
 
-@pytest.mark.parametrize("text", ["", "soon", "1.5", "9223372036854775808", "1" * 5000])
+@cases("text", ["", "soon", "1.5", "9223372036854775808", "1" * 5000])
 def test_grace_period_that_is_no_integer_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^gracePeriodSeconds: Invalid value: "):
         parsed(gracePeriodSeconds=[text])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "field"),
     [
         ({"gracePeriodSeconds": "0"}, "gracePeriodSeconds"),

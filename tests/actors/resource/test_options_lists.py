@@ -5,6 +5,7 @@ import pytest
 from actors.errors import BadRequest, Invalid
 from actors.names import CLUSTER, KUBERNETES
 from actors.resource.options import list_options
+from tests.cases import cases
 
 UNLESS = "resourceVersionMatch is forbidden unless resourceVersion is provided"
 CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
@@ -16,7 +17,7 @@ def unsupported(word: str) -> str:
     return f'Unsupported value: "{word}": supported values: "Exact", "NotOlderThan", ""'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "match", "token"),
     [
         ("", "", ""),
@@ -33,7 +34,7 @@ def test_valid_combination_is_accepted(version: str, match: str, token: str) -> 
     list_options(CLUSTER, version, match, 2, token)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "match", "token", "texts"),
     [
         ("", "Exact", "", [f"Forbidden: {UNLESS}"]),

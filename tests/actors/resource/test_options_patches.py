@@ -7,6 +7,7 @@ import pytest
 from actors.errors import Invalid
 from actors.names import CLUSTER
 from actors.resource.options import WriteOptions, patch_options
+from tests.cases import cases
 
 
 def check(*, applies: bool, manager: str = "m", force: str | None = None) -> WriteOptions:
@@ -20,7 +21,7 @@ def refused(*, applies: bool, manager: str = "m", force: str | None = None) -> l
     return [(cause.field, cause.message) for cause in caught.value.causes]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("force", "forced"),
     [
         (None, False),
@@ -47,7 +48,7 @@ def test_other_patches_require_no_field_manager() -> None:
     assert check(applies=False, manager="") == WriteOptions()
 
 
-@pytest.mark.parametrize("force", ["true", "false", ""])
+@cases("force", ["true", "false", ""])
 def test_force_of_other_patches_is_refused(force: str) -> None:
     assert refused(applies=False, force=force) == [
         ("force", "Forbidden: may not be specified for non-apply patch")

@@ -7,6 +7,7 @@ import pytest
 from actors.errors import Invalid
 from actors.names import CLUSTER
 from actors.resource.options import PLAIN_WRITE, WriteOptions, write_options
+from tests.cases import cases
 
 
 def check(dry_run: Sequence[str] = (), validation: str = "", manager: str = "") -> WriteOptions:
@@ -23,14 +24,12 @@ def test_write_without_options_is_persisted() -> None:
     assert check() == PLAIN_WRITE == WriteOptions(dry_run=False, field_validation="Warn")
 
 
-@pytest.mark.parametrize(
-    ("values", "dry"), [(["All"], True), (["All", "All"], True), ([""], False), (["", "All"], True)]
-)
+@cases(("values", "dry"), [(["All"], True), (["All", "All"], True), ([""], False), (["", "All"], True)])
 def test_only_the_value_all_is_a_dry_run(values: list[str], dry: bool) -> None:
     assert check(values).dry_run is dry
 
 
-@pytest.mark.parametrize("values", [["Foo"], ["All", "Foo"], ["all"], ["true"], ["All,All"]])
+@cases("values", [["Foo"], ["All", "Foo"], ["all"], ["true"], ["All,All"]])
 def test_unknown_dry_run_value_is_refused(values: list[str]) -> None:
     (cause,) = refused(values).causes
     assert (cause.reason, cause.field) == ("FieldValueNotSupported", "dryRun")
@@ -43,9 +42,7 @@ def test_message_quotes_the_refused_dry_run_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sent", "used"), [("", "Warn"), ("Warn", "Warn"), ("Ignore", "Ignore"), ("Strict", "Strict")]
-)
+@cases(("sent", "used"), [("", "Warn"), ("Warn", "Warn"), ("Ignore", "Ignore"), ("Strict", "Strict")])
 def test_field_validation_defaults_to_warn(sent: str, used: str) -> None:
     assert check(validation=sent).field_validation == used
 
@@ -57,7 +54,7 @@ def test_unknown_field_validation_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("manager", ["", "f" * 128, "my manager/v1 (x)", "ключ"])
+@cases("manager", ["", "f" * 128, "my manager/v1 (x)", "ключ"])
 def test_valid_manager_is_accepted(manager: str) -> None:
     check(manager=manager)
 
@@ -68,7 +65,7 @@ def test_manager_is_at_most_128_bytes_long() -> None:
         assert (cause.reason, cause.message) == ("FieldValueTooLong", "Too long: must have at most 128 bytes")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("manager", "message"),
     [
         ("a\x07b", r'Invalid value: "a\ab": invalid character U+0007 (at position 1)'),

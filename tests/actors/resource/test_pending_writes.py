@@ -16,6 +16,7 @@ from actors.resource.replies import CommitCallback, Envelope
 from actors.store.proposal import Proposal
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
+from tests.cases import cases
 
 
 def config_map(**data: str) -> dict[str, Any]:
@@ -153,7 +154,7 @@ async def test_delete_of_an_uncommitted_object_has_its_version() -> None:
             assert later[1].previous == later[0].offset
 
 
-@pytest.mark.parametrize(
+@cases(
     ("operation", "outcome"),
     [
         ({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, Conflict),
@@ -163,7 +164,7 @@ async def test_delete_of_an_uncommitted_object_has_its_version() -> None:
     ],
     ids=lambda one: one["op"] if isinstance(one, dict) else one.__name__,
 )
-@pytest.mark.parametrize("pending", [True, False])
+@cases("pending", [True, False])
 async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_the_commit(
     pending: bool, operation: dict[str, str], outcome: type
 ) -> None:

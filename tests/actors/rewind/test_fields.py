@@ -10,6 +10,7 @@ import pytest
 from actors.errors import BadRequest
 from actors.rewind.fields import parse_field, take_field
 from actors.rewind.restore import rolled_back
+from tests.cases import cases
 
 PAST = {"a": {"b": 1, "c.d": 2}, "items": [{"name": "x", "v": 1}, {"name": "z", "v": 3}], "plain": [1, 2]}
 PRESENT = {
@@ -20,7 +21,7 @@ PRESENT = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "changed"),
     [
         ("a.b", {"a": {"b": 1}}),
@@ -45,7 +46,7 @@ def test_field_is_taken_from_the_past(field: str, changed: dict[str, Any] | None
     assert present == expected
 
 
-@pytest.mark.parametrize("field", ["", "a..b", "a[", "a[]", "[x", "a b", "/", "a" * 1025, 'a["unclosed'])
+@cases("field", ["", "a..b", "a[", "a[]", "[x", "a b", "/", "a" * 1025, 'a["unclosed'])
 def test_bad_fields_are_refused(field: str) -> None:
     if field == "/":
         assert parse_field(field) == [""]

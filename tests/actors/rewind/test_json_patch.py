@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.patch.json_patch import apply_json_patch
 from actors.rewind.json_patch import patch_between
+from tests.cases import cases
 from tests.examples import examples
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from([1.0, "", "a", "a/b", "~"]))
@@ -37,7 +37,7 @@ def encoded(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "patch"),
     [
         ({"a": 1}, {"a": 1}, []),

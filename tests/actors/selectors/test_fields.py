@@ -4,9 +4,10 @@ import pytest
 
 from actors.errors import BadRequest
 from actors.selectors import FieldSelector
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "requirements"),
     [
         ("", []),
@@ -27,7 +28,7 @@ def test_valid_selector_is_parsed(text: str, requirements: list[tuple[str, str, 
     assert FieldSelector.parse(text).requirements == tuple(requirements)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),

@@ -4,6 +4,7 @@ import pytest
 
 from actors.errors import BadRequest
 from actors.selectors import LabelSelector
+from tests.cases import cases
 
 NAME_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
@@ -29,7 +30,7 @@ def refusal(text: str) -> str:
     return refused.value.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("=x", "found '=', expected: !, identifier, or 'end of string'"),
@@ -45,7 +46,7 @@ def test_mistake_between_requirements_is_reported(text: str, message: str) -> No
     assert refusal(text) == message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("a b", f"found 'b', expected: {OPERATORS}"),
@@ -70,7 +71,7 @@ def test_mistake_inside_a_requirement_is_reported(text: str, message: str) -> No
     assert refusal(text) == f"unable to parse requirement: {message}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "why"),
     [
         ("-a", NAME_RULE),
@@ -92,7 +93,7 @@ def test_invalid_key_is_reported(key: str, why: str) -> None:
     assert refusal(f"{key}=x") == f'unable to parse requirement: <nil>: Invalid value: "{key}": {why}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("a=-b", f'values[0][a]: Invalid value: "-b": {VALUE_RULE}'),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from actors.selectors import LabelSelector
+from tests.cases import cases
 
 FRONT = {"app": "web", "tier": "front"}
 BACK = {"app": "db", "tier": "back"}
@@ -10,7 +11,7 @@ EMPTY = {"x": ""}
 NONE: dict[str, str] = {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "taken", "left"),
     [
         ("", [FRONT, NONE], []),
@@ -54,7 +55,7 @@ def test_selector_matches_labels(text: str, taken: list[dict[str, str]], left: l
     assert not any(selector.matches(labels) for labels in left)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other"),
     [
         ("b,a", "a,b"),

@@ -14,6 +14,7 @@ from actors.selectors import fields as fields_module
 from actors.selectors import labels as labels_module
 from actors.selectors.facts import pack_facts
 from actors.selectors.large import large_matcher
+from tests.cases import cases
 
 FORMS = ("{0}={1}", "{0}!={1}", "{0} in ({2})", "{0} notin ({2})", "{0}", "!{0}", "{0}>4", "{0}<7")
 KEYS, VALUES = ("a", "b", "c"), ("", "x", "y", "3", "7")
@@ -54,7 +55,7 @@ class CountedBytes(bytes):
         return super().find(*arguments)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         ",".join(f"!a{number}" for number in range(1000)),
@@ -71,7 +72,7 @@ def test_thousand_requirements_are_not_a_thousand_searches(text: str) -> None:
     assert CountedBytes.searches <= 1
 
 
-@pytest.mark.parametrize("text", ["a=b,a=c", "a in (b,c),a notin (b,c)", "a,!a", "a in (b,c),a=d"])
+@cases("text", ["a=b,a=c", "a in (b,c),a notin (b,c)", "a,!a", "a in (b,c),a=d"])
 def test_requirements_that_exclude_each_other_match_nothing(text: str) -> None:
     match = large_matcher(LabelSelector.parse(text).requirements, ())
     for value in ("b", "c", "d"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.selectors import LabelSelector, matcher
 from actors.selectors.facts import pack_facts
+from tests.cases import cases
 
 OBJECTS = [
     {},
@@ -18,9 +17,9 @@ OBJECTS = [
 ]
 
 
-@pytest.mark.parametrize("operator", ["in", "notin"])
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 500])
-@pytest.mark.parametrize("besides", ["", ",x=y", ",!x"])
+@cases("operator", ["in", "notin"])
+@cases("count", [1, 15, 16, 17, 500])
+@cases("besides", ["", ",x=y", ",!x"])
 def test_matcher_handles_any_number_of_values(operator: str, count: int, besides: str) -> None:
     values = ",".join(f"v{number}" for number in range(count))
     selector = LabelSelector.parse(f"app {operator} ({values}){besides}")

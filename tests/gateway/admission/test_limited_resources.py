@@ -10,6 +10,7 @@ import pytest
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.admission.plugins.quota.limited import parse_limited
 from actors.names import CLUSTER
+from tests.cases import cases
 from tests.gateway.admission.configured import configured
 from tests.gateway.api import served
 
@@ -60,7 +61,7 @@ async def test_limited_resources_need_a_quota(tmp_path: Path) -> None:
         assert "exceeded quota: critical, requested: pods=1, used: pods=1" in refused["message"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limited", "error"),
     [
         ([{"matchContains": ["cpu"]}], "limitedResources[0].resource: is required"),

@@ -9,6 +9,7 @@ from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.policy import LEVEL_NAMES
 from gateway.audit.policy_file import PolicyError, parse_policy
+from tests.cases import cases
 from tests.gateway.audit.auditing import HEAD, rules
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))
@@ -63,7 +64,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "asked", "matches"), CASES)
+@cases(("rule", "asked", "matches"), CASES)
 def test_rule_matches(rule: str, asked: str, matches: bool) -> None:
     policy = parse_policy(rules(f"level: Request, {rule}", "level: Metadata").encode(), CLUSTER)
     for _ in range(2):  # the second result comes from the cache
@@ -92,7 +93,7 @@ def test_stages_of_policy_and_rule_are_both_omitted() -> None:
     assert parse_policy(text.encode(), CLUSTER).rules[0].treatment.omit_stages == {"RequestReceived", "Panic"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("default", "rule", "omitted"),
     [
         ("true", "", True),
@@ -146,7 +147,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), BAD)
+@cases(("text", "message"), BAD)
 def test_mistake_is_refused_with_its_field(text: str, message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         parse_policy(text.encode(), CLUSTER)

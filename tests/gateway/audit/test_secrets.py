@@ -6,13 +6,12 @@ import base64
 import re
 from pathlib import Path
 
-import pytest
-
 from actors.access.attributes import Attributes
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, Names
 from gateway.audit.policy import LEVEL_NAMES
 from gateway.audit.policy_file import parse_policy
+from tests.cases import cases
 from tests.gateway.api import ADMIN
 from tests.gateway.audit.auditing import PATH, audited
 
@@ -24,8 +23,8 @@ def documented(names: Names = CLUSTER) -> str:
     return str(policy).replace("cluster.io", names.group_domain)
 
 
-@pytest.mark.parametrize("names", [CLUSTER, KUBERNETES])
-@pytest.mark.parametrize(
+@cases("names", [CLUSTER, KUBERNETES])
+@cases(
     ("verb", "group", "resource", "subresource", "level"),
     [
         ("create", "", "secrets", "", "Metadata"),

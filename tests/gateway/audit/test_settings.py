@@ -12,6 +12,7 @@ from gateway.cli.flags.parser import parse_flags
 from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError
 from tests.actors.object_store import ManualClock
+from tests.cases import cases
 from tests.gateway.audit.auditing import rules
 
 
@@ -32,7 +33,7 @@ def test_flags_become_settings(tmp_path: Path) -> None:
     assert (audit.audit_log_batch_max_wait, audit.audit_log_truncate_enabled) == (2.0, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "message"),
     [
         (["--audit-policy-file=/nowhere"], "--audit-policy-file: there is no file /nowhere"),

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.client.errors import ConfigError
 from gateway.client.exec.config import parse_exec
+from tests.cases import cases
 from tests.gateway.client.files import CLUSTER_V1
 
 V1BETA1 = "client.authentication.cluster.io/v1beta1"
@@ -21,7 +22,7 @@ def parsed(**changed: Any) -> Any:
     return parse_exec(given, "/f: users[me].user.exec", FOLDER)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "text"),
     [
         ({"command": None}, "command is missing"),
@@ -68,7 +69,7 @@ def test_interactive_mode_of_v1beta1_defaults_to_if_available() -> None:
     assert parsed(apiVersion=V1BETA1, interactiveMode=None).interactive_mode == "IfAvailable"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("command", "found"),
     [
         ("login", "login"),

@@ -1,9 +1,9 @@
 """Clients that disconnect early: an incomplete request is never handled, and its memory is freed."""
 
-import pytest
 import trio
 
 from gateway.requests.request import Request, Response
+from tests.cases import cases
 from tests.gateway.connections.http_server import Client, Host, served
 from tests.gateway.idle import until_idle
 
@@ -20,8 +20,8 @@ async def deserted(host: Host) -> None:
         await until_idle()
 
 
-@pytest.mark.parametrize("part", UPLOADS.values(), ids=UPLOADS.keys())
-@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@cases("part", UPLOADS.values(), ids=UPLOADS.keys())
+@cases("secure", [False, True], ids=["plain", "tls"])
 async def test_aborted_upload_is_not_handled(part: bytes, secure: bool) -> None:
     async with served() as host:
         async with host.connect_tls() if secure else host.connect() as client:

@@ -1,8 +1,7 @@
 """Requests that two parsers could frame differently are refused, and nothing after them is read."""
 
-import pytest
-
 from gateway.requests.request import Request, Response
+from tests.cases import cases
 from tests.gateway.connections.http_server import served
 
 SHAPES = {
@@ -34,7 +33,7 @@ class Counter:
         return Response(200, b"")
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+@cases("shape", SHAPES.values(), ids=SHAPES.keys())
 async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:
@@ -47,7 +46,7 @@ async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
     assert handle.paths == []
 
 
-@pytest.mark.parametrize("coding", [b"gzip, chunked", b"xchunked", b"chunked, gzip", b"identity"])
+@cases("coding", [b"gzip, chunked", b"xchunked", b"chunked, gzip", b"identity"])
 async def test_unsupported_transfer_coding_is_refused(coding: bytes) -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:

@@ -1,7 +1,6 @@
 """Bytes that are not HTTP/1.1 get an error response, and no other client is affected."""
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.connections.http_server import served
 
 MALFORMED = {
@@ -24,7 +23,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(("sent", "status"), MALFORMED.values(), ids=MALFORMED.keys())
+@cases(("sent", "status"), MALFORMED.values(), ids=MALFORMED.keys())
 async def test_malformed_request_is_refused_and_the_connection_closed(sent: bytes, status: int) -> None:
     async with served() as host, host.connect() as other:
         await other.get()

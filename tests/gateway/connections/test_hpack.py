@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.connections.http2.heads import huffman
 from gateway.connections.http2.heads.hpack import TABLE_SIZE, CompressionError, Decoder
+from tests.cases import cases
 from tests.examples import examples
 
 KIB = 1024
@@ -56,7 +57,7 @@ THIRD = [
 REQUESTS = [GET, [*GET, (b"cache-control", b"no-cache")], THIRD]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("block", "expected", "indexed"),
     [
         (
@@ -186,7 +187,7 @@ def test_huffman_strings_decode_as_with_the_hpack_package(text: bytes) -> None:
         assert huffman.decode(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "block",
     [
         b"\x80",

@@ -1,12 +1,12 @@
 """The parser reuses the headers of an equal header block; the result always equals that of parsing."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.parser import Parser
 from gateway.requests.request import Peer
+from tests.cases import cases
 
 PEER = Peer()
 BLOCKS = [
@@ -68,8 +68,8 @@ def same_as_parsed(line: bytes, block: bytes) -> None:
     assert outcome(primed) == outcome(fresh)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("line", LINES)
+@cases("block", BLOCKS)
+@cases("line", LINES)
 def test_cached_headers_equal_parsed_ones(line: bytes, block: bytes) -> None:
     same_as_parsed(line, block)
 

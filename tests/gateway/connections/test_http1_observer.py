@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
+from tests.cases import cases
 from tests.gateway.connections.http_server import hello, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
@@ -79,7 +80,7 @@ async def test_handler_that_raises_is_reported_as_panic() -> None:
     assert record.end == (500, len(reply.body), False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rest", "status"),
     [
         (b"Content-Length: 9999999999\r\n\r\n", 413),
@@ -120,7 +121,7 @@ async def test_incomplete_body_is_reported_as_cut_off() -> None:
     assert (record.stages, record.end) == (PLAIN, (0, 0, True))
 
 
-@pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
+@cases("head", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
 async def test_malformed_request_is_not_reported(head: bytes) -> None:
     observer = Observer()
     async with served(observer=observer) as host:

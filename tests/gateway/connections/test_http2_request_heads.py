@@ -7,6 +7,7 @@ from gateway.connections.http2.heads.hpack import CompressionError
 from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.fault import Fault
+from tests.cases import cases
 
 Pair = tuple[bytes, bytes]
 METHOD, SCHEME, PATH, AUTHORITY = BASIC = (
@@ -33,7 +34,7 @@ def test_plain_request() -> None:
     )
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
+@cases("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
 def test_methods(method: str) -> None:
     result = head((b":method", method.encode()), *BASIC[1:])
     assert (result.method, result.path, result.fault) == (method, "/api", None)
@@ -54,7 +55,7 @@ def test_only_cookies_repeated() -> None:
     assert result.repeated is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "host"),
     [
         ((AUTHORITY,), b"t:6443"),
@@ -146,7 +147,7 @@ MALFORMED: dict[str, tuple[Pair, ...]] = {
 }
 
 
-@pytest.mark.parametrize("fields", MALFORMED.values(), ids=MALFORMED)
+@cases("fields", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_requests(fields: tuple[Pair, ...]) -> None:
     heads = RequestHeads(Limits())
     for _ in range(2):  # the second time in a table that contains them
@@ -220,7 +221,7 @@ FAULTS: dict[str, tuple[tuple[Pair, ...], int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "status", "message"), FAULTS.values(), ids=FAULTS)
+@cases(("fields", "status", "message"), FAULTS.values(), ids=FAULTS)
 def test_faults(fields: tuple[Pair, ...], status: int, message: str) -> None:
     result = head(*fields, limits=LIMITS)
     assert result.fault == Fault(status, message)

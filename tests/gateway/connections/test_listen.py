@@ -11,6 +11,7 @@ import warnings
 import pytest
 
 from gateway.connections.listen import Address, open_listeners
+from tests.cases import cases
 
 
 def connects(address: Address) -> bool:
@@ -18,7 +19,7 @@ def connects(address: Address) -> bool:
         return client.connect_ex(address) == 0
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]"])
+@cases("host", ["127.0.0.1", "::1", "[::1]"])
 def test_a_listener_gets_a_free_port_of_its_address(host: str) -> None:
     none, listener = open_listeners(None, (host, 0), None)
     assert none is None

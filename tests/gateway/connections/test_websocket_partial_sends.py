@@ -17,6 +17,7 @@ from gateway.connections.limits import Limits
 from gateway.connections.websocket.connection import WebSocket
 from gateway.watch.framing import as_text_frame
 from gateway.watch.member import CLOSE_TIMEOUT
+from tests.cases import cases
 from tests.examples import examples
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
@@ -119,7 +120,7 @@ async def receive_until_end(pipe: WebSocket) -> None:
             continue
 
 
-@pytest.mark.parametrize("room", range(12))
+@cases("room", range(12))
 async def test_pong_sent_in_part_is_completed_before_the_next_event(room: int) -> None:
     async with memory_hub() as base, trio.open_nursery() as nursery:
         transport = FakeTransport(room, 0)

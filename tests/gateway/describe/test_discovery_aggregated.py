@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import NAMES
+from tests.cases import cases
 from tests.gateway.api import Api, served
 from tests.gateway.shared_server import shared
 
@@ -80,7 +81,7 @@ async def test_matching_etag_gets_304(path: str) -> None:
         assert (again.status, again.body) == (304, b"")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "headers"),
     [
         ("/apis", {"accept": "application/json"}),

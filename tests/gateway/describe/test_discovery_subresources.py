@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.api import Api
 from tests.gateway.shared_server import shared
 
@@ -15,7 +14,7 @@ async def resources_by_name(api: Api, path: str) -> dict[str, Any]:
     return {entry["name"]: entry for entry in document["resources"]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "name", "group", "kind"),
     [
         ("/api/v1", "pods/eviction", "policy", "Eviction"),

@@ -20,6 +20,7 @@ from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation.field_errors import collect
 from actors.names import NAMES
 from tests.actors.kinds.definitions import create
+from tests.cases import cases
 from tests.gateway.describe.reader import Reader, Schema, version_3
 from tests.gateway.describe.specimens import Object, key, specimens
 
@@ -108,7 +109,7 @@ def changes(reader: Reader, schema: Schema, value: Any) -> Iterator[tuple[str, A
                 yield where, {**value, name: changed}
 
 
-@pytest.mark.parametrize("definition", CREATED, ids=repr)
+@cases("definition", CREATED, ids=repr)
 def test_specimens_are_valid(definition: Definition) -> None:
     validator, sent = _validator(*described(definition)), document(definition)
     assert [error.message for error in validator.iter_errors(sent)] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.describe.openapi.handler import OLD_PROTOBUF, PROTOBUF
+from tests.cases import cases
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.shared_server import shared
 
@@ -65,7 +66,7 @@ async def test_etags_of_media_types_differ() -> None:
         assert "Accept" in json.headers["vary"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("accept", "given"),
     [
         ("", "application/json"),
@@ -84,7 +85,7 @@ async def test_media_type_is_negotiated(accept: str, given: str) -> None:
         assert (response.status, response.headers["content-type"]) == (200, given)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "accept"),
     [("/openapi/v2", "image/png"), ("/openapi/v3", PROTOBUF), ("/openapi/v3/api/v1", PROTOBUF)],
 )
@@ -126,7 +127,7 @@ async def test_head_is_served_and_post_is_not_allowed() -> None:
         assert (await api.ask("POST", "/openapi/v2")).status == 405
 
 
-@pytest.mark.parametrize("path", ["/openapi", "/openapi/v1", "/openapi/v2/x", "/openapi/v3/apis/nowhere/v1"])
+@cases("path", ["/openapi", "/openapi/v1", "/openapi/v2/x", "/openapi/v3/apis/nowhere/v1"])
 async def test_other_paths_are_not_found(path: str) -> None:
     async with shared() as api:
         assert (await api.ask("GET", path)).status == 404

@@ -14,6 +14,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import NAMES
+from tests.cases import cases
 from tests.gateway.describe.reader import Reader, Schema, thin, version_3
 
 NAMES_ = NAMES["kubernetes"]
@@ -33,7 +34,7 @@ def typed(definition: Definition, document: dict[str, object]) -> bytes:
     return orjson.dumps({**document, "kind": definition.kind, "apiVersion": definition.api_version})
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
+@cases("definition", DEFINITIONS, ids=repr)
 def test_every_described_field_is_decoded(definition: Definition) -> None:
     reader, title = described(definition)
     whole = reader.full_object({"$ref": title})
@@ -57,7 +58,7 @@ def test_value_that_the_schema_forbids_is_refused(definition: Definition) -> Non
     assert spots > 20  # ObjectMeta alone has as many
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
+@cases("definition", DEFINITIONS, ids=repr)
 def test_field_that_is_not_described_is_unknown(definition: Definition) -> None:
     reader, title = described(definition)
     places = {(owner, path[:-1]) for path, owner, _ in reader.fields(title)}

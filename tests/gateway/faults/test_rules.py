@@ -8,6 +8,7 @@ import pytest
 from gateway.faults.parsing import FaultsError, parse_faults
 from gateway.faults.rules import MAX_CLIENTS, FaultRequest, Faults, matches
 from tests.actors.object_store import Document
+from tests.cases import cases
 
 GET = FaultRequest("alice", "operator/1", "get", "", "pods", "", "default", "a")
 
@@ -24,7 +25,7 @@ def applied(given: Faults, request: FaultRequest, count: int) -> list[int]:
 ERROR = {"error": {"code": 503}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("when", "expected"),
     [
         ({}, [1, 2, 3, 4, 5, 6, 7, 8]),
@@ -64,7 +65,7 @@ def test_decisions_depend_on_seed_rule_client_and_ordinal_alone() -> None:
     assert applied(faults(rule, seed=7), GET._replace(user="bob"), 64) != alone
 
 
-@pytest.mark.parametrize(
+@cases(
     ("match", "request_", "expected"),
     [
         ({}, GET, True),
@@ -120,7 +121,7 @@ def test_number_of_remembered_clients_is_bounded() -> None:
     assert len(given.counts[0].ordinals) == MAX_CLIENTS
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problems"),
     [
         ("[]", ["the rules: must be a mapping"]),

@@ -12,6 +12,7 @@ from actors.names import CLUSTER
 from gateway.handlers.bodies import patch_format
 from gateway.requests.errors import UnsupportedPatch, failure_of
 from gateway.wire.negotiate import UnsupportedMediaType
+from tests.cases import cases
 
 FOUND = built_in(CLUSTER).find("", "v1", "configmaps")
 assert FOUND is not None
@@ -19,7 +20,7 @@ BUILT_IN: Definition = FOUND
 CUSTOM = replace(BUILT_IN, strategic_merge_patch=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content_type", "format_"),
     [
         (b"application/json-patch+json", "json"),
@@ -32,7 +33,7 @@ def test_content_type_selects_the_format(content_type: bytes, format_: str) -> N
     assert patch_format(content_type, BUILT_IN) == format_
 
 
-@pytest.mark.parametrize("content_type", [b"", b"application/json", b"application/yaml", b"text/plain"])
+@cases("content_type", [b"", b"application/json", b"application/yaml", b"text/plain"])
 def test_other_content_types_are_refused(content_type: bytes) -> None:
     with pytest.raises(UnsupportedPatch):
         patch_format(content_type, BUILT_IN)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.ops.health import KINDS, Check, Health, report_all
+from tests.cases import cases
 
 
 class Clock:
@@ -25,7 +26,7 @@ def failing() -> Health:
     return health
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_passing_report_is_ok(kind: str) -> None:
     assert healthy().report(kind) == (200, "ok")
 

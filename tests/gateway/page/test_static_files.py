@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gateway.page
+from tests.cases import cases
 from tests.gateway.api import served
 
 PAGE = "/debug/journal/"
@@ -117,7 +118,7 @@ INLINE = re.compile(
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_files_have_nothing_that_makes_text_into_code(name: str) -> None:
     text = (STATIC / name).read_text()
     assert FORBIDDEN.findall(text) == []

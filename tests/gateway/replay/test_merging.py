@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from gateway.replay.merging import merged
+from tests.cases import cases
 
 
 def thing(uid: str = "u", **content: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a", "uid": uid, "resourceVersion": "1"}, **content}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "current", "expected"),
     [
         ({"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 9}, {"a": 2, "b": 9}),

@@ -4,6 +4,7 @@ import pytest
 
 from actors.errors import BadRequest
 from gateway.requests.parameters import EMPTY, parse
+from tests.cases import cases
 
 
 def test_empty_query_has_no_parameters() -> None:
@@ -21,7 +22,7 @@ def test_repeated_parameters_keep_their_order() -> None:
     assert parameters.values() == {"dryRun": ["All", "Foo"], "limit": ["1"]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "values"),
     [
         ("watch", {"watch": [""]}),
@@ -44,7 +45,7 @@ def test_names_and_values_are_unescaped(query: str, values: dict[str, list[str]]
     assert parse(query).values() == values
 
 
-@pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "%g1=a", "ok=1&labelSelector=%"])
+@cases("query", ["a=%", "a=%4", "a=%zz", "%g1=a", "ok=1&labelSelector=%"])
 def test_invalid_escape_is_refused(query: str) -> None:
     with pytest.raises(BadRequest, match="invalid URL escape"):
         parse(query)

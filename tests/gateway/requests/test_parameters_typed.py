@@ -4,9 +4,10 @@ import pytest
 
 from actors.errors import BadRequest
 from gateway.requests.parameters import parse
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [("5", 5), ("-1", -1), ("%2B7", 7), ("007", 7), ("9223372036854775807", (1 << 63) - 1)],
 )
@@ -18,7 +19,7 @@ def test_absent_integer_is_none() -> None:
     assert parse("a=1").integer("limit") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         "limit",
@@ -47,11 +48,11 @@ def test_refusal_does_not_repeat_a_huge_value() -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("query", ["watch", "watch=", "watch=1", "watch=true", "watch=no", "watch=f"])
+@cases("query", ["watch", "watch=", "watch=1", "watch=true", "watch=no", "watch=f"])
 def test_values_that_mean_true(query: str) -> None:
     assert parse(query).boolean("watch")
 
 
-@pytest.mark.parametrize("query", ["", "Watch=1", "watch=0", "watch=false", "watch=False"])
+@cases("query", ["", "Watch=1", "watch=0", "watch=false", "watch=False"])
 def test_values_that_mean_false(query: str) -> None:
     assert not parse(query).boolean("watch")

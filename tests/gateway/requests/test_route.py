@@ -1,11 +1,10 @@
 """Path and method determine the route, whether or not the resource exists."""
 
-import pytest
-
 from gateway.requests.route import find_route
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path", "expected"),
     [
         ("GET", "/api/v1/namespaces/d/configmaps/w", ("get", "", "v1", "d", "configmaps", "w", "")),
@@ -39,7 +38,7 @@ def test_resource_paths(method, path, expected):
     ) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "path", ["/", "/livez", "/livez/ping", "/api", "/api/v1", "/apis", "/apis/a.io", "/apis/a.io/v1", "/x/y"]
 )
 def test_other_paths_are_no_resources(path):

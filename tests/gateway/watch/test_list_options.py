@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 from tests.gateway.watch.watching import watching
@@ -19,8 +20,8 @@ async def test_limit_is_ignored_on_a_watch(limit: str) -> None:
             assert await watch.types_and_names(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-@pytest.mark.parametrize("match", ["Exact", "NotOlderThan", "Other"])
-@pytest.mark.parametrize("version", [None, "0", "1"])
+@cases("match", ["Exact", "NotOlderThan", "Other"])
+@cases("version", [None, "0", "1"])
 async def test_resource_version_match_is_refused_on_a_watch(match: str, version: str | None) -> None:
     async with shared() as api:
         query = {"resourceVersionMatch": match, **({"resourceVersion": version} if version else {})}
@@ -29,7 +30,7 @@ async def test_resource_version_match_is_refused_on_a_watch(match: str, version:
         assert "Forbidden: resourceVersionMatch is forbidden for watch" in messages
 
 
-@pytest.mark.parametrize("value", ["0", "false", "False"])
+@cases("value", ["0", "false", "False"])
 async def test_false_values_of_watch_give_a_list(value: str) -> None:
     async with shared() as api:
         response = await api.ask("GET", api.path("configmaps"), watch=value)

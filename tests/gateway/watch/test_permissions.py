@@ -9,6 +9,7 @@ from actors.access.authorize import ALLOWED, NO_OPINION, Decision
 from actors.access.rules import Rules
 from actors.identity import User
 from gateway.extensions import Extensions
+from tests.cases import cases
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared
 from tests.gateway.watch.watching import watching
@@ -66,7 +67,7 @@ async def test_forbidden_message_has_the_selected_name() -> None:
         assert status["message"].startswith('configmaps "other" is forbidden: User "alice" cannot watch')
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@cases("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_deprecated_watch_paths_allow_only_get(method: str) -> None:
     async with shared() as api:
         for path in (

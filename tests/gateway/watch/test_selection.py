@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.selectors import LabelSelector, matcher
 from gateway.watch.changes import Change
 from gateway.watch.selection import Selection
+from tests.cases import cases
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
@@ -21,7 +20,7 @@ def changed(base: MemoryHub, *steps: dict[str, str] | None) -> Change:
 IN, OUT = {"app": "web"}, {"app": "db"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("steps", "expected"),
     [
         ((IN,), "ADDED"),
@@ -49,7 +48,7 @@ async def test_event_type_depends_on_the_match_before_and_after(
             assert b'"resourceVersion":"%d"' % change.event.offset in found[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("steps", "expected"),
     [((IN,), "ADDED"), ((IN, OUT), "MODIFIED"), ((IN, None), "DELETED"), ((IN, None, OUT), "ADDED")],
 )

@@ -19,6 +19,7 @@ from gateway.settings.admission import AdmissionSettings
 from gateway.settings.checks import SettingsError
 from tests.actors.access.remote.https_peer import pki
 from tests.actors.object_store import open_store
+from tests.cases import cases
 from tests.gateway.api import served
 from tests.gateway.webhooks.hooking import Hooks, hooking
 
@@ -150,7 +151,7 @@ ORDER = (
 )
 
 
-@pytest.mark.parametrize("first", range(len(ORDER)))
+@cases("first", range(len(ORDER)))
 def test_more_specific_users_take_precedence(first: int) -> None:
     left = ORDER[first:]
     assert credentials("", *reversed(left)).user("hook.ns.svc", 443).token == left[0]

@@ -2,22 +2,22 @@
 
 import gzip
 
-import pytest
 import trio
 
 from gateway.wire import compression, worker_threads
 from gateway.wire.compression import accepts_gzip, compress
+from tests.cases import cases
 from tests.gateway.idle import until_idle
 
 
-@pytest.mark.parametrize(
+@cases(
     "header", [b"gzip", b"GZIP", b"deflate, gzip;q=0.5, br", b"gzip; q=1.0", b"x-gzip", b"*", b"br, *;q=0.1"]
 )
 def test_accept_encoding_allows_gzip(header: bytes) -> None:
     assert accepts_gzip(header)
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
     [None, b"", b"identity", b"br", b"gzip;q=0", b"gzip;q=0.0, *", b"*;q=0", b"gzip;q=x", b"gzipped"],
 )

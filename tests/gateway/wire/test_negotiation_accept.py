@@ -5,6 +5,7 @@ import pytest
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire import negotiate as module
 from gateway.wire.negotiate import NotAcceptable, Representation, UnknownMediaTypes, negotiate
+from tests.cases import cases
 
 # `as` with an unknown version, and with an unknown group.
 TABLE = b"application/json;as=Table;v=v9;g=meta.cluster.io"
@@ -12,7 +13,7 @@ JSON = Representation("json", b"application/json")
 YAML = Representation("yaml", b"application/yaml")
 
 
-@pytest.mark.parametrize(
+@cases(
     "accept",
     [
         None,
@@ -41,7 +42,7 @@ def test_accept_headers_that_choose_json(accept: bytes | None) -> None:
     assert negotiate(accept, CLUSTER) == JSON
 
 
-@pytest.mark.parametrize(
+@cases(
     "accept",
     [
         b"application/yaml",
@@ -57,7 +58,7 @@ def test_accept_headers_that_choose_yaml(accept: bytes) -> None:
     assert negotiate(accept, CLUSTER) == YAML
 
 
-@pytest.mark.parametrize(
+@cases(
     "accept",
     [
         TABLE,
@@ -81,7 +82,7 @@ def test_unserved_parameters_are_not_acceptable(accept: bytes) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "accept",
     [
         b"text/html",
@@ -106,7 +107,7 @@ def test_unserved_media_types_are_not_acceptable(accept: bytes) -> None:
         assert str(caught.value) == expected.format(streams)
 
 
-@pytest.mark.parametrize(
+@cases(
     "accept",
     [
         b"application/vnd.cluster.protobuf",

@@ -4,9 +4,10 @@ import pytest
 
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "content_type",
     [None, b"", b"application/json", b"application/json; charset=utf-8", b"Application/Json;charset=UTF-8"],
 )
@@ -19,7 +20,7 @@ def test_content_types_of_yaml(content_type: bytes) -> None:
     assert body_media(content_type, CLUSTER) == "yaml"
 
 
-@pytest.mark.parametrize(
+@cases(
     "content_type",
     [
         b"text/plain",

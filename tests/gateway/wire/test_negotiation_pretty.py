@@ -3,14 +3,15 @@
 import pytest
 
 from gateway.wire.negotiate import wants_pretty
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("value", ["1", "true", "True", "t"])
+@cases("value", ["1", "true", "True", "t"])
 def test_query_parameter_turns_indentation_on(value: str) -> None:
     assert wants_pretty(value, b"kubectl/v1.25")
 
 
-@pytest.mark.parametrize("value", ["0", "false", "2", "maybe"])
+@cases("value", ["0", "false", "2", "maybe"])
 def test_any_other_value_turns_indentation_off(value: str) -> None:
     assert not wants_pretty(value, b"curl/8")
 

@@ -13,6 +13,7 @@ from actors.access.authentication.authenticate import (
 )
 from actors.errors import Unauthorized
 from actors.identity import User
+from tests.cases import cases
 
 ALICE = User("alice", "uid-alice", ("devs",))
 SIGNED_IN = Authenticated(User("alice", "uid-alice", ("devs", "system:authenticated")))
@@ -74,7 +75,7 @@ def test_extra_space_before_the_token_is_anonymous_with_a_warning(
     assert known(authenticator, header, None) == Authenticated(ANONYMOUS_USER, (EXTRA_SPACE,))
 
 
-@pytest.mark.parametrize("header", [None, b"Basic eA==", b"Bearer  alicetoken"])
+@cases("header", [None, b"Basic eA==", b"Bearer  alicetoken"])
 def test_anonymous_request_is_refused_if_anonymous_is_off(header: bytes | None) -> None:
     with pytest.raises(Unauthorized):
         Authenticator({"alicetoken": ALICE}, anonymous=False).authenticate(header, None)

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors.access.authentication.client_certificate import user_of_certificate
 from actors.identity import User
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("subject", "user"),
     [
         (((("commonName", "alice"),),), User("alice")),

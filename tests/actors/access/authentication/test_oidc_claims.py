@@ -8,6 +8,7 @@ import pytest
 
 from actors.access.authentication.oidc_claims import BadClaims, ClaimRules, username_prefix
 from actors.identity import User
+from tests.cases import cases
 
 ISSUER = "https://accounts.example.com"
 CLAIMS = {
@@ -23,7 +24,7 @@ def user(changed: dict[str, Any], **rules: Any) -> User:
     return ClaimRules(ISSUER, "client", **rules).user({**CLAIMS, **changed})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "claim", "prefix"),
     [
         ("", "sub", f"{ISSUER}#"),
@@ -40,7 +41,7 @@ def test_prefix_of_user_names(given: str, claim: str, prefix: str) -> None:
     assert username_prefix(given, claim, ISSUER) == prefix
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rules", "expected"),
     [
         ({}, User("4711")),
@@ -56,7 +57,7 @@ def test_claims_name_the_user(rules: dict[str, Any], expected: User) -> None:
     assert user({}, **rules) == expected
 
 
-@pytest.mark.parametrize("verified", [False, None, "true", "false", 1])
+@cases("verified", [False, None, "true", "false", 1])
 def test_email_that_is_not_verified_is_refused(verified: Any) -> None:
     assert user({}, username_claim="email") == User("jane@example.com")
     assert user({"email_verified": True}, username_claim="email") == User("jane@example.com")
@@ -65,20 +66,20 @@ def test_email_that_is_not_verified_is_refused(verified: Any) -> None:
         user({"email_verified": verified}, username_claim="email")
 
 
-@pytest.mark.parametrize("value", ["a", "", 1, True, None, {"a": "b"}, ["a", 1], [["a"]], [None]])
+@cases("value", ["a", "", 1, True, None, {"a": "b"}, ["a", 1], [["a"]], [None]])
 def test_groups_that_are_no_array_of_strings_are_refused(value: Any) -> None:
     with pytest.raises(BadClaims, match="groups"):
         user({"groups": value}, groups_claim="groups")
     assert user({"groups": value}) == User("4711"), "groups are not read without the flag"
 
 
-@pytest.mark.parametrize("value", [None, "", 4711, ["4711"], True])
+@cases("value", [None, "", 4711, ["4711"], True])
 def test_user_name_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(BadClaims, match="sub"):
         user({"sub": value})
 
 
-@pytest.mark.parametrize("required", [("tier", "silver"), ("tier", "Gold"), ("missing", ""), ("groups", "a")])
+@cases("required", [("tier", "silver"), ("tier", "Gold"), ("missing", ""), ("groups", "a")])
 def test_required_claim_must_have_the_value(required: tuple[str, str]) -> None:
     with pytest.raises(BadClaims, match=required[0]):
         user({}, required=(("sub", "4711"), required))

@@ -10,6 +10,7 @@ from actors.access.authentication.authenticate import Authenticated, Authenticat
 from actors.access.authentication.request_headers import RequestHeaders, extra_key
 from actors.errors import Unauthorized
 from actors.identity import User
+from tests.cases import cases
 
 HEADERS = RequestHeaders(
     (b"x-remote-user",), (b"x-remote-group",), (b"x-remote-extra-",), frozenset({"front"})
@@ -42,14 +43,14 @@ def test_used_headers_are_removed_and_shared_ones_stay_as_they_are() -> None:
     assert repeated == {b"x-remote-group": [b"a", b"b"], b"x-kept": [b"1", b"2"]}
 
 
-@pytest.mark.parametrize("name", ["back", "", "Front"])
+@cases("name", ["back", "", "Front"])
 def test_headers_of_other_names_are_not_read(name: str) -> None:
     fields = Fields({b"x-remote-user": b"alice"})
     assert HEADERS.take_user({"subject": ((("commonName", name),),)}, fields) is None
     assert fields == Fields({b"x-remote-user": b"alice"})
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
     [
         Fields({b"x-remote-user": b"alice, bob"}, {b"x-remote-user": [b"alice", b"bob"]}),
@@ -65,7 +66,7 @@ def test_ambiguous_headers_are_refused(fields: Fields) -> None:
         HEADERS.take_user(FRONT, fields)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "key"),
     [
         (b"acme.com%2fproject", "acme.com/project"),

@@ -6,6 +6,7 @@ import pytest
 
 from actors.access.authentication.token_file import TokenFileError, parse_tokens, read_tokens
 from actors.identity import User
+from tests.cases import cases
 
 
 def test_users_are_read_with_and_without_groups(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ def test_users_are_read_with_and_without_groups(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "said"),
     [
         ("a,alice,1\nb,bob\n", "tokens.csv, line 2: needs at least the columns token,user,uid, has 2"),

@@ -11,6 +11,7 @@ from actors.access.authorize import Decision, forbidden
 from actors.identity import User
 from actors.names import CLUSTER
 from tests.actors.access.authorization.policies import rbac
+from tests.cases import cases
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 ALICE = User("alice", groups=("devs", "system:authenticated"))
@@ -27,16 +28,14 @@ def allowed(mode: str, attributes: Attributes) -> bool:
     return decision.allowed
 
 
-@pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC", "AlwaysAllow", "AlwaysDeny"])
-@pytest.mark.parametrize(
-    "attributes", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)]
-)
+@cases("mode", ["RBAC", "Node,RBAC", "AlwaysAllow", "AlwaysDeny"])
+@cases("attributes", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)])
 def test_system_masters_are_allowed_everything(mode: str, attributes: Attributes) -> None:
     assert allowed(mode, attributes)
 
 
-@pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC"])
-@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+@cases("mode", ["RBAC", "Node,RBAC"])
+@cases("user", [ALICE, ANONYMOUS_USER])
 def test_other_users_get_no_access_to_resources(mode: str, user: User) -> None:
     attributes = Attributes(user, "get", resource="configmaps", namespace="x", name="a", path="/version")
     assert not allowed(mode, attributes)
@@ -48,7 +47,7 @@ def test_modes_decide_in_order() -> None:
     assert not allowed("AlwaysDeny", path("get", "/healthz"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "error"),
     [
         ("Rbac", "'Rbac' is not known; choose among Node, RBAC, ABAC"),
@@ -66,26 +65,26 @@ def test_always_allow_allows_anonymous_requests() -> None:
     assert allowed("AlwaysAllow", path("post", "/healthz", ANONYMOUS_USER))
 
 
-@pytest.mark.parametrize("open_to_all", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
-@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+@cases("open_to_all", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
+@cases("user", [ALICE, ANONYMOUS_USER])
 def test_health_and_version_paths_are_allowed_to_everyone(user: User, open_to_all: str) -> None:
     assert allowed("RBAC", path("get", open_to_all, user))
     assert not allowed("RBAC", path("post", open_to_all, user))
 
 
-@pytest.mark.parametrize("discovery", ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v2"])
+@cases("discovery", ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v2"])
 def test_discovery_is_allowed_to_authenticated_users_only(discovery: str) -> None:
     assert allowed("RBAC", path("get", discovery, ALICE))
     assert not allowed("RBAC", path("get", discovery, ANONYMOUS_USER))
 
 
-@pytest.mark.parametrize("closed", ["/", "/metrics", "/livez/ping", "/healthz/", "/apisx", "/versions"])
-@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+@cases("closed", ["/", "/metrics", "/livez/ping", "/healthz/", "/apisx", "/versions"])
+@cases("user", [ALICE, ANONYMOUS_USER])
 def test_other_paths_are_not_allowed(user: User, closed: str) -> None:
     assert not allowed("RBAC", path("get", closed, user))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("attributes", "text"),
     [
         (path("get", "/metrics"), 'forbidden: User "alice" cannot get path "/metrics"'),

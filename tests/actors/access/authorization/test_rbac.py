@@ -25,6 +25,7 @@ from tests.actors.access.authorization.policies import (
     rule,
     user,
 )
+from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))
 ROBOT = User("system:serviceaccount:x:robot", groups=("system:serviceaccounts", "system:authenticated"))
@@ -49,7 +50,7 @@ def allowed(authorizer: Rbac, attributes: Attributes) -> bool:
     return first.allowed
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "asked", "expected"),
     [
         (rule("get", "pods"), pods(), True),
@@ -86,7 +87,7 @@ def test_a_rule_without_names_allows_what_one_with_names_does_not() -> None:
     assert allowed(authorizer, pods(name="c"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("subject", "who", "expected"),
     [
         (group("devs"), ALICE, 'Group "devs"'),

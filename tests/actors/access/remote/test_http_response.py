@@ -13,6 +13,7 @@ from actors.access.remote.http_response import (
     ResponseReader,
     ResponseTooLarge,
 )
+from tests.cases import cases
 
 LARGEST = 1000
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -45,8 +46,8 @@ async def read(sent: bytes, part: int = 1 << 16) -> Response:
     return await ResponseReader(Received(sent, part), LARGEST).read()
 
 
-@pytest.mark.parametrize("part", [1, 7, 1 << 16])
-@pytest.mark.parametrize(
+@cases("part", [1, 7, 1 << 16])
+@cases(
     ("sent", "status", "body", "reusable"),
     [
         (OK + b"Content-Length: 4\r\n\r\nbody", 200, b"body", True),
@@ -72,8 +73,8 @@ async def test_bytes_after_the_response_end_the_connection() -> None:
     assert not (await read(OK + b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n")).reusable
 
 
-@pytest.mark.parametrize("part", [5, 1 << 16])
-@pytest.mark.parametrize(
+@cases("part", [5, 1 << 16])
+@cases(
     "sent",
     [
         b"HTTP/2 200 OK\r\n\r\n",
@@ -107,7 +108,7 @@ async def test_ambiguous_or_endless(sent: bytes, part: int) -> None:
         await read(sent, part)
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
     [
         OK + b"Content-Length: 1001\r\n\r\n",
@@ -128,7 +129,7 @@ async def test_number_of_chunks_is_bounded() -> None:
         await ResponseReader(Received(sent, 1 << 16), 1 << 20).read()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "began"),
     [
         (b"", False),

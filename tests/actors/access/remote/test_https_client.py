@@ -14,6 +14,7 @@ import trio
 from actors.access.remote.http_response import Disconnected, ResponseError
 from actors.access.remote.https_client import IDLE_SECONDS, HttpsClient, InvalidUrl, parse_url
 from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki
+from tests.cases import cases
 
 LARGEST = 1 << 20
 
@@ -180,7 +181,7 @@ async def test_proxy_that_refuses_is_a_failure() -> None:
             await calls.post("https://127.0.0.1:1/", {}, b"{}", LARGEST)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "authority", "path"),
     [
         ("https://hook", "hook", "/"),
@@ -196,9 +197,7 @@ def test_urls(url: str, authority: str, path: str) -> None:
     assert (found.authority, found.path) == (authority, path)
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://x", "https://", "https://a b/", "https://x:99999/", "hook", "https://[x/"]
-)
+@cases("url", ["ftp://x", "https://", "https://a b/", "https://x:99999/", "hook", "https://[x/"])
 def test_urls_that_cannot_be_used(url: str) -> None:
     with pytest.raises(InvalidUrl):
         parse_url(url)

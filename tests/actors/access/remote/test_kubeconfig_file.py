@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.access.remote.kubeconfig_file import KubeconfigError, parse_kubeconfig, read_kubeconfig, read_pem
+from tests.cases import cases
 
 FULL = f"""
 apiVersion: v1
@@ -74,7 +75,7 @@ def test_credentials_are_not_in_the_representation() -> None:
     assert "s3cret" not in repr(parse_kubeconfig(FULL.encode(), PATH))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "error"),
     [
         ("", "must be a mapping"),

@@ -11,6 +11,7 @@ from actors.admission.configuration import AdmissionConfigurationError, PluginCo
 from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration, parse_configuration
 from actors.admission.plugins.pod_security.policy import LevelVersion, Policy
 from actors.names import CLUSTER, KUBERNETES, Names
+from tests.cases import cases
 
 GROUP = "pod-security.admission.config.cluster.io"
 
@@ -40,7 +41,7 @@ def test_defaults_and_exemptions_in_every_version() -> None:
     assert parsed(KUBERNETES, "pod-security.admission.config.k8s.io/v1", **parts) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "text"),
     [
         (

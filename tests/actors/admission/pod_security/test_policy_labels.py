@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actors.admission.plugins.pod_security.policy import (
     LATEST,
     LevelVersion,
@@ -13,6 +11,7 @@ from actors.admission.plugins.pod_security.policy import (
     is_version,
 )
 from actors.names import CLUSTER, KUBERNETES
+from tests.cases import cases
 
 DEFAULTS = Policy(
     LevelVersion("baseline", "v1.20"), LevelVersion("restricted", "v1.21"), LevelVersion("privileged", LATEST)
@@ -65,12 +64,12 @@ def test_wrong_labels_enforce_restricted_and_do_not_warn() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["latest", "v1.0", "v1.25", "v1.9223372036854775807"])
+@cases("text", ["latest", "v1.0", "v1.25", "v1.9223372036854775807"])
 def test_versions(text: str) -> None:
     assert is_version(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", "1.25", "v1", "v1.", "v1.025", "v2.0", "v1.25.1", "Latest", "v1.-1", "v1.9223372036854775808"],
 )

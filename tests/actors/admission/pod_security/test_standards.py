@@ -8,11 +8,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from actors.admission.plugins.pod_security.policy import BASELINE, LATEST, RESTRICTED, LevelVersion
 from actors.admission.plugins.pod_security.standards import Standards, describe, evaluated
 from actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from tests.cases import cases
 
 STANDARDS = {names.dialect: Standards(names) for names in NAMES.values()}
 NEVER = (26, 25)  # an empty range of minor versions
@@ -251,7 +250,7 @@ ROWS: list[ROW] = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[text.partition(" (")[0] or "allowed" for _, text, *_ in ROWS])
+@cases("row", ROWS, ids=[text.partition(" (")[0] or "allowed" for _, text, *_ in ROWS])
 def test_a_violation_is_reported_in_the_versions_that_have_the_check(row: ROW) -> None:
     change, text, *ranges = row
     for level, (first, last) in zip((BASELINE, RESTRICTED), ranges, strict=True):

@@ -14,6 +14,7 @@ from actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, servi
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.admission.quota.objects import add_quota, claim, config_map, pod, service
 from tests.actors.object_store import Refused, Store, open_store
+from tests.cases import cases
 
 Document = dict[str, Any]
 
@@ -148,7 +149,7 @@ def test_usage_of_a_pod() -> None:
     assert not any(map(measure.covers, ("configmaps", "example.com/card", "requests.storage")))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "ports", "balancers"),
     [
         ({"type": "ClusterIP"}, "0", "0"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.custom.json_path import MAX_VISITS, JsonPath, NotAPath
+from tests.cases import cases
 
 THING: dict[str, Any] = {
     "metadata": {"labels": {"app.example.com/name": "web", "a b": "c"}},
@@ -20,7 +21,7 @@ THING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "found"),
     [
         (".spec.on", False),
@@ -51,9 +52,7 @@ def test_path_finds_its_first_value(path: str, found: Any) -> None:
     assert JsonPath(path).first(THING) == found
 
 
-@pytest.mark.parametrize(
-    "path", [".spec[", ".spec[x]", ".spec[?(@.a==1)", ".spec[?(@.a=~1)]", ".a}", ".l[0:3:0]", ".a" * 65]
-)
+@cases("path", [".spec[", ".spec[x]", ".spec[?(@.a==1)", ".spec[?(@.a=~1)]", ".a}", ".l[0:3:0]", ".a" * 65])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(NotAPath):
         JsonPath(path)

@@ -16,6 +16,7 @@ from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, TookTooLong, run_limited
 from tests.actors.kinds.operations import counted, excess_of, operations
+from tests.cases import cases
 
 from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, errors_of, problems, record
 
@@ -145,8 +146,8 @@ UNIQUE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("alike", [False, True], ids=["different", "alike"])
-@pytest.mark.parametrize("name", UNIQUE)
+@cases("alike", [False, True], ids=["different", "alike"])
+@cases("name", UNIQUE)
 def test_looking_for_equal_items_takes_linear_time(name: str, alike: bool) -> None:
     root = parse_schema(record(v={"type": "array", **UNIQUE[name]}), CLUSTER)
     check = compile_list_types(root)

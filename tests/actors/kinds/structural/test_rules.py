@@ -11,6 +11,7 @@ from actors.kinds.structural.compile import Compiled
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, run_limited
+from tests.cases import cases
 
 from .schemas import TEXT, WHOLE, compiled, errors_of, list_of, problems, record
 
@@ -26,7 +27,7 @@ def kind(node: dict[str, Any]) -> Compiled:
     return compiled(record(spec=node))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "wrong"),
     [
         ("", "rule: Required value: rule is not specified"),

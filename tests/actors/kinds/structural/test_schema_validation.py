@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,11 +11,12 @@ from actors.kinds.structural.node import parse_schema
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.validity import compile_validity
 from actors.names import NAMES
+from tests.cases import cases
 
 from .schemas import NUMBER, TEXT, WHOLE, compiled, list_of, problems, record
 
 
-@pytest.mark.parametrize(
+@cases(
     ("node", "value", "wrong"),
     [
         (WHOLE, "x", ['v: Invalid value: "string": v in body must be of type integer: "string"']),

@@ -7,9 +7,10 @@ import pytest
 from actors.cel.library.go_regexp import InvalidExpression
 from actors.kinds.structural.patterns import compile_pattern
 from actors.kinds.structural.validation.formats import format_check
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "valid", "invalid"),
     [
         ("date", ["2020-02-29", "0000-01-01"], ["2020-02-30", "2020-1-1", "", "2020-01-01T00:00:00Z"]),
@@ -51,12 +52,12 @@ def test_formats(name: str, valid: list[str], invalid: list[str]) -> None:
     assert [text for text in invalid if check(text)] == []
 
 
-@pytest.mark.parametrize("name", ["", "int32", "int64", "double", "my-own", "regex"])
+@cases("name", ["", "int32", "int64", "double", "my-own", "regex"])
 def test_other_formats_are_not_checked(name: str) -> None:
     assert format_check(name) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "wrong"),
     [
         ("(", "missing closing ): `(`"),

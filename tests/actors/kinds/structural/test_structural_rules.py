@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.cases import cases
 
 from .schemas import TEXT, WHOLE, errors_of, list_of, record
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "wrong"),
     [
         ({"properties": {"a": TEXT}}, ["s.type: Required value: must not be empty at the root"]),
@@ -70,7 +70,7 @@ def test_int_or_string_may_name_its_types() -> None:
     assert errors_of(record(a={"x-cluster-int-or-string": True, "allOf": [{"anyOf": types}]})) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("keyword", "value"),
     [
         ("id", "x"),
@@ -92,7 +92,7 @@ def test_the_url_of_a_json_schema_is_refused_where_nothing_else_is_wrong() -> No
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("node", "wrong"),
     [
         (
@@ -139,7 +139,7 @@ def test_the_other_dialect_has_its_own_extensions() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("node", "wrong"),
     [
         (

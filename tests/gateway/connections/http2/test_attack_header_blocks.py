@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
+from tests.cases import cases
 from tests.gateway.connections.http2.attacks import attacked, block, counted_calls, expect_calm
 from tests.gateway.connections.http2.raw_client import (
     ErrorCode,
@@ -83,7 +84,7 @@ async def prime(client: RawClient) -> None:
     assert (await client.response(1)).status == 200
 
 
-@pytest.mark.parametrize("count", [10, 31, 1000, 100_000])
+@cases("count", [10, 31, 1000, 100_000])
 async def test_repeated_entries_of_the_table_are_refused(count: int) -> None:
     async with served() as host, attacked(host) as client:
         await prime(client)

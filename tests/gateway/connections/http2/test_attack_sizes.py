@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.connections.http2.attacks import attacked
 from tests.gateway.connections.http2.handlers import echo
 from tests.gateway.connections.http2.raw_client import (
@@ -24,8 +23,8 @@ from tests.gateway.connections.http_server import served
 KINDS = [DATA, HEADERS, PRIORITY, SETTINGS, PUSH_PROMISE, GOAWAY, CONTINUATION, 0xEE]
 
 
-@pytest.mark.parametrize("size", [16_385, (1 << 24) - 1])
-@pytest.mark.parametrize("kind", KINDS)
+@cases("size", [16_385, (1 << 24) - 1])
+@cases("kind", KINDS)
 async def test_frame_that_is_too_large_is_refused_from_its_head(kind: int, size: int) -> None:
     async with served(echo) as host, attacked(host) as client:
         stream = await client.request(method="POST", end=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from trio.testing import MockClock
 
+from tests.cases import cases
 from tests.gateway.connections.http2.attacks import attacked, block, expect_calm
 from tests.gateway.connections.http2.handlers import echo
 from tests.gateway.connections.http2.raw_client import (
@@ -27,7 +27,7 @@ REQUESTS = (
 )
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@cases("size", [1, 7, 10_000])
 async def test_requests_in_records_of_any_size(size: int) -> None:
     sent = OPENING + REQUESTS
     async with served(echo) as host, attacked(host, tls=True, handshake=False) as client:

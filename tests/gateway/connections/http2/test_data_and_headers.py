@@ -1,7 +1,6 @@
 """DATA and HEADERS (RFC 9113, sections 6.1 and 6.2): padding, priority fields, and streams that permit neither."""
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
     DATA,
@@ -21,8 +20,8 @@ from tests.gateway.connections.http2.raw_client import (
 from tests.gateway.connections.http_server import served
 
 
-@pytest.mark.parametrize("pad", [0, 1, 100, 255])
-@pytest.mark.parametrize("body", [b"", b"content"], ids=["empty", "content"])
+@cases("pad", [0, 1, 100, 255])
+@cases("body", [b"", b"content"], ids=["empty", "content"])
 async def test_padding_is_no_part_of_the_body(pad: int, body: bytes) -> None:
     async with served(echo) as host, raw_client(host) as client:
         stream = await client.request(method="PUT", end=False)
@@ -37,7 +36,7 @@ async def test_empty_data_frames_may_precede_the_end() -> None:
         assert (await client.response(stream)).body == b"x"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("payload", "permitted"),
     [(b"\x01", False), (b"\x03xy", False), (b"\xffxy", False), (b"\x02xy", True), (b"\x00", True)],
     ids=["pad of 1 in 1", "pad of 3 in 3", "pad of 255 in 3", "all padding", "no padding"],
@@ -58,8 +57,8 @@ async def test_data_on_stream_zero_is_a_connection_error() -> None:
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize("pad", [None, 0, 1, 255])
-@pytest.mark.parametrize("fields", [b"", priority_fields(3, exclusive=True)], ids=["plain", "priority"])
+@cases("pad", [None, 0, 1, 255])
+@cases("fields", [b"", priority_fields(3, exclusive=True)], ids=["plain", "priority"])
 async def test_padding_and_priority_are_no_part_of_the_header_block(pad: int | None, fields: bytes) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -81,7 +80,7 @@ async def test_padding_may_be_followed_by_continuations() -> None:
         assert recorder.paths == ["/continued"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "payload"),
     [
         (PADDED, b"\x01"),

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.requests.request import Request, Response
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
     GOAWAY,
@@ -107,7 +108,7 @@ async def test_stream_error_is_reported_once_and_is_the_last_frame_of_the_stream
         assert [frame for frame in await client.alive() if frame.stream == stream] == []
 
 
-@pytest.mark.parametrize("code", [*range(14), 14, 0xFF, 2**32 - 1])
+@cases("code", [*range(14), 14, 0xFF, 2**32 - 1])
 async def test_reset_with_any_code_ends_the_stream_without_response(code: int) -> None:
     async with served() as host, raw_client(host) as client:
         stream = await client.request(method="PUT", end=False)
@@ -116,7 +117,7 @@ async def test_reset_with_any_code_ends_the_stream_without_response(code: int) -
         assert (await client.response(await client.request())).status == 200
 
 
-@pytest.mark.parametrize("code", [0, 2, 14, 2**32 - 1])
+@cases("code", [0, 2, 14, 2**32 - 1])
 async def test_goaway_with_any_code_lets_running_requests_complete(code: int) -> None:
     gate = Gate()
     async with served(gate) as host, raw_client(host) as client:
@@ -138,7 +139,7 @@ async def test_handler_that_fails_is_no_protocol_error(caplog: pytest.LogCapture
         caplog.clear()
 
 
-@pytest.mark.parametrize(
+@cases(
     "opening",
     [
         b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
@@ -169,7 +170,7 @@ FIRST = {
 }
 
 
-@pytest.mark.parametrize("first", FIRST.values(), ids=FIRST)
+@cases("first", FIRST.values(), ids=FIRST)
 async def test_first_frame_must_be_settings(first: bytes) -> None:
     async with served() as host, raw_client(host, handshake=False) as client:
         await client.send(PREFACE, first)

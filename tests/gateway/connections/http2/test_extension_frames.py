@@ -1,7 +1,6 @@
 """Extensions (RFC 9113, section 5.5): unknown frames and unknown settings are ignored, wherever they arrive."""
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, echo
 from tests.gateway.connections.http2.raw_client import data, frame, headers, raw_client, settings
 from tests.gateway.connections.http_server import served
@@ -10,7 +9,7 @@ from tests.gateway.connections.http_server import served
 UNKNOWN = [0x0A, 0x0C, 0x10, 0x16, 0xFF]
 
 
-@pytest.mark.parametrize("kind", UNKNOWN)
+@cases("kind", UNKNOWN)
 async def test_unknown_frames_are_ignored_everywhere(kind: int) -> None:
     async with served(echo) as host, raw_client(host) as client:
         await client.send(
@@ -54,7 +53,7 @@ async def test_unknown_frames_consume_no_window() -> None:
         assert (await client.response(stream)).body == b"x"
 
 
-@pytest.mark.parametrize("setting", [0, 7, 9, 0x10, 0xFFFF])
+@cases("setting", [0, 7, 9, 0x10, 0xFFFF])
 async def test_unknown_settings_are_acknowledged(setting: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(settings({setting: 0}))

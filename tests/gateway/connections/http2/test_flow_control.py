@@ -4,6 +4,7 @@ import pytest
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Response
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, body_of, echo
 from tests.gateway.connections.http2.raw_client import (
     DATA,
@@ -36,7 +37,7 @@ async def received(client: RawClient, stream: int) -> tuple[int, bool]:
     return sum(len(frame.payload) for frame in mine), any(frame.ends_stream for frame in mine)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100])
+@cases("size", [0, 1, 100])
 async def test_response_of_at_most_the_window_arrives_at_once(size: int) -> None:
     async with served(body_of(size)) as host, raw_client(host, values={4: 100}) as client:
         assert len((await client.response(await client.request())).body) == size

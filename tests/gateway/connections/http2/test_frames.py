@@ -5,6 +5,7 @@ import struct
 import pytest
 from trio.testing import MockClock
 
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
     CONTINUATION,
@@ -45,7 +46,7 @@ async def test_reserved_bit_of_the_stream_identifier_is_ignored(stream: int) -> 
         assert (await client.response(1)).body == b"x"
 
 
-@pytest.mark.parametrize(
+@cases(
     "reserved",
     [
         frame(PING, b"pingpong", stream=RESERVED),
@@ -74,7 +75,7 @@ async def test_undefined_flags_are_ignored() -> None:
         await client.take(lambda frame: frame.ack and frame.payload == b"flagged!")
 
 
-@pytest.mark.parametrize("flags", [0x5, 0x25, 0x41])
+@cases("flags", [0x5, 0x25, 0x41])
 async def test_flags_of_other_frames_mean_nothing_on_data(flags: int) -> None:
     async with served(echo) as host, raw_client(host) as client:
         stream = await client.request(method="PUT", end=False)
@@ -98,8 +99,8 @@ async def test_headers_frame_of_the_maximum_size_is_accepted() -> None:
         assert (await client.response(1)).status == 200
 
 
-@pytest.mark.parametrize("kind", [DATA, HEADERS, SETTINGS, PING, GOAWAY, CONTINUATION, 0xBE])
-@pytest.mark.parametrize("length", [MAX_FRAME + 1, 2**24 - 1])
+@cases("kind", [DATA, HEADERS, SETTINGS, PING, GOAWAY, CONTINUATION, 0xBE])
+@cases("length", [MAX_FRAME + 1, 2**24 - 1])
 async def test_frame_above_the_maximum_size_is_refused_from_its_header(kind: int, length: int) -> None:
     async with served() as host, raw_client(host) as client:
         stream = await client.request("/", method="PUT", end=False)
@@ -126,7 +127,7 @@ WRONG_SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "stream", "size"), WRONG_SIZES)
+@cases(("kind", "stream", "size"), WRONG_SIZES)
 async def test_frame_of_a_wrong_fixed_size_is_a_connection_error(kind: int, stream: int, size: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.request(method="PUT", end=False)
@@ -134,7 +135,7 @@ async def test_frame_of_a_wrong_fixed_size_is_a_connection_error(kind: int, stre
         assert await client.connection_error() is ErrorCode.FRAME_SIZE_ERROR
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "flags", "payload"),
     [(DATA, 0x8, b""), (HEADERS, 0x8, b""), (HEADERS, 0x24, bytes(4)), (HEADERS, 0x2C, b"\0" + bytes(4))],
     ids=["padded data", "padded headers", "headers with priority", "padded headers with priority"],
@@ -146,7 +147,7 @@ async def test_frame_too_small_for_what_its_flags_announce(kind: int, flags: int
         assert await client.connection_error() in (ErrorCode.FRAME_SIZE_ERROR, ErrorCode.PROTOCOL_ERROR)
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@cases("size", [1, 7, 10_000])
 async def test_header_block_may_be_cut_anywhere(size: int) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -192,7 +193,7 @@ INTERRUPTIONS = {
 }
 
 
-@pytest.mark.parametrize("interruption", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+@cases("interruption", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
 async def test_nothing_may_interrupt_a_header_block(interruption: bytes) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -214,7 +215,7 @@ async def test_nothing_may_interrupt_a_block_of_several_continuations() -> None:
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize("stream", [0, 1, 3])
+@cases("stream", [0, 1, 3])
 async def test_continuation_without_open_header_block_is_an_error(stream: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.request(method="PUT", end=False)

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Request
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder
 from tests.gateway.connections.http2.raw_client import (
     ErrorCode,
@@ -45,7 +46,7 @@ async def sent(client: RawClient, recorder: Recorder, block: bytes) -> Request:
     return recorder.requests[-1]
 
 
-@pytest.mark.parametrize(("field", "name", "value"), REPRESENTATIONS.values(), ids=REPRESENTATIONS)
+@cases(("field", "name", "value"), REPRESENTATIONS.values(), ids=REPRESENTATIONS)
 async def test_every_representation_decodes(field: bytes, name: bytes, value: bytes) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -103,7 +104,7 @@ async def test_entry_larger_than_the_table_empties_it() -> None:
         assert await client.connection_error() is ErrorCode.COMPRESSION_ERROR
 
 
-@pytest.mark.parametrize(
+@cases(
     "updates",
     [b"\x20", b"\x3f\xe1\x1f", b"\x20\x3f\xe1\x1f", b"\x3f\x45"],
     ids=["to 0", "to 4,096", "to 0 and 4,096", "to 100"],
@@ -154,7 +155,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("block", ERRORS.values(), ids=ERRORS)
+@cases("block", ERRORS.values(), ids=ERRORS)
 async def test_block_that_does_not_decode_is_a_connection_error(block: bytes) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:

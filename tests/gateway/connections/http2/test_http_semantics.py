@@ -4,6 +4,7 @@ import pytest
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Response
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
     HEADERS,
@@ -54,7 +55,7 @@ async def test_options_may_ask_for_an_asterisk() -> None:
         assert recorder.paths == ["*"]
 
 
-@pytest.mark.parametrize("body", [None, b"", b"content"], ids=["no DATA", "empty DATA", "DATA"])
+@cases("body", [None, b"", b"content"], ids=["no DATA", "empty DATA", "DATA"])
 async def test_trailers_end_a_request(body: bytes | None) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -142,7 +143,7 @@ async def test_response_fields_are_legal() -> None:
         assert fields[b"date"].endswith(b" GMT")
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 206, 302, 400, 404, 409, 410, 422, 500, 503])
+@cases("status", [200, 201, 204, 206, 302, 400, 404, 409, 410, 422, 500, 503])
 async def test_any_status_arrives(status: int) -> None:
     async with served(Recorder(Response(status, b""))) as host, raw_client(host) as client:
         assert (await client.response(await client.request())).status == status

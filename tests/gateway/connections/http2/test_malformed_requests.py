@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Recorder
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, headers, raw_client
 from tests.gateway.connections.http_server import served
@@ -65,7 +66,7 @@ MALFORMED: dict[str, Fields] = {
 }
 
 
-@pytest.mark.parametrize("fields", MALFORMED.values(), ids=MALFORMED)
+@cases("fields", MALFORMED.values(), ids=MALFORMED)
 async def test_malformed_request_is_a_stream_error(fields: Fields) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
@@ -78,7 +79,7 @@ async def test_malformed_request_is_a_stream_error(fields: Fields) -> None:
         assert recorder.paths == ["/good"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("announced", "parts"),
     [(1, [b""]), (5, [b"four"]), (5, [b"fo", b"ur", b""]), (3, [b"four"]), (3, [b"fo", b"ur"]), (0, [b"x"])],
     ids=["nothing", "too little", "too little in parts", "too much", "too much in parts", "none expected"],
@@ -141,7 +142,7 @@ MALFORMED_TRAILERS = {
 }
 
 
-@pytest.mark.parametrize("fields", MALFORMED_TRAILERS.values(), ids=MALFORMED_TRAILERS)
+@cases("fields", MALFORMED_TRAILERS.values(), ids=MALFORMED_TRAILERS)
 async def test_malformed_trailers_are_a_stream_error(fields: Fields) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:

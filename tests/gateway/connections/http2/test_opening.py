@@ -3,6 +3,7 @@
 import pytest
 from trio.testing import MockClock
 
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import echo
 from tests.gateway.connections.http2.raw_client import (
     PREFACE,
@@ -40,7 +41,7 @@ async def test_requests_may_follow_the_preface_at_once() -> None:
         assert (await client.response(stream)).body == b"early"
 
 
-@pytest.mark.parametrize("cut", [1, 3, 13, 14, 20, 23, 24, 28])
+@cases("cut", [1, 3, 13, 14, 20, 23, 24, 28])
 async def test_preface_may_arrive_in_parts(cut: int) -> None:
     async with served(echo) as host, raw_client(host, handshake=False) as client:
         opening = PREFACE + settings()
@@ -51,7 +52,7 @@ async def test_preface_may_arrive_in_parts(cut: int) -> None:
         assert (await client.response(stream)).body == b"whole"
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3])
+@cases("cut", [1, 2, 3])
 async def test_http_1_request_that_begins_like_the_preface(cut: int) -> None:
     async with served() as host, host.connect() as client:
         request = (

@@ -1,7 +1,6 @@
 """PING and GOAWAY (RFC 9113, sections 6.7 and 6.8), from the client and from a server that stops."""
 
-import pytest
-
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder
 from tests.gateway.connections.http2.raw_client import (
     ACK,
@@ -19,7 +18,7 @@ from tests.gateway.connections.http2.raw_client import (
 from tests.gateway.connections.http_server import served
 
 
-@pytest.mark.parametrize("payload", [b"pingpong", bytes(8), b"\xff" * 8])
+@cases("payload", [b"pingpong", bytes(8), b"\xff" * 8])
 async def test_ping_is_acknowledged_with_its_payload(payload: bytes) -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(ping(payload))
@@ -52,8 +51,8 @@ async def test_ping_is_acknowledged_while_requests_run() -> None:
         assert (await client.response(stream)).status == (await client.response(upload)).status == 200
 
 
-@pytest.mark.parametrize("kind", [PING, GOAWAY])
-@pytest.mark.parametrize("stream", [1, 3, 2])
+@cases("kind", [PING, GOAWAY])
+@cases("stream", [1, 3, 2])
 async def test_frames_of_the_connection_on_a_stream_are_connection_errors(kind: int, stream: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.request(method="PUT", end=False)

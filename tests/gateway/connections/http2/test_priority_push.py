@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate
 from tests.gateway.connections.http2.raw_client import (
     PRIORITY,
@@ -23,8 +24,8 @@ async def works(client: RawClient) -> bool:
     return (await client.response(await client.request())).status == 200
 
 
-@pytest.mark.parametrize("stream", [1, 2, 3, 2**31 - 1])
-@pytest.mark.parametrize("exclusive", [False, True])
+@cases("stream", [1, 2, 3, 2**31 - 1])
+@cases("exclusive", [False, True])
 async def test_priority_is_ignored_on_any_stream(stream: int, exclusive: bool) -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(priority(stream, 5, weight=256, exclusive=exclusive))
@@ -59,7 +60,7 @@ async def test_priority_on_stream_zero_is_a_connection_error() -> None:
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize("size", [0, 4, 6])
+@cases("size", [0, 4, 6])
 async def test_priority_of_a_wrong_size_is_a_stream_error(size: int) -> None:
     async with served() as host, raw_client(host) as client:
         stream = await client.request(method="PUT", end=False)
@@ -73,14 +74,14 @@ async def test_reset_of_stream_zero_is_a_connection_error() -> None:
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize("stream", [1, 2, 101])
+@cases("stream", [1, 2, 101])
 async def test_reset_of_an_idle_stream_is_a_connection_error(stream: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(rst_stream(stream))
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize("stream", [0, 1, 3])
+@cases("stream", [0, 1, 3])
 async def test_client_may_not_push(stream: int) -> None:
     async with served() as host, raw_client(host) as client:
         await client.request(method="PUT", end=False)

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Response
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, body_of
 from tests.gateway.connections.http2.raw_client import (
     ACK,
@@ -81,7 +82,7 @@ ILLEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "value", "code"), ILLEGAL)
+@cases(("setting", "value", "code"), ILLEGAL)
 async def test_illegal_values_are_connection_errors(setting: Setting, value: int, code: ErrorCode) -> None:
     async with served() as host, raw_client(host) as client:
         await client.send(settings({Setting.MAX_CONCURRENT_STREAMS: 1, setting: value}))
@@ -107,7 +108,7 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "value"), LEGAL)
+@cases(("setting", "value"), LEGAL)
 async def test_legal_values_are_accepted(setting: Setting, value: int) -> None:
     async with served() as host, raw_client(host, values={setting: value}) as client:
         assert await works(client)
@@ -217,7 +218,7 @@ async def test_window_at_the_maximum_is_no_overflow() -> None:
         assert (await client.response(stream)).status == 200
 
 
-@pytest.mark.parametrize("size", [16_384, 16_385, 40_000])
+@cases("size", [16_384, 16_385, 40_000])
 async def test_frames_of_the_server_respect_the_maximum_frame_size(size: int) -> None:
     async with (
         served(body_of(60_000)) as host,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.connections.limits import Limits
+from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (
     RST_STREAM,
@@ -155,7 +156,7 @@ async def test_stream_that_the_server_reset_ignores_what_was_on_its_way(frames: 
         assert await works(client)
 
 
-@pytest.mark.parametrize("stream", [0, 2, 2**31 - 2])
+@cases("stream", [0, 2, 2**31 - 2])
 async def test_client_may_not_open_stream_zero_or_even_ones(stream: int) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:

@@ -24,6 +24,7 @@ from actors.kinds.schema.fields import (
 from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
 from gateway.wire.protobuf.wire_format import MalformedMessage
 from gateway.wire.protobuf.writer import message_writer
+from tests.cases import cases
 
 INNER = Struct("test.v1.Inner", Field("a", STRING, 1), Field("b", INT64, 2, pointer=True))
 THING = Struct(
@@ -50,7 +51,7 @@ THING = Struct(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "found"),
     [
         (b"", {}),
@@ -82,7 +83,7 @@ def test_message_is_read_as_its_object(raw: bytes, found: object) -> None:
     assert read_message(THING, raw, UnknownFieldNumbers()) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "why"),
     [
         (b"\x0a", "unexpected EOF"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import orjson
-import pytest
 
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire.protobuf import ProtobufEncoder, read_object
 from tests.actors.kinds.registries import registry_of
+from tests.cases import cases
 from tests.gateway.describe.specimens import key, specimens
 
 REGISTRY = registry_of(CLUSTER)
@@ -17,7 +17,7 @@ SPECIMENS = specimens(CLUSTER)
 DEFINITIONS = {key(one): one for one in REGISTRY.current.definitions if key(one) in SPECIMENS}
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS.keys())
+@cases("definition", DEFINITIONS.values(), ids=DEFINITIONS.keys())
 def test_kind_survives_encoding_and_decoding(definition: Definition) -> None:
     document = SPECIMENS[key(definition)]
     schema = definition.schema

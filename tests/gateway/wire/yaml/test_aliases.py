@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.wire.yaml import YamlError, load
+from tests.cases import cases
 
 
 def test_alias_repeats_the_anchored_value() -> None:
@@ -41,7 +42,7 @@ def test_merged_map_may_have_merge_keys() -> None:
     assert load(raw).value["c"] == {"p": 1, "q": 2}
 
 
-@pytest.mark.parametrize("raw", [b'"<<": 1', b"!!str <<: 1", b"<<: 1", b"<<: [1]", b"<<: [[]]"])
+@cases("raw", [b'"<<": 1', b"!!str <<: 1", b"<<: 1", b"<<: [1]", b"<<: [[]]"])
 def test_only_a_plain_merge_key_merges_and_only_maps(raw: bytes) -> None:
     if raw.startswith(b"<<"):
         with pytest.raises(YamlError, match="map merge requires map or sequence of maps as the value"):
@@ -55,7 +56,7 @@ def test_unknown_anchor_is_refused() -> None:
         load(b"a: *x")
 
 
-@pytest.mark.parametrize("raw", [b"a: &x [*x]", b"&x {a: {b: *x}}", b"a: &x\n  <<: *x\n"])
+@cases("raw", [b"a: &x [*x]", b"&x {a: {b: *x}}", b"a: &x\n  <<: *x\n"])
 def test_value_cannot_contain_itself(raw: bytes) -> None:
     with pytest.raises(YamlError, match="anchor 'x' value contains itself"):
         load(raw)

@@ -3,14 +3,15 @@
 import pytest
 
 from gateway.wire.yaml import Loaded, YamlError, load
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("raw", [b"", b"\n", b"# nothing\n", b"---\n", b"---\n...\n", b"\xef\xbb\xbf", b"~"])
+@cases("raw", [b"", b"\n", b"# nothing\n", b"---\n", b"---\n...\n", b"\xef\xbb\xbf", b"~"])
 def test_empty_document_is_null(raw: bytes) -> None:
     assert load(raw) == Loaded(None, ())
 
 
-@pytest.mark.parametrize(
+@cases(
     "raw",
     [
         b"a: 1",
@@ -25,7 +26,7 @@ def test_document_markers_are_allowed(raw: bytes) -> None:
     assert load(raw).value == {"a": 1}
 
 
-@pytest.mark.parametrize("raw", [b"a: 1\n---\nb: 2\n", b"---\n---\n", b"a: 1\n...\n---\n"])
+@cases("raw", [b"a: 1\n---\nb: 2\n", b"---\n---\n", b"a: 1\n...\n---\n"])
 def test_second_document_is_refused(raw: bytes) -> None:
     with pytest.raises(YamlError, match="a second document"):
         load(raw)
@@ -36,7 +37,7 @@ def test_scalars_and_lists_are_documents() -> None:
     assert load(b"word").value == "word"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "place"),
     [
         (b"a: [1, 2", "line 2, column 1"),

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from gateway.wire.yaml import dump, from_json
+from tests.cases import cases
 
 
 def test_object_is_written_in_block_style() -> None:
@@ -57,7 +56,7 @@ def test_status_is_written_in_block_style() -> None:
     assert from_json(body) == b'code: 404\nkind: Status\nmessage: configmaps "nope" not found\nmetadata: {}\n'
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -92,14 +91,12 @@ def test_text_that_looks_like_another_type_is_quoted(text: str) -> None:
     assert dump({"a": text}) == f'a: "{text}"\n'.encode()
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "yEs", "1.2.3", "0x", "10.0.0.1", "2020-13-01", "f:data", "v1", "café", "12e4567"]
-)
+@cases("text", ["a", "yEs", "1.2.3", "0x", "10.0.0.1", "2020-13-01", "f:data", "v1", "café", "12e4567"])
 def test_plain_text_stays_plain(text: str) -> None:
     assert dump({"a": text}) == f"a: {text}\n".encode()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "text"),
     [
         (None, "null"),

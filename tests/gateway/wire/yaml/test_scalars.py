@@ -5,28 +5,29 @@ from typing import Any
 import pytest
 
 from gateway.wire.yaml import YamlError, load
+from tests.cases import cases
 
 
 def value_of(text: str) -> Any:
     return load(f"a: {text}\n".encode()).value["a"]
 
 
-@pytest.mark.parametrize("text", ["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
+@cases("text", ["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
 def test_words_for_true(text: str) -> None:
     assert value_of(text) is True
 
 
-@pytest.mark.parametrize("text", ["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
+@cases("text", ["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
 def test_words_for_false(text: str) -> None:
     assert value_of(text) is False
 
 
-@pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL", "!!null null", "!!null ''"])
+@cases("text", ["", "~", "null", "Null", "NULL", "!!null null", "!!null ''"])
 def test_words_for_null(text: str) -> None:
     assert value_of(text) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("0", 0),
@@ -56,7 +57,7 @@ def test_integers_in_all_notations(text: str, value: int) -> None:
     assert (read, type(read)) == (value, int)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         (".5", 0.5),
@@ -72,7 +73,7 @@ def test_floats_in_all_notations(text: str, value: float) -> None:
     assert (read, type(read)) == (value, float)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "12:30:45",
@@ -101,7 +102,7 @@ def test_scalars_that_stay_text(text: str) -> None:
     assert value_of(text) == text
 
 
-@pytest.mark.parametrize("text", ["'12'", '"yes"', "'~'", "!!str 12", "! 12"])
+@cases("text", ["'12'", '"yes"', "'~'", "!!str 12", "! 12"])
 def test_quoted_and_tagged_scalars_stay_text(text: str) -> None:
     assert value_of(text) == text.strip("'\"").removeprefix("!!str ").removeprefix("! ")
 
@@ -119,7 +120,7 @@ def test_timestamp_is_text() -> None:
     assert value_of("!!timestamp 2020-01-01") == "2020-01-01"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problem"),
     [
         ("!!int x", "cannot decode `x` as a !!int"),
@@ -139,7 +140,7 @@ def test_tags_that_do_not_fit_are_refused(text: str, problem: str) -> None:
     assert f"line 1, column 4: {problem}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "key"),
     [
         ("1", "1"),
@@ -155,7 +156,7 @@ def test_keys_become_text(text: str, key: str) -> None:
     assert load(f"{text}: v\n".encode()).value == {key: "v"}
 
 
-@pytest.mark.parametrize("text", ["~: v", "? [a]\n: v", "? {a: b}\n: v", "? &x [a]\n: v"])
+@cases("text", ["~: v", "? [a]\n: v", "? {a: b}\n: v", "? &x [a]\n: v"])
 def test_keys_that_are_no_scalars_are_refused(text: str) -> None:
     with pytest.raises(YamlError, match="a map key must"):
         load(text.encode())

@@ -1,0 +1,111 @@
+"""One test for many small cases: `@cases(names, values)` has the arguments of `pytest.mark.parametrize`.
+
+A test of its own costs pytest and xdist three milliseconds, which is many times what a case takes that calls one
+function. All cases run, also after one that failed, and the error names every case that failed:
+
+    @cases("text, value", [("1", 1), ("1k", 1000)])
+    def test_quantity(text: str, value: int) -> None:
+        assert parse(text) == value
+
+Other arguments are fixtures, as usual; all cases share them. A case that needs a fixture for itself (`tmp_path`,
+`monkeypatch`) or takes long is a test of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import update_wrapper
+from reprlib import Repr
+from typing import Any
+
+import pytest
+
+Test = Callable[..., Any]
+_FAILURES = (Exception, pytest.fail.Exception)
+_LONG = 300  # characters of a case in the error
+_short = Repr()
+_short.maxstring = _short.maxother = _LONG
+_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxlevel = 10
+
+
+def cases(
+    names: str | Sequence[str],
+    values: Iterable[Any],
+    ids: Callable[[Any], object] | Iterable[object] | None = None,
+) -> Callable[[Test], Test]:
+    """Run the test once for each of the values. `ids` is not used: an error shows the values themselves."""
+    split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    return lambda test: _all_cases(test, [_Case(split, value) for value in values])
+
+
+class _Case:
+    def __init__(self, names: list[str], value: Any) -> None:
+        self._id = ""
+        if isinstance(value, type(pytest.param())):
+            assert not value.marks, "a case with marks is a test of its own"
+            self._id, given = str(value.id or ""), value.values
+        else:
+            given = (value,) if len(names) == 1 else tuple(value)
+        assert len(given) == len(names), f"{len(names)} names, but {_short.repr(given)}"
+        self.arguments = dict(zip(names, given, strict=True))
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={_short.repr(value)}" for name, value in self.arguments.items())
+        return f"{self._id}: {arguments}" if self._id else arguments
+
+
+def _all_cases(test: Test, given: list[_Case]) -> Test:
+    assert given, "a test without cases cannot fail"
+
+    def run(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        failures = _Failures()
+        for case in given:
+            with failures.of(case):
+                test(**case.arguments, **fixtures)
+        failures.report(len(given))
+
+    async def run_async(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        failures = _Failures()
+        for case in given:
+            with failures.of(case):
+                await test(**case.arguments, **fixtures)
+        failures.report(len(given))
+
+    wrapper = update_wrapper(run_async if inspect.iscoroutinefunction(test) else run, test)
+    return _with_other_parameters(wrapper, test, given[0].arguments)
+
+
+class _Failures:
+    """What went wrong in which case."""
+
+    def __init__(self) -> None:
+        self._errors: list[BaseException] = []
+
+    @contextmanager
+    def of(self, case: _Case) -> Iterator[None]:
+        try:
+            yield
+        except _FAILURES as error:
+            error.add_note(f"in the case {case}")
+            self._errors.append(error)
+
+    def report(self, count: int) -> None:
+        __tracebackhide__ = True
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise BaseExceptionGroup(f"{len(self._errors)} of {count} cases failed", self._errors)
+
+
+def _with_other_parameters(wrapper: Test, test: Test, given: Iterable[str]) -> Test:
+    """pytest asks for a fixture for each parameter that the cases do not give."""
+    signature = inspect.signature(test)
+    parameters = dict(signature.parameters)
+    for name in given:
+        del parameters[name]
+    wrapper.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
+    return wrapper
