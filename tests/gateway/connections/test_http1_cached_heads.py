@@ -128,8 +128,8 @@ def after_a_body(data: bytes) -> None:
         assert (primed.length, primed.received) == (fresh.length, fresh.received)
 
 
-@pytest.mark.parametrize("sent", [0, 1, 5, 99, 100, 101])
-@pytest.mark.parametrize("name", [b"Content-Length:", b"content-length:", b"Content-Length: ", b"X-Length: "])
+@cases("sent", [0, 1, 5, 99, 100, 101])
+@cases("name", [b"Content-Length:", b"content-length:", b"Content-Length: ", b"X-Length: "])
 def test_requests_with_bodies_equal_parsed_ones_for_any_length(name: bytes, sent: int) -> None:
     for length in LENGTHS:
         for claimed in {sent, max(sent - 1, 0), sent + 1}:
@@ -137,12 +137,12 @@ def test_requests_with_bodies_equal_parsed_ones_for_any_length(name: bytes, sent
             after_a_body(posted(field, b"x" * sent))
 
 
-@pytest.mark.parametrize("line", LINES)
+@cases("line", LINES)
 def test_requests_with_bodies_equal_parsed_ones_for_any_line(line: bytes) -> None:
     after_a_body(posted(b"Content-Length: 4\r\n", b"body", line))
 
 
-@pytest.mark.parametrize(
+@cases(
     "field",
     [
         b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
