@@ -29,7 +29,7 @@ from actors.kinds.apiextensions.definition import SCHEMA_MODULES, cleanup_finali
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
-from actors.store.document import decode, is_being_deleted
+from actors.store.document import is_being_deleted
 from actors.write_context import SERVER_MANAGER, SERVER_USER
 from journal.records import Event
 
@@ -127,8 +127,15 @@ class CustomResourceController:
             return
         if is_true(changed, ESTABLISHED) and not self._publication.overlaps_built_in(name):
             await self._registry.reserve(name)
-        await self._client.replace(self._definition, {**decode(body), "status": changed["status"]}, "status")
+        await self._write_status(changed)
         self._add_rivals(name)
+
+    async def _write_status(self, changed: Object) -> Object:
+        """Store the status and finalizers of an outline, and return the next one. Conflict if it is not current.
+
+        The schemas are not needed for that: a write of the status keeps the stored spec.
+        """
+        return outline(await self._client.replace(self._definition, changed, "status"))
 
     def _add_approval(self, changed: Object, now: str) -> None:
         if not is_protected(self._names, changed["spec"]["group"]):
@@ -141,9 +148,9 @@ class CustomResourceController:
     # Deletion.
 
     async def _finalize(self, body: bytes) -> None:
-        if self._finalizer not in outline(body)["metadata"].get("finalizers", ()):
+        stored = outline(body)
+        if self._finalizer not in stored["metadata"].get("finalizers", ()):
             return
-        stored = decode(body)
         name = stored["metadata"]["name"]
         # Every create that was decided before the definition was marked as deleted is in the journal after this write.
         stored = await self._write_terminating(
@@ -156,20 +163,18 @@ class CustomResourceController:
             result = "InstanceDeletionCompleted", "removed all instances"
         else:
             result = "NeverEstablished", "resource was never established"
-        metadata = stored["metadata"]
-        finalizers = [one for one in metadata["finalizers"] if one != self._finalizer]
-        stored["metadata"] = {key: value for key, value in metadata.items() if key != "finalizers"}
+        finalizers = [one for one in stored["metadata"]["finalizers"] if one != self._finalizer]
+        metadata = {key: value for key, value in stored["metadata"].items() if key != "finalizers"}
         if finalizers:
-            stored["metadata"]["finalizers"] = finalizers
-        await self._write_terminating(stored, "False", *result)
+            metadata["finalizers"] = finalizers
+        await self._write_terminating({**stored, "metadata": metadata}, "False", *result)
         self._deleting.pop(self._journal.type_id(name), None)
 
     async def _write_terminating(self, stored: Object, status: str, reason: str, message: str) -> Object:
         conditions = with_condition(
             stored["status"]["conditions"], TERMINATING, status, reason, message, self._now()
         )
-        changed = {**stored, "status": {**stored["status"], "conditions": conditions}}
-        return decode(await self._client.replace(self._definition, changed, "status"))
+        return await self._write_status({**stored, "status": {**stored["status"], "conditions": conditions}})
 
     async def _delete_objects(self, stored: Object) -> None:
         """Delete all objects; RetryLater while some are left, which their finalizers keep."""

@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.controllers.custom_resources.outline import outline
 from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
 from actors.kinds.apiextensions.definition import ADDED_BY_RECORDER, definition_type
-from actors.kinds.custom.definitions import DeclaredKind, definitions_of, is_served, parsed
+from actors.kinds.custom.definition import CustomDefinition
+from actors.kinds.custom.definitions import (
+    TERMINATING,
+    DeclaredKind,
+    definitions_of,
+    is_served,
+    parsed,
+)
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.messages import Object
@@ -131,11 +139,27 @@ class Publication:
             return
         if not known.published and (before is None or not before.published):
             return
+        if before is not None and known.terminating and replace(before, terminating=True).same_kind(known):
+            self._stop_creates(event.name)
+            return
         kind = self._kind(parsed(event.body), event.body, self._next_offset())
         if kind.definitions:
             self._registry.publish(kind.served, kind.unserved)
         elif before is not None and before.published:
             self._withdraw(event.name)
+
+    def _stop_creates(self, name: str) -> None:
+        """A definition is being deleted: nothing else about its kind has changed, so that no schema is parsed."""
+        found = self._registry.current.stored_type(name)
+        if found is None or self.overlaps_built_in(name):
+            return
+        refusing = {
+            one: one.without_creates(TERMINATING)
+            for one in found.definitions
+            if isinstance(one, CustomDefinition)
+        }
+        served = [made for one, made in refusing.items() if one in found.served]
+        self._registry.publish(served, [made for made in refusing.values() if made not in served])
 
     def _forget(self, name: str) -> None:
         known = self._known.pop(name, None)

@@ -109,6 +109,12 @@ class CustomDefinition(Definition):
             isinstance(previous, CustomDefinition) and previous.uid == self.uid and previous.kind == self.kind
         )
 
+    def without_creates(self, refusal: str) -> CustomDefinition:
+        """The same definition, with what is compiled of it, while no object can be created."""
+        made = object.__new__(CustomDefinition)  # `copy` would compile everything
+        made.__dict__.update(self.__dict__, create_refusal=refusal)
+        return made
+
     @property
     def is_custom(self) -> bool:
         return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import orjson
 import pytest
 
 from actors.kinds.structural import compile as compiling
+from actors.large_work import LARGE_BYTES
 from gateway.describe.openapi import schemas
 from gateway.describe.openapi.custom import documents
 from tests.gateway.api import served
@@ -77,6 +79,35 @@ async def test_objects_that_controllers_remove_after_a_change_of_the_schema(on_t
         (await api.ask("DELETE", f"{DEFINITIONS}/{NAME}")).expect(200)
         await gone(api, f"{DEFINITIONS}/{NAME}")
         assert on_the_loop == []
+
+
+async def test_deletion_of_a_large_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop parses no schema for it: a megabyte would hold all other requests for 20 milliseconds."""
+    parsed: list[int] = []
+    original = orjson.loads
+
+    def loads(given: Any) -> Any:
+        if threading.current_thread() is threading.main_thread() and len(given) > LARGE_BYTES:
+            parsed.append(len(given))
+        return original(given)
+
+    async with served() as api:
+        await define(api, definition(version(spec=large("red"))))
+        kept = widget("a")
+        kept["metadata"]["finalizers"] = ["example.com/wait"]
+        (await api.ask("POST", WIDGETS, kept)).expect(201)
+        monkeypatch.setattr(orjson, "loads", loads)
+        deleted = await api.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+        assert (deleted.status, len(deleted.body) > LARGE_BYTES) == (200, True)
+        # The kind is served until its objects are removed, with its schema, but none can be created.
+        assert (await api.ask("POST", WIDGETS, widget("b"))).status == 405
+        shown = (await api.ask("GET", f"{WIDGETS}/a")).expect(200)
+        assert shown["spec"]["colour"] == "red"
+        freed = {"metadata": {"finalizers": None}}
+        assert (await api.ask("PATCH", f"{WIDGETS}/a", freed, headers=MERGE)).status == 200
+        await gone(api, f"{DEFINITIONS}/{NAME}")
+        assert (await api.ask("GET", WIDGETS)).status == 404
+        assert parsed == []
 
 
 async def test_watches_that_go_on_after_a_change_of_the_schema(on_the_loop: list[str]) -> None:
