@@ -154,6 +154,7 @@ def _build_store(
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     publication = Publication(names, registry, journal, feed, committer.next_offset)
+    committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
 
     async def create_missing_namespace(name: str) -> None:

@@ -9,7 +9,9 @@ writes.
 
 Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
 wait for it. Rejected: a worker thread for every commit, because lmdb releases the GIL at each of the four puts of an
-event, and with a busy event loop each costs a thread switch (docs/decisions/0002-committer.md).
+event, and with a busy event loop each costs a thread switch (docs/decisions/0002-committer.md). What a worker thread
+has committed is visible to reads a moment before the feed has it: batches of which nobody may see that
+(`commits_on_loop`) stay in the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ class Committer:
         self._cancelled = False
         self._average_seconds = 0.0  # of a commit, smoothed
         self._in_thread = False
+        self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
         self.last_failure = ""
@@ -196,7 +199,7 @@ class Committer:
             raise
         self._writing = len(events)
         began = time.perf_counter()
-        if self._in_thread and events:
+        if self._in_thread and events and not self.commits_on_loop(events):
             error = await trio.to_thread.run_sync(self._append, events)
         else:
             error = self._append(events)
@@ -272,6 +275,10 @@ class Committer:
     def _fail_pending(self, error: Exception) -> None:
         failed, self._pending = self._pending, _Batch()
         _call_back(failed.done, error)
+
+
+def _nothing(_: Sequence[Event]) -> bool:
+    return False
 
 
 def _complete(reply: Reply[T], result: outcome.Value[T] | outcome.Error) -> None:

@@ -103,6 +103,19 @@ class Publication:
     def overlaps_built_in(self, type_name: str) -> bool:
         return self._registry.built_in.stored_type(type_name) is not None
 
+    def establishes(self, events: Sequence[Event]) -> bool:
+        """Whether a batch has the first condition Established of a definition.
+
+        Whoever reads it expects that the kind is served: nobody may read it before the feed has it.
+        """
+        return any(event.type_id == self._type_id and self._is_established_by(event) for event in events)
+
+    def _is_established_by(self, event: Event) -> bool:
+        known = self._known.get(event.name)
+        if event.removed or (known is not None and known.established):
+            return False
+        return is_true(outline(event.body), ESTABLISHED)
+
     # The state at a start.
 
     def _publish_stored(self) -> None:
