@@ -8,11 +8,12 @@ write `leases.coordination.cluster.io "x"` and fill the details of a Status.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 
 class RequestError(Exception):

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.identity import User
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 Object = dict[str, Any]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import trio
 
@@ -24,6 +24,7 @@ from actors.admission.request import AdmissionRequest, Queued
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS = 4096

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -21,6 +21,7 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
+from journal.classes.named_tuple import NamedTuple
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")

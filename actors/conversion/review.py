@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -22,6 +22,7 @@ from actors.messages import Object
 from actors.patch.bounds import MAX_BYTES
 from actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
 from actors.value_count import MAX_VALUES, check_values
+from journal.classes.named_tuple import NamedTuple
 
 SUCCESS: Final = "Success"
 MORE_VALUES: Final = 4  # times as many as were sent

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -26,6 +25,7 @@ from actors.resource.checks.preconditions import check_delete, check_sent_uid, c
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones

@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from journal.classes.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

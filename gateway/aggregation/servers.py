@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 import trio
@@ -27,6 +27,7 @@ from gateway.proxy.kubelets import trusting
 from gateway.proxy.pool import ConnectionPool
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import Upstream, UpstreamFailed
+from journal.classes.named_tuple import NamedTuple
 
 # As whom the server asks for discovery and OpenAPI documents.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))

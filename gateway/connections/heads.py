@@ -13,9 +13,10 @@ import itertools
 import uuid
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.requests.request import Response, SharedFields
+from journal.classes.named_tuple import NamedTuple
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE = b"connection: close\r\n"

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 VERBS: Final = frozenset({"get", "list", "watch"}) | WRITES

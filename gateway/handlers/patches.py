@@ -7,7 +7,6 @@ problems. Patches of the other three formats are validated when the actor applie
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.declaration.definition import Definition
@@ -20,6 +19,7 @@ from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies, patch_format
 from gateway.requests.context import RequestContext
 from gateway.requests.write_context import new_write_context
+from journal.classes.named_tuple import NamedTuple
 
 
 class PatchCommand(NamedTuple):

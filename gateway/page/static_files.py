@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.request import Response
 from gateway.requests.route import PAGE_PATH
+from journal.classes.named_tuple import NamedTuple
 
 _FOLDER: Final = Path(__file__).parent / "static"
 _TYPES: Final = {

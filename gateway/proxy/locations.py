@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import ssl
 from functools import cached_property
-from typing import NamedTuple
 
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
@@ -25,6 +24,7 @@ from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
 from gateway.proxy.kubelets import Kubelets, trusting
 from gateway.proxy.target import Target
 from gateway.requests.errors import BackendUnavailable
+from journal.classes.named_tuple import NamedTuple
 
 _SCHEMES = ("http", "https", "")
 _DEFAULT_PORTS = {True: 443, False: 80}

@@ -13,11 +13,12 @@ know them, and the observer reads them when it needs them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
 from actors.identity import User
+from journal.classes.named_tuple import NamedTuple
 
 
 class RequestRecord(Protocol):

@@ -15,10 +15,10 @@ nothing about what is served.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from actors.names import REWIND_GROUP
+from journal.classes.named_tuple import NamedTuple
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 ITEM_VERBS = {

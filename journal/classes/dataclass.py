@@ -1,23 +1,24 @@
-"""The decorator of all our dataclasses: the standard one, without the code that it compiles for every class.
+"""The decorator of all our dataclasses, which compiles no code when a class is defined.
 
-The standard decorator compiles five or six methods per class, which took a third of a server's start: about a
-millisecond for each of 220 classes. Here the first call of `__init__`, `__eq__` and `__hash__` compiles them, and the
-other methods are closures over the names of the fields. Fields, slots and matching are the standard decorator's, so
-`fields`, `replace`, `asdict` and `match` work as usual. The `__init__` of a frozen class with slots sets them by their
-descriptors, which takes half the time of `object.__setattr__`.
+The decorator of the standard library compiles five or six methods per class, which took a third of a server's start:
+about a millisecond for each of 220 classes. Here the first call of `__init__`, `__eq__` and `__hash__` compiles them,
+and the other methods are closures over the names of the fields. The `__init__` of a frozen class with slots sets them
+by their descriptors, which takes half the time of `object.__setattr__`. The classes have what the functions of the
+standard module need: `field`, `fields`, `replace`, `asdict` and `is_dataclass` work as usual.
 
-Missing: `order`, `unsafe_hash` and `InitVar`, which nobody here needs; and `inspect.signature` of a class does not show
-its fields before the first instance.
+Missing: `order`, `unsafe_hash`, `InitVar` and `KW_ONLY`, which nobody here needs; and `inspect.signature` of a class
+does not show its fields before the first instance.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -32,35 +33,105 @@ else:
 
 
 _METHODS: Final = frozenset({"__init__", "__repr__", "__eq__", "__hash__"})
+# By this mark, `dataclasses.fields` and `replace` know a field from a ClassVar.
+_FIELD: Final = dataclasses._FIELD  # type: ignore[attr-defined]
 
 
 def _make(
-    cls: type,
+    cls: Any,
     frozen: bool = False,
     eq: bool = True,
     repr: bool = True,
-    **layout: bool,  # slots, weakref_slot, kw_only
+    slots: bool = False,
+    weakref_slot: bool = False,
+    kw_only: bool = False,
 ) -> type:
     keep = _METHODS.intersection(cls.__dict__)
     if "__eq__" in keep and cls.__dict__["__hash__"] is None:
         keep = keep - {"__hash__"}  # Python has set it because of `__eq__`
-    if not cls.__doc__:
-        cls.__doc__ = cls.__name__  # or the standard decorator writes one, with `inspect.signature`
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, **layout)(cls)
-    found = dataclasses.fields(made)
+    own = [_own_field(cls, *one, kw_only) for one in _own_annotations(cls)]
+    found: dict[str, Field[Any]] = {**_inherited(cls), **{one.name: one for one in own}}
+    made = _with_slots(cls, found, weakref_slot) if slots else _with_defaults(cls, own)
+    made.__dataclass_fields__ = found
+    made.__dataclass_params__ = SimpleNamespace(
+        init=True, repr=repr, eq=eq, order=False, unsafe_hash=False, frozen=frozen
+    )
+    if "__match_args__" not in made.__dict__:
+        matched = tuple(one.name for one in found.values() if one.init and not one.kw_only)
+        setattr(made, "__match_args__", matched)  # noqa: B010 - mypy refuses an assignment
     methods: dict[str, Any] = {"__init__": _uncompiled(made, "__init__", partial(_init_source, made, frozen))}
     if repr:
-        methods["__repr__"] = _repr(tuple(one.name for one in found if one.repr))
+        methods["__repr__"] = _repr(tuple(one.name for one in found.values() if one.repr))
     if eq:
-        names = tuple(one.name for one in found if one.compare)
+        names = tuple(one.name for one in found.values() if one.compare)
         methods["__eq__"] = _uncompiled(made, "__eq__", partial(_eq_source, names))
         methods["__hash__"] = _uncompiled(made, "__hash__", partial(_hash_source, names)) if frozen else None
     if frozen:
-        methods.update(_frozen(made, frozenset(one.name for one in found)))
+        methods.update(_frozen(made, frozenset(found)))
     for name, method in methods.items():
         if name not in keep:
             setattr(made, name, method)
+    return made  # type: ignore[no-any-return]
+
+
+def _own_annotations(cls: type) -> Iterator[tuple[str, Any]]:
+    """Name and annotation of the fields that the class itself declares; annotations are strings."""
+    for name, annotation in inspect.get_annotations(cls).items():
+        if not str(annotation).removeprefix("typing.").startswith("ClassVar"):
+            yield name, annotation
+
+
+def _own_field(cls: type, name: str, annotation: Any, kw_only: bool) -> Field[Any]:
+    given = getattr(cls, name, MISSING)
+    if isinstance(given, Field):
+        one = given
+    elif given is MISSING or isinstance(given, MemberDescriptorType):  # the latter: a slot of a base class
+        one = dataclasses.field()
+    else:
+        one = dataclasses.field(default=given)
+    if one.default.__class__.__hash__ is None:
+        raise ValueError(
+            f"mutable default {type(one.default)} for field {name} is not allowed: use default_factory"
+        )
+    if one.kw_only is MISSING:
+        one.kw_only = kw_only
+    one.name, one.type = name, annotation
+    one._field_type = _FIELD  # type: ignore[attr-defined]
+    return one
+
+
+def _inherited(cls: type) -> dict[str, Field[Any]]:
+    found: dict[str, Field[Any]] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        found.update(base.__dict__.get("__dataclass_fields__", {}))
+    return found
+
+
+def _with_defaults(cls: Any, own: list[Field[Any]]) -> Any:
+    """The class with the defaults of its fields as attributes, in place of what `field` returned."""
+    for one in own:
+        if one.default is not MISSING:
+            setattr(cls, one.name, one.default)
+        elif one.name in cls.__dict__:
+            delattr(cls, one.name)
+    return cls
+
+
+def _with_slots(cls: type, found: dict[str, Field[Any]], weakref_slot: bool) -> Any:
+    """The class made anew: slots cannot be added to one."""
+    taken = {name for base in cls.__mro__[1:-1] for name in _slots(base)}
+    wanted = (*found, "__weakref__") if weakref_slot else tuple(found)
+    left_out = {*found, "__dict__", "__weakref__"}
+    namespace = {name: value for name, value in cls.__dict__.items() if name not in left_out}
+    namespace["__slots__"] = tuple(name for name in wanted if name not in taken)
+    made = type(cls)(cls.__name__, cls.__bases__, namespace)
+    made.__qualname__ = cls.__qualname__
     return made
+
+
+def _slots(base: type) -> tuple[str, ...]:
+    given = base.__dict__.get("__slots__", ())
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:

@@ -24,7 +24,8 @@ import os
 import struct
 import sys
 import zlib
-from typing import NamedTuple
+
+from journal.classes.named_tuple import NamedTuple
 
 SIZE = 152  # bytes of a meta page that LMDB uses
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import field
 from itertools import islice, pairwise
 from operator import lt
-from typing import NamedTuple
 
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 from journal.pages.layout import (
     BIG,
     BRANCH,

@@ -166,3 +166,20 @@ def test_methods_are_compiled_by_their_first_call() -> None:
     init, eq, hash_ = (cls.__dict__[name] for name in ("__init__", "__eq__", "__hash__"))
     assert init is not before[0] and eq is not before[1] and hash_ is before[2]
     assert init.__code__.co_varnames == ("self", "number", "items", "text", "seen")
+
+
+def test_standard_dataclass_can_inherit_from_ours() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Sub(Importable):
+        more: int = 3
+
+    assert repr(Sub(1)).endswith("Sub(number=1, text='', more=3)")
+    assert replace(Sub(1), more=4) == Sub(1, more=4) != Sub(1)
+
+
+def test_mutable_defaults_are_refused() -> None:
+    with pytest.raises(ValueError, match="default_factory"):
+
+        @dataclass
+        class Shared:
+            items: list[int] = []  # noqa: RUF012

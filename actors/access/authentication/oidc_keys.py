@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

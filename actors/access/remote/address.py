@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from journal.classes.named_tuple import NamedTuple
 
 
 class ServiceAddress(NamedTuple):

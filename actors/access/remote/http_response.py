@@ -8,9 +8,10 @@ is empty.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from actors.access.remote.tls_stream import ByteStream
+from journal.classes.named_tuple import NamedTuple
 
 MAX_HEAD: Final = 32 * 1024
 MAX_FIELDS: Final = 128

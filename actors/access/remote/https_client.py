@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 import trio
@@ -22,6 +22,7 @@ from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
 from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
 from actors.turns import SharedTurns
+from journal.classes.named_tuple import NamedTuple
 
 IDLE_SECONDS: Final = 90.0
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.

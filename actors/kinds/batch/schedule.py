@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from actors.kinds.values.durations import duration_error
 from actors.kinds.values.go_format import cut
+from journal.classes.named_tuple import NamedTuple
 
 DESCRIPTORS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),

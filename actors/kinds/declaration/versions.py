@@ -17,11 +17,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from actors.messages import Object
+from journal.classes.named_tuple import NamedTuple
 
 Upgrade = Callable[[Object], Object]
 

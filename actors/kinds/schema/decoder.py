@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
@@ -17,6 +17,7 @@ from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
 from actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
 from actors.kinds.schema.scalars import WrongType, json_type_of
 from actors.messages import Object
+from journal.classes.named_tuple import NamedTuple
 
 
 class NotDecodable(Exception):

@@ -9,7 +9,8 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from journal.classes.named_tuple import NamedTuple
 
 _BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)
 _END = re.compile(r"^-----END ([^\n]*)-----[ \t]*\r?$", re.MULTILINE)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
 from actors.patch.managed_fields.topology import (
@@ -26,6 +26,7 @@ from actors.patch.managed_fields.topology import (
     Repeated,
     Shape,
 )
+from journal.classes.named_tuple import NamedTuple
 
 
 class Changes(NamedTuple):

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Event as Signal
 from threading import Thread
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -30,6 +30,7 @@ from gateway.audit.backends.losses import Losses
 from gateway.audit.backends.rotated_file import NotWritten
 from gateway.audit.backends.throttle import Throttle
 from gateway.audit.event import Event
+from journal.classes.named_tuple import NamedTuple
 
 # How many events the event loop formats at a time: more would save little, and hold it for longer than 0.2 ms.
 _GATHERED: Final = 32

@@ -7,9 +7,10 @@ In a watch, each event has its length in four bytes before it; the object inside
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.wire.protobuf.wire_format import LEN, MalformedMessage, delimited, read_fields, string
+from journal.classes.named_tuple import NamedTuple
 
 MAGIC: Final = b"k8s\x00"
 _NO_ENCODING_OR_TYPE: Final = string(3, "") + string(4, "")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
-from typing import NamedTuple
 
 from gateway.connections.heads import CACHE_CONTROL, audit_id, default_fields, has_body, one_line_fields
 from gateway.requests.request import Response, SharedFields
+from journal.classes.named_tuple import NamedTuple
 
 # Entries of the static table: statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}
