@@ -90,6 +90,7 @@ _EVENT_LEAD = struct.Struct(">BI")
 _EVENT_LEAD_SIZE = _EVENT_LEAD.size
 # What the checksum of an event covers between its key and its fields.
 _PLAIN_TAIL, _REASON_TAIL = bytes((PLAIN_LAYOUT,)), bytes((EVENT_LAYOUT,))
+_NO_REASON = ("",)
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _LINK_PREVIOUS = 6  # where `previous` is in a link
@@ -145,16 +146,18 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     Like `decode_event` for each, in half the time: a replay reads all of them.
     """
     found: list[Event] = []
-    add, unpack_lead, make = found.append, _EVENT_LEAD.unpack_from, make_event
-    for key, value in pairs:
+    add, make, crc = found.append, tuple.__new__, crc32
+    unpack, unpack_lead = _unpack, _EVENT_LEAD.unpack_from
+    for view_of_key, value in pairs:
+        key = bytes(view_of_key)
         offset = int.from_bytes(key, "big")
         if offset > end:
             break
         length = len(value)
         packed = value[_EVENT_LEAD_SIZE:]
         layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
-        if layout == PLAIN_LAYOUT and crc32(packed, crc32(bytes(key) + _PLAIN_TAIL)) == check:
-            add(make((offset, *_unpack(packed), "")))
+        if layout == PLAIN_LAYOUT and crc(packed, crc(key + _PLAIN_TAIL)) == check:
+            add(make(Event, (offset,) + unpack(packed, use_list=False) + _NO_REASON))  # noqa: RUF005
         else:
             add(decode_event(offset, value))
         size -= length

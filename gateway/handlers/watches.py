@@ -22,13 +22,13 @@ from actors.store.reads import ListOptions, Reads, parse_version
 from actors.switch_interval import run_in_thread
 from gateway.handlers.encoders import Encoder
 from gateway.requests.context import RequestContext
-from gateway.watch.framing import document
+from gateway.watch.framing import Encode, StoredObjects, document
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents
-from gateway.watch.interest import Encode, Interest, Wrap, account
+from gateway.watch.interest import Interest, Wrap, account
 from gateway.watch.selection import Selection
 from gateway.watch.watch import Watch
-from gateway.wire.encoders import TableEncoder
+from gateway.wire.encoders import ObjectEncoder, TableEncoder
 from journal.log import Journal
 
 MakeEncoder = Callable[[Definition], Encoder]
@@ -120,7 +120,8 @@ class WatchOpener:
                     matcher(options.labels, options.fields),
                     criteria(options.labels, options.fields),
                 ),
-                encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
+                _stored_objects(wrap, shown)
+                or encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
                 encoder(wrap, shown.item) if tabular else None,
                 wrap,
                 bookmarker(wrap, prefix) if bookmarks else None,
@@ -196,6 +197,13 @@ def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:
 def encoder(wrap: Wrap, item: Callable[[bytes], bytes]) -> Encode:
     """Return the function that encodes an event: `item` converts the stored object, `wrap` adds the event type."""
     return lambda kind, body: wrap(kind, item(body))
+
+
+def _stored_objects(wrap: Wrap, shown: object) -> StoredObjects | None:
+    """The same for JSON and objects that are shown as they are stored; None for others."""
+    if wrap is not document or not isinstance(shown, ObjectEncoder) or shown.stored_prefix is None:
+        return None
+    return StoredObjects(shown.stored_prefix)
 
 
 def bookmarker(wrap: Wrap, prefix: bytes) -> Callable[[int], bytes]:

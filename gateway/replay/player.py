@@ -22,7 +22,7 @@ from journal.recording import Recording
 from journal.records import Event
 
 # Published at once: a few milliseconds of work for the server and its watchers.
-BATCH_EVENTS, BATCH_BYTES = 256, 256 << 10
+BATCH_EVENTS, BATCH_BYTES = 512, 256 << 10
 # While nothing happens, the clock of the replay moves this often, in seconds.
 TICK = 0.5
 # At full speed, how long the player waits for watchers that do not read.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from gateway.watch.changes import Change, Changes, TooOld
+from gateway.watch.changes import Changes, TooOld
 from gateway.watch.frames import ROUND_BYTES, Frame, allowance
+from journal.records import Event
 
 # Offsets in one segment: some ten kilobytes of small objects, and less than a round of large ones.
 SEGMENT = 32
@@ -23,7 +24,7 @@ class Backlog:
     __slots__ = ("_bytes", "_changes", "_framed", "_groups", "_segments")
 
     def __init__(
-        self, changes: Changes, framed: Callable[[list[Change]], list[Frame]], groups: Callable[[], int]
+        self, changes: Changes, framed: Callable[[list[Event]], list[Frame]], groups: Callable[[], int]
     ) -> None:
         self._changes = changes
         self._framed = framed
@@ -39,8 +40,8 @@ class Backlog:
             segment = self._build(number, head) if (number + 1) * SEGMENT <= head else None
             if segment is None:
                 upto = min(head, (number + 1) * SEGMENT)
-                changes, reached = self._changes.after(cursor, upto, ROUND_BYTES)
-                return self._framed(changes), reached
+                events, reached = self._changes.after(cursor, upto, ROUND_BYTES)
+                return self._framed(events), reached
             self._cache(number, segment)
         self._segments.move_to_end(number)
         frames, reached = segment
@@ -52,19 +53,19 @@ class Backlog:
         """Return the whole segment; None if it is too large, or its beginning has left the watch history."""
         begin, end = number * SEGMENT, (number + 1) * SEGMENT
         try:
-            changes, reached = self._changes.after(begin, end, ROUND_BYTES)
+            events, reached = self._changes.after(begin, end, ROUND_BYTES)
             if reached < end:
                 return None
-            if not changes:
+            if not events:
                 reached = self._empty_until(end, head)
-            return self._framed(changes), reached
+            return self._framed(events), reached
         except TooOld:
             return None
 
     def _empty_until(self, offset: int, head: int) -> int:
         """Return the offset before the next change, to skip the empty segments of a type that seldom changes."""
-        changes, reached = self._changes.after(offset, head, 1)
-        return changes[0].event.offset - 1 if changes else reached
+        events, reached = self._changes.after(offset, head, 1)
+        return events[0].offset - 1 if events else reached
 
     def _cache(self, number: int, segment: Segment) -> None:
         self._segments[number] = segment

@@ -1,13 +1,14 @@
-"""Committed events of one type, each with its object's previous event, which is looked up at most once.
+"""Committed events of one type, with the previous event of each object, which is looked up at most once.
 
-Every watched type has one `Changes`. It keeps the newest changes in memory, so that groups share the work; reads
+Every watched type has one `Changes`. It keeps the newest events in memory, so that groups share the work; reads
 from further back come from the journal, in steps bounded by events and by bytes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import orjson
 
@@ -28,99 +29,119 @@ class TooOld(Exception):
     """The requested offset is no longer in the watch history, or no longer in the journal."""
 
 
-class Change:
-    """One event. `before()` returns the previous event of the same object, None when there was none."""
-
-    __slots__ = ("_before", "_deselected_body", "_journal", "event")
-
-    def __init__(self, journal: Journal, event: Event) -> None:
-        self.event = event
-        self._journal = journal
-        self._before: Event | None = None
-        self._deselected_body = b""
-
-    def before(self) -> Event | None:
-        if self._before is None and self.event.previous:
-            with self._journal.read() as view:
-                self._before = view.event(self.event.previous)
-            if self._before is None:
-                # Without the previous event, a MODIFIED or DELETED would be sent as ADDED or not at all.
-                raise TooOld
-        return self._before
-
-    def facts_before(self) -> bytes | None:
-        """The facts by which the object may have been selected before this change; a removal carries them itself."""
-        if self.event.removed:
-            return None
-        before = self.before()
-        return None if before is None else before.facts
-
-    def deselected_body(self) -> bytes:
-        """The previous object with the version of this change: DELETED carries it when an object stops matching."""
-        before = self.before()
-        if not self._deselected_body and before is not None:
-            document = orjson.loads(before.body)
-            document["metadata"]["resourceVersion"] = str(self.event.offset)
-            self._deselected_body = orjson.dumps(document)
-        return self._deselected_body
-
-
 class Changes:
     def __init__(self, journal: Journal, type_id: int, head: int) -> None:
         self._journal = journal
         self._type_id = type_id
-        self._kept: list[Change] = []
+        self._kept: list[Event] = []
         self._offsets: list[int] = []
-        self._bytes = 0
-        self._floor = head  # `_kept` holds every change after it
+        self._ends: list[int] = []  # bytes of all events that were kept, up to each of `_kept`
+        self._dropped = 0  # bytes of those that were dropped
+        self._floor = head  # `_kept` holds every event after it
+        # What was looked up for kept events, by offset: the event before it, and what `deselected_body` returns.
+        self._before: dict[int, Event] = {}
+        self._deselected: dict[int, bytes] = {}
 
-    def add(self, event: Event) -> Change:
-        """Add a committed event of this type, unless it was added before, and return it."""
-        if self._offsets and event.offset <= self._offsets[-1]:
-            return self._added(event)
-        change = Change(self._journal, event)
-        self._kept.append(change)
-        self._offsets.append(event.offset)
-        self._bytes += len(event.body)
-        if len(self._kept) > KEPT_EVENTS or self._bytes > KEPT_BYTES:
+    def add(self, events: Sequence[Event]) -> None:
+        """Add committed events of this type, except those that were added before."""
+        offsets = self._offsets
+        if offsets and events[0].offset <= offsets[-1]:
+            events = [event for event in events if event.offset > offsets[-1]]
+        self._kept += events
+        ends = self._ends
+        if len(events) == 1:
+            offsets.append(events[0].offset)
+            ends.append((ends[-1] if ends else self._dropped) + len(events[0].body))
+        else:
+            offsets += [event.offset for event in events]
+            sizes = accumulate(
+                [len(event.body) for event in events], initial=ends[-1] if ends else self._dropped
+            )
+            next(sizes)
+            ends += sizes
+        while len(offsets) > KEPT_EVENTS or (ends and ends[-1] - self._dropped > KEPT_BYTES):
             self._drop_older_half()
-        return change
 
-    def _added(self, event: Event) -> Change:
-        position = bisect_right(self._offsets, event.offset) - 1
-        if position >= 0 and self._offsets[position] == event.offset:
-            return self._kept[position]
-        return Change(self._journal, event)
-
-    def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Change], int]:
-        """Return changes after an offset, none beyond `upto`, and the offset up to which they are complete."""
+    def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Event], int]:
+        """Return events after an offset, none beyond `upto`, and the offset up to which they are complete."""
         if offset >= self._floor:
-            first = bisect_right(self._offsets, offset)
-            return _step(self._kept[first : first + STEP_EVENTS], upto, size, None)
+            return self._kept_after(offset, upto, size)
         with self._journal.read() as view:
             try:
                 events = view.events(offset, type_id=self._type_id)
             except Compacted:
                 raise TooOld from None
-            return _step((Change(self._journal, event) for event in events), upto, size, Turn())
+            return _step(events, upto, size)
+
+    def _kept_after(self, offset: int, upto: int, size: int) -> tuple[list[Event], int]:
+        offsets, ends = self._offsets, self._ends
+        first = bisect_right(offsets, offset)
+        beyond = bisect_right(offsets, upto, first)
+        # The event that fills the step is the last one of it.
+        reached = (ends[first - 1] if first else self._dropped) + size
+        full = min(bisect_left(ends, reached, first, beyond) + 1, first + STEP_EVENTS)
+        if full > beyond:
+            return self._kept[first:beyond], upto
+        return self._kept[first:full], offsets[full - 1]
 
     def _drop_older_half(self) -> None:
-        """Free memory; groups that still need these changes read them from the journal."""
+        """Free memory; groups that still need these events read them from the journal."""
         half = len(self._kept) // 2 + 1
-        self._floor = self._offsets[half - 1]
-        self._bytes -= sum([len(change.event.body) for change in self._kept[:half]])
-        del self._kept[:half], self._offsets[:half]
+        self._floor, self._dropped = self._offsets[half - 1], self._ends[half - 1]
+        if self._before:
+            for offset in self._offsets[:half]:
+                self._before.pop(offset, None)
+                self._deselected.pop(offset, None)
+        del self._kept[:half], self._offsets[:half], self._ends[:half]
+
+    # The events before them.
+
+    def before(self, event: Event) -> Event | None:
+        """Return the previous event of the same object, None when there was none."""
+        if not event.previous:
+            return None
+        found = self._before.get(event.offset)
+        if found is None:
+            with self._journal.read() as view:
+                found = view.event(event.previous)
+            if found is None:
+                # Without the previous event, a MODIFIED or DELETED would be sent as ADDED or not at all.
+                raise TooOld
+            if event.offset > self._floor:
+                self._before[event.offset] = found
+        return found
+
+    def facts_before(self, event: Event) -> bytes | None:
+        """The facts by which the object may have been selected before an event; a removal carries them itself."""
+        if event.removed:
+            return None
+        before = self.before(event)
+        return None if before is None else before.facts
+
+    def deselected_body(self, event: Event) -> bytes:
+        """The previous object with the version of an event: DELETED carries it when an object stops matching."""
+        body = self._deselected.get(event.offset, b"")
+        if body:
+            return body
+        before = self.before(event)
+        if before is not None:
+            document = orjson.loads(before.body)
+            document["metadata"]["resourceVersion"] = str(event.offset)
+            body = orjson.dumps(document)
+            if event.offset in self._before:
+                self._deselected[event.offset] = body
+        return body
 
 
-def _step(changes: Iterable[Change], upto: int, size: int, turn: Turn | None) -> tuple[list[Change], int]:
-    """`turn`: for changes that have to be read."""
-    found: list[Change] = []
-    for change in changes:
-        event = change.event
+def _step(events: Iterable[Event], upto: int, size: int) -> tuple[list[Event], int]:
+    """Events that have to be read, for one turn."""
+    found: list[Event] = []
+    turn = Turn()
+    for event in events:
         if event.offset > upto:
             break
-        found.append(change)
+        found.append(event)
         size -= len(event.body)
-        if size <= 0 or len(found) == STEP_EVENTS or (turn is not None and turn.over()):
+        if size <= 0 or len(found) == STEP_EVENTS or turn.over():
             return found, event.offset
     return found, upto

@@ -35,17 +35,21 @@ class RecentFrames:
         self._groups = groups  # returns how many groups share the allowance
         self.floor = head  # every frame after it is kept
 
-    def add(self, frames: list[Frame]) -> None:
+    def add(self, frames: list[Frame], size: int) -> None:
+        """Add frames of so many bytes."""
         if self._frames is _NONE:
             self._frames = deque()
         kept = self._frames
         kept.extend(frames)
-        size = self._bytes + sum([len(data) for _, data in frames])
+        size += self._bytes
         limit, surplus = allowance(self._groups()), len(kept) - KEPT_FRAMES
-        while surplus > 0 or size > limit:
+        if surplus > 0:
+            dropped = [kept.popleft() for _ in range(surplus)]
+            size -= sum([len(data) for _, data in dropped])
+            self.floor = dropped[-1][0]
+        while size > limit:
             self.floor, data = kept.popleft()
             size -= len(data)
-            surplus -= 1
         self._bytes = size
 
     def clear(self, head: int) -> None:
@@ -81,6 +85,16 @@ def rounds(frames: list[Frame]) -> list[list[Frame]]:
 
 def joined(frames: list[Frame]) -> bytes:
     return frames[0][1] if len(frames) == 1 else b"".join([data for _, data in frames])
+
+
+def joined_rounds(frames: list[Frame]) -> list[tuple[list[Frame], bytes]]:
+    """Rounds, each with its bytes."""
+    if not frames:
+        return []
+    data = joined(frames)
+    if len(data) <= ROUND_BYTES:
+        return [(frames, data)]
+    return [(part, joined(part)) for part in rounds(frames)]
 
 
 def note_sent(member: Member, frames: list[Frame], sent: int) -> int:

@@ -22,12 +22,13 @@ from actors.turns import Turn
 from gateway.requests.request import EndReason
 from gateway.watch.backlog import Backlog
 from gateway.watch.broadcast import Broadcast
-from gateway.watch.changes import Change, TooOld
-from gateway.watch.frames import ROUND_BYTES, Frame, RecentFrames, joined, note_sent, rounds
-from gateway.watch.framing import Framing
+from gateway.watch.changes import TooOld
+from gateway.watch.frames import ROUND_BYTES, Frame, RecentFrames, joined, joined_rounds, note_sent
+from gateway.watch.framing import Framing, framed_by
 from gateway.watch.interest import Interest
 from gateway.watch.member import Member, Pipe
 from gateway.watch.watched_type import WatchedType
+from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +62,8 @@ class Group:
         "_changes",
         "_conversion",
         "_counters",
-        "_encode",
-        "_encode_first",
-        "_framing",
+        "_frame",
+        "_frame_first",
         "_hub",
         "_progress",
         "_recent",
@@ -86,10 +86,10 @@ class Group:
         hub: GroupHub,
     ) -> None:
         self._selection = interest.selection
-        self._encode = interest.encode
-        self._encode_first = interest.encode_first or interest.encode
+        self._frame = self._frame_first = framed_by(framing, interest.encode)
+        if interest.encode_first is not None:
+            self._frame_first = framed_by(framing, interest.encode_first)
         self._conversion = interest.conversion
-        self._framing = framing
         self._broadcast = broadcast
         self._changes = watched.changes
         self._counters = watched.counters
@@ -188,14 +188,14 @@ class Group:
         """Send the next changes to all sweeping members; the group is idle when there are no more."""
         reached = self._hub.newest()
         if self.sweeping or len(self.lagging) > 1:
-            changes, reached = self._changes.after(self.head, reached)
+            events, reached = self._changes.after(self.head, reached)
             if self._converts():
-                frames = await self._framed_converted(changes)
+                frames = await self._framed_converted(events)
             else:
-                turn = Turn() if len(changes) > 1 else None
-                frames, reached = self._framed_in_turn(turn, changes, reached)
-            for part in rounds(frames):
-                await self._sweep(part)
+                turn = Turn() if len(events) > 1 else None
+                frames, reached = self._framed_in_turn(turn, events, reached)
+            for part, data in joined_rounds(frames):
+                await self._sweep(part, data)
         else:
             # A single lagging member encodes what it can take in its own task, when it can.
             self._recent.clear(reached)
@@ -206,53 +206,44 @@ class Group:
     def _converts(self) -> bool:
         return self._conversion is not None and self._conversion.needed
 
-    async def _framed_converted(self, changes: list[Change], *, first: bool = False) -> list[Frame]:
-        """Frame changes whose objects a webhook has to convert: all of them in one call. ConversionFailed."""
+    async def _framed_converted(self, events: list[Event], *, first: bool = False) -> list[Frame]:
+        """Frame events whose objects a webhook has to convert: all of them in one call. ConversionFailed."""
         assert self._conversion is not None
-        selected = self._selection.select_all(changes)
+        selected = self._selection.select_all(events, self._changes)
         shown = await self._conversion([body for _, _, body in selected]) if selected else []
         frames: list[Frame] = []
-        encode = self._encode_first if first else self._encode
+        frame = self._frame_first if first else self._frame
         for (offset, kind, _), body in zip(selected, shown, strict=True):
-            frames.append((offset, self._framing(encode(kind, body))))
-            encode = self._encode
+            frames.append((offset, frame(kind, body)))
+            frame = self._frame
         self._counters.frames += len(frames)
         return frames
 
-    def _framed(self, changes: list[Change]) -> list[Frame]:
-        return self._framed_in_turn(None, changes, 0)[0]
+    def _framed(self, events: list[Event]) -> list[Frame]:
+        return self._framed_in_turn(None, events, 0)[0]
 
     def _framed_in_turn(
-        self, turn: Turn | None, changes: list[Change], reached: int, *, first: bool = False
+        self, turn: Turn | None, events: list[Event], reached: int, *, first: bool = False
     ) -> tuple[list[Frame], int]:
-        """Frame changes that lead to `reached`, or those that there is time for, and return what they lead to."""
-        frames: list[Frame] = []
-        encode = self._encode_first if first else self._encode
-        for change in changes:
-            selected = self._selection.select(change)
-            if selected is not None:
-                frames.append((change.event.offset, self._framing(encode(*selected))))
-                encode = self._encode
-            if turn is not None and turn.over():
-                reached = reached if change is changes[-1] else change.event.offset
-                break
+        """Frame events that lead to `reached`, or those that there is time for, and return what they lead to."""
+        frame_first = self._frame_first if first else None
+        frames, last = self._selection.framed(events, self._changes, self._frame, frame_first, turn)
         self._counters.frames += len(frames)
-        return frames, reached
+        return frames, reached if last is None else last
 
-    async def _sweep(self, frames: list[Frame]) -> None:
+    async def _sweep(self, frames: list[Frame], data: bytes) -> None:
         """Send one round. A member that joins from here on has these frames already, or catches up."""
-        self._recent.add(frames)
+        self._recent.add(frames, len(data))
         self._move_to(frames[-1][0])
-        await self.offer(frames)
+        await self.offer(frames, data)
         self.swept = self.head
 
     def _move_to(self, head: int) -> None:
         self.head = head
         self._progress.unpark_all()
 
-    async def offer(self, frames: list[Frame]) -> None:
-        """Send the same bytes to every member that has all up to `swept`, in one call each."""
-        data = joined(frames)
+    async def offer(self, frames: list[Frame], data: bytes) -> None:
+        """Send the bytes of some frames to every member that has all up to `swept`, in one call each."""
         pipes = list(self.sweeping) if data else []  # `gateway.faults` drops events
         departures = self._removals
         longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // (len(data) or 1)))
@@ -352,8 +343,8 @@ class Group:
         elif cursor < self._hub.floor():
             raise TooOld
         else:
-            changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-            frames = await self._framed_converted(changes, first=first)
+            events, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
+            frames = await self._framed_converted(events, first=first)
         if not member.ended:
             self._transmit(member, frames, reached)
 
@@ -396,5 +387,5 @@ class Group:
             raise TooOld
         if not first:
             return self._backlog.after(cursor, self.head)
-        changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed_in_turn(Turn(), changes, reached, first=True)
+        events, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
+        return self._framed_in_turn(Turn(), events, reached, first=True)

@@ -216,7 +216,8 @@ class Hub:
         if len(events) == 1:
             watched = self._watched_types.get(events[0].type_id)
             if watched is not None:
-                watched.collect(watched.changes.add(events[0]), affected, Turn())
+                watched.changes.add(events)
+                watched.collect(events[0], affected, Turn())
         else:
             self._collect(events, affected)
         for sweeper in affected:
@@ -228,24 +229,36 @@ class Hub:
 
     def _collect(self, events: Sequence[Event], affected: dict[Sweeper, None]) -> None:
         """Record a batch, and add the groups that it affects, each once."""
-        by_type: dict[int, dict[Sweeper, None]] = {}
         turn = Turn()
-        for event in events:
-            watched = self._watched_types.get(event.type_id)
-            if watched is None:
-                continue
-            change = watched.changes.add(event)
-            found = by_type.get(event.type_id)
-            if found is None:
-                found = by_type[event.type_id] = {}
-            elif len(found) == watched.followers:
-                continue  # a batch of many events has to find each of them once
-            if event is not events[0] and turn.over():
-                found.update(dict.fromkeys(watched))
-            else:
-                watched.collect(change, found, turn)
-        for found in by_type.values():
+        tried = False  # one event is always tried
+        for watched, some in self._watched(events):
+            watched.changes.add(some)
+            found: dict[Sweeper, None] = {}
+            for event in some:
+                if len(found) == watched.followers:
+                    break  # a batch of many events has to find each of them once
+                if tried and turn.over():
+                    found.update(dict.fromkeys(watched))
+                    break
+                watched.collect(event, found, turn)
+                tried = True
             affected.update(found)
+
+    def _watched(self, events: Sequence[Event]) -> list[tuple[WatchedType[Sweeper], Sequence[Event]]]:
+        """The events of each watched type."""
+        types = {event.type_id for event in events}
+        by_type: dict[int, Sequence[Event]] = {}
+        if len(types) == 1:
+            by_type[events[0].type_id] = events
+        else:
+            lists: dict[int, list[Event]] = {one: [] for one in types if one in self._watched_types}
+            for event in events:
+                if event.type_id in lists:
+                    lists[event.type_id].append(event)
+            by_type.update(lists)
+        return [
+            (self._watched_types[one], some) for one, some in by_type.items() if one in self._watched_types
+        ]
 
     def _wake_awaiting(self) -> None:
         for member in [one for one, version in self._awaited.items() if version <= self._head]:

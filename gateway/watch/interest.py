@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
+from gateway.watch.framing import Encode
 from gateway.watch.selection import Selection
 from journal.classes.dataclass import dataclass
 
-Encode = Callable[[str, bytes], bytes]  # event type and stored object -> watch event
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 
 

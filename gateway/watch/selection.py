@@ -6,11 +6,18 @@ new version; a change of an object that matches neither before nor after is skip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.selectors.index import NO_CRITERIA, Criteria
-from gateway.watch.changes import Change
+from actors.turns import Turn
+from gateway.watch.changes import Changes
+from gateway.watch.frames import Frame
+from gateway.watch.framing import Encode
 from journal.classes.dataclass import dataclass
+from journal.records import Event
+
+# Encoded between two looks at the clock: bytes of objects, and what each event counts as beside them.
+CLOCK_BYTES, EVENT_BYTES = 8 << 10, 1 << 10
 
 Match = Callable[[bytes], bool]
 Selected = tuple[str, bytes]  # event type, stored object
@@ -23,8 +30,8 @@ class Selection:
     match: Match | None = None  # of an event's packed labels and fields; None: all
     criteria: Criteria = NO_CRITERIA  # by which an index finds `match`; none: it is always tried
 
-    def select(self, change: Change) -> Selected | None:
-        event = change.event
+    def select(self, event: Event, changes: Changes) -> Selected | None:
+        """What an event becomes; `changes` has the events before it."""
         if self.namespace is not None and event.namespace != self.namespace:
             return None
         if self.name is not None and event.name != self.name:
@@ -33,20 +40,63 @@ class Selection:
             if event.removed:
                 return "DELETED", event.body
             return ("MODIFIED" if event.previous else "ADDED"), event.body
-        return self._select_matching(change, self.match)
+        return self._select_matching(event, changes, self.match)
 
-    def select_all(self, changes: Iterable[Change]) -> list[tuple[int, str, bytes]]:
-        """Of each change that becomes an event: its offset, the type of the event, and the stored object."""
-        found = ((change.event.offset, self.select(change)) for change in changes)
+    def framed(
+        self,
+        events: Sequence[Event],
+        changes: Changes,
+        frame: Encode,
+        first: Encode | None,
+        turn: Turn | None,
+    ) -> tuple[list[Frame], int | None]:
+        """The frames of the events that there is time for: and the offset of the last one, None if that is all.
+
+        `first` encodes the first event of a watch, if that is among them and differs.
+        """
+        if self.namespace is None and self.name is None and self.match is None:
+            return _all_framed(events, frame, first, turn)
+        frames: list[Frame] = []
+        encode = first or frame
+        for event in events:
+            selected = self.select(event, changes)
+            if selected is not None:
+                frames.append((event.offset, encode(*selected)))
+                encode = frame
+            if turn is not None and turn.over():
+                return frames, None if event is events[-1] else event.offset
+        return frames, None
+
+    def select_all(self, events: Iterable[Event], changes: Changes) -> list[tuple[int, str, bytes]]:
+        """Of each change that becomes an event of a watch: its offset, the type, and the stored object."""
+        found = ((event.offset, self.select(event, changes)) for event in events)
         return [(offset, *selected) for offset, selected in found if selected is not None]
 
     @staticmethod
-    def _select_matching(change: Change, match: Match) -> Selected | None:
-        event = change.event
+    def _select_matching(event: Event, changes: Changes, match: Match) -> Selected | None:
         if event.removed:
             return ("DELETED", event.body) if match(event.facts) else None
-        before = change.before()
+        before = changes.before(event)
         matched = before is not None and match(before.facts)
         if match(event.facts):
             return ("MODIFIED" if matched else "ADDED"), event.body
-        return ("DELETED", change.deselected_body()) if matched else None
+        return ("DELETED", changes.deselected_body(event)) if matched else None
+
+
+def _all_framed(
+    events: Sequence[Event], frame: Encode, first: Encode | None, turn: Turn | None
+) -> tuple[list[Frame], int | None]:
+    """`Selection.framed` where every event is selected: it looks at the clock less often."""
+    frames: list[Frame] = []
+    encode = first or frame
+    left = CLOCK_BYTES
+    for event in events:
+        kind = "DELETED" if event.removed else "MODIFIED" if event.previous else "ADDED"
+        frames.append((event.offset, encode(kind, event.body)))
+        encode = frame
+        left -= EVENT_BYTES + len(event.body)
+        if left <= 0 and turn is not None:
+            left = CLOCK_BYTES
+            if turn.over():
+                return frames, None if event is events[-1] else event.offset
+    return frames, None

@@ -89,7 +89,8 @@ class Sweeper:
         self._due = trio.current_time() + BOOKMARK_INTERVAL
         self.group.update_head()
         head = self.group.head
-        await self.group.offer([(head, self._framing(mark(head)))])
+        frame = self._framing(mark(head))
+        await self.group.offer([(head, frame)], frame)
 
 
 class Wakeups:

@@ -12,9 +12,10 @@ from typing import Generic, TypeVar
 
 from actors.selectors.index import Found, SelectorIndex
 from actors.turns import Turn
-from gateway.watch.changes import Change, Changes
+from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import WatchCounters
+from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -80,25 +81,25 @@ class WatchedType(Generic[T]):
         if not followers:
             del self._followers[scope]
 
-    def collect(self, change: Change, affected: dict[T, None], turn: Turn) -> None:
-        """Add the followers that a change affects; those not tried in `turn` count as affected."""
-        namespace, name = change.event.namespace, change.event.name
+    def collect(self, event: Event, affected: dict[T, None], turn: Turn) -> None:
+        """Add the followers that an event affects; those not tried in `turn` count as affected."""
+        namespace, name = event.namespace, event.name
         for scope in ((None, None), (namespace, None), (namespace, name), (None, name)):
             followers = self._followers.get(scope)
             if followers is None:
                 continue
             affected.update(followers.unconditional)
             if followers.selecting:
-                self._collect_selecting(change, followers.selecting, affected, turn)
+                self._collect_selecting(event, followers.selecting, affected, turn)
 
     def _collect_selecting(
-        self, change: Change, selecting: SelectorIndex[T], affected: dict[T, None], turn: Turn
+        self, event: Event, selecting: SelectorIndex[T], affected: dict[T, None], turn: Turn
     ) -> None:
-        facts = change.event.facts
+        facts = event.facts
         try:
-            before = change.facts_before()
+            before = self.changes.facts_before(event)
         except Exception:
-            logger.exception("the event before %d could not be read", change.event.offset)
+            logger.exception("the event before %d could not be read", event.offset)
             affected.update(
                 dict.fromkeys(selecting)
             )  # each sweep fails in the same way, and ends its own watches

@@ -71,6 +71,11 @@ class ObjectEncoder:
         """Makes an element of a list from a stored object; None if it is the stored object."""
         return self.item if self._is_custom else self._convert
 
+    @property
+    def stored_prefix(self) -> bytes | None:
+        """What replaces the first byte of a stored object; None if objects are converted."""
+        return self._prefix if self._convert is None else None
+
     def item(self, body: bytes) -> bytes:
         """An object inside another document, such as a watch event."""
         return self._prefix + self.converted(body)[1:]

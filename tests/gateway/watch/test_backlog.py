@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gateway.watch.backlog import SEGMENT, Backlog
-from gateway.watch.changes import Change, Changes, TooOld
+from gateway.watch.changes import Changes, TooOld
 from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, Frame
+from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
@@ -18,9 +19,9 @@ class Shared:
         self._backlog = Backlog(changes, self._framed, lambda: 1)
         self._base = base
 
-    def _framed(self, changes: list[Change]) -> list[Frame]:
-        self.made += [change.event.offset for change in changes]
-        return [(change.event.offset, change.event.body) for change in changes]
+    def _framed(self, events: list[Event]) -> list[Frame]:
+        self.made += [event.offset for event in events]
+        return [(event.offset, event.body) for event in events]
 
     def walk(self, cursor: int) -> list[int]:
         """Return the offsets that a member gets from this cursor up to the head."""
@@ -94,7 +95,7 @@ async def test_compacted_start_of_a_segment_does_not_affect_later_cursors() -> N
         shared = Shared(base)
         after, gone = shared._backlog._changes.after, offsets[4]
 
-        def partly_gone(offset: int, upto: int, size: int) -> tuple[list[Change], int]:
+        def partly_gone(offset: int, upto: int, size: int) -> tuple[list[Event], int]:
             if offset < gone:
                 raise TooOld
             return after(offset, upto, size)

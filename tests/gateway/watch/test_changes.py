@@ -7,11 +7,12 @@ import pytest
 from gateway.watch import changes
 from gateway.watch.changes import Changes, TooOld
 from journal import retention
+from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
-def offsets(found: list[changes.Change]) -> list[int]:
-    return [change.event.offset for change in found]
+def offsets(found: list[Event]) -> list[int]:
+    return [event.offset for event in found]
 
 
 def walked(source: Changes, after: int, upto: int) -> list[int]:
@@ -28,7 +29,7 @@ def written(base: MemoryHub, count: int, size: int = 0) -> Changes:
     for number in range(count):
         event = base.event(f"n-{number % 7}", size=size)
         base.commit([event])
-        source.add(event)
+        source.add([event])
     return source
 
 
@@ -38,6 +39,26 @@ async def test_changes_from_memory_and_journal_are_equal() -> None:
         fresh = Changes(base.journal, base.type_id, base.feed.head)
         for after in range(51):
             assert walked(source, after, 50) == walked(fresh, after, 50) == list(range(after + 1, 51))
+
+
+async def test_batches_are_kept_like_single_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "KEPT_EVENTS", 60)
+    async with memory_hub() as base:
+        events = []
+        for number in range(100):
+            events.append(base.event(f"n-{number % 7}", size=number * 10))
+            base.commit([events[-1]])
+        one_by_one, in_batches = (Changes(base.journal, base.type_id, 0) for _ in range(2))
+        for event in events:
+            one_by_one.add([event])
+        for begin in range(0, 100, 20):
+            in_batches.add(events[begin : begin + 20])
+            in_batches.add(events[begin : begin + 20])  # as after an error
+        assert len(one_by_one._kept) <= 60 and len(in_batches._kept) <= 60
+        for after in range(0, 100, 3):
+            for size in (1, 2000, 1 << 20):
+                expected = Changes(base.journal, base.type_id, 100).after(after, 97, size)
+                assert one_by_one.after(after, 97, size) == in_batches.after(after, 97, size) == expected
 
 
 async def test_no_change_beyond_the_requested_offset() -> None:
@@ -92,13 +113,13 @@ async def test_change_has_the_previous_event() -> None:
         source = Changes(base.journal, base.type_id, 0)
         for event in (base.event("a", app="x"), base.event("a", app="y"), base.event("a", removed=True)):
             base.commit([event])
-            source.add(event)
+            source.add([event])
         (first, second, third), _ = source.after(0, 3)
-        assert first.before() is None
-        assert second.before() == first.event
-        assert third.before() == second.event
-        assert b'"resourceVersion":"2"' in second.deselected_body()
-        assert b'"app":"x"' in second.deselected_body()
+        assert source.before(first) is None
+        assert source.before(second) == first
+        assert source.before(third) == second
+        assert b'"resourceVersion":"2"' in source.deselected_body(second)
+        assert b'"app":"x"' in source.deselected_body(second)
 
 
 async def test_compacted_changes_are_too_old() -> None:
@@ -110,5 +131,5 @@ async def test_compacted_changes_are_too_old() -> None:
         # Still in memory, but its previous event is compacted.
         change = source.after(14, 30)[0][0]
         with pytest.raises(TooOld):
-            change.before()
+            source.before(change)
         assert walked(Changes(base.journal, base.type_id, 30), 20, 30) == list(range(21, 31))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.watch import frames
-from gateway.watch.changes import Change
+from gateway.watch.changes import Changes
 from gateway.watch.selection import Selected, Selection
 from journal.errors import Damaged
+from journal.records import Event
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, transports, watching
@@ -15,10 +16,10 @@ from tests.gateway.watch.watching import ports, transports, watching
 select = Selection.select
 
 
-def fails_for_selections(self: Selection, change: Change) -> Selected | None:
+def fails_for_selections(self: Selection, event: Event, changes: Changes) -> Selected | None:
     if self.match is not None:
         raise Damaged("made up")
-    return select(self, change)
+    return select(self, event, changes)
 
 
 @transports

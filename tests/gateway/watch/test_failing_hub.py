@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import orjson
@@ -28,9 +28,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str) -> Iterator[None]:
     """Fail for things called "bad" while being stored in memory, or while waking groups."""
     add, wake = Changes.add, Sweeper.wake
 
-    def failing_add(self: Changes, event: Event) -> None:
-        add(self, event)
-        if event.name == "bad":
+    def failing_add(self: Changes, events: Sequence[Event]) -> None:
+        add(self, events)
+        if any(event.name == "bad" for event in events):
             raise RuntimeError("made up")
 
     def failing_wake(self: Sweeper, before: int) -> None:

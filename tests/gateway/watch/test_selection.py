@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from actors.selectors import LabelSelector, matcher
-from gateway.watch.changes import Change
+from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
+from journal.records import Event
 from tests.cases import cases
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
-def changed(base: MemoryHub, *steps: dict[str, str] | None) -> Change:
+def changed(base: MemoryHub, *steps: dict[str, str] | None) -> tuple[Event, Changes]:
     """The last of these changes of one object; None removes it."""
     for labels in steps:
         event = base.event("a", removed=True) if labels is None else base.event("a", **labels)
         base.commit([event])
-    return Change(base.journal, event)
+    return event, Changes(base.journal, base.type_id, base.feed.head)
 
 
 IN, OUT = {"app": "web"}, {"app": "db"}
@@ -41,11 +42,11 @@ async def test_event_type_depends_on_the_match_before_and_after(
 ) -> None:
     async with memory_hub() as base:
         change = changed(base, *steps)
-        found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).select(change)
+        found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).select(*change)
         assert (found[0] if found else None) == expected
         if found is not None:
             assert b'"app":"web"' in found[1]
-            assert b'"resourceVersion":"%d"' % change.event.offset in found[1]
+            assert b'"resourceVersion":"%d"' % change[0].offset in found[1]
 
 
 @cases(
@@ -54,7 +55,7 @@ async def test_event_type_depends_on_the_match_before_and_after(
 )
 async def test_event_type_without_a_selector(steps: tuple[dict[str, str] | None, ...], expected: str) -> None:
     async with memory_hub() as base:
-        found = Selection().select(changed(base, *steps))
+        found = Selection().select(*changed(base, *steps))
         assert found is not None
         assert found[0] == expected
 
@@ -62,7 +63,7 @@ async def test_event_type_without_a_selector(steps: tuple[dict[str, str] | None,
 async def test_selection_by_namespace_and_name() -> None:
     async with memory_hub() as base:
         change = changed(base, IN)
-        assert Selection(name="a").select(change)
-        assert Selection(name="b").select(change) is None
-        assert Selection(namespace="").select(change)
-        assert Selection(namespace="x").select(change) is None
+        assert Selection(name="a").select(*change)
+        assert Selection(name="b").select(*change) is None
+        assert Selection(namespace="").select(*change)
+        assert Selection(namespace="x").select(*change) is None

@@ -10,7 +10,7 @@ import pytest
 from actors.selectors import FieldSelector, LabelSelector, criteria, matcher
 from actors.selectors.facts import pack_facts
 from actors.turns import Turn
-from gateway.watch.changes import Change, Changes
+from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import WatchCounters
 from gateway.watch.watched_type import WatchedType
@@ -63,7 +63,7 @@ class Objects:
         self._latest: dict[tuple[str, str], Event] = {}
         self.type_id = journal.register_type("things")
 
-    def change(self) -> Change:
+    def change(self) -> Event:
         key = self._choose.choice(NAMESPACES), self._choose.choice(NAMES)
         before = self._latest.get(key)
         removed = before is not None and self._choose.random() < 0.2
@@ -86,7 +86,7 @@ class Objects:
             del self._latest[key]
         else:
             self._latest[key] = event
-        return Change(self._journal, event)
+        return event
 
     def _facts(self, namespace: str, name: str) -> bytes:
         labels = {key: self._choose.choice(VALUES) for key in KEYS if self._choose.random() < 0.6}
@@ -114,7 +114,9 @@ def test_index_finds_what_trying_all_selections_finds(seed: int) -> None:
             change = objects.change()
             affected: dict[int, None] = {}
             watched.collect(change, affected, Turn())
-            assert set(affected) == {one for one, selection in selections.items() if selection.select(change)}
+            assert set(affected) == {
+                one for one, selection in selections.items() if selection.select(change, watched.changes)
+            }
         for one, selection in selections.items():
             watched.unfollow(selection, one)
         assert not watched
