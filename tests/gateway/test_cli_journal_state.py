@@ -92,6 +92,10 @@ def test_versions_outside_the_journal_are_refused(folder: Path) -> None:
         ("3", "version 3 is older than the journal keeps; the oldest version is 4 (shortly before "),
         ("2024-05-01T12:00:02Z", "that time is older than the journal keeps; the oldest version is 4"),
         ("7", "version 7 is ahead of the journal, which is at 6"),
+        (
+            "9999-01-01T00:00:00Z",
+            "9999-01-01 00:00:00.000000+00:00 is in the future; take a time that has passed",
+        ),
     ):
         result = run_journal("state", f"--at={moment}", f"--data-dir={folder}")
         assert (result.code, result.out) == (1, "")
