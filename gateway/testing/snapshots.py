@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.errors import BadRequest
+from actors.errors import BadRequest, NotFound, Resource
 from actors.rewind.state_restore import StateRestore
 from actors.store.proposal import Proposal
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
 from gateway.requests.write_context import new_write_context
 from gateway.rewind.turns import run_in_turns
@@ -67,7 +66,7 @@ class Snapshots:
     async def _restore(self, context: RequestContext, name: str) -> Response:
         offset = self._offsets.get(name)
         if offset is None:
-            raise NoSuchPath
+            raise NotFound(Resource("", "snapshots"), name)
         store = self._store
         await wait_until_idle()
         restore = StateRestore(store.journal, store.registry.current, offset)

@@ -257,7 +257,8 @@ async def test_restore_amid_writes_leaves_a_sound_journal() -> None:
 
 async def test_unknown_snapshots_and_wrong_bodies_are_refused() -> None:
     async with served(enable_test_controls=True) as api:
-        assert (await api.ask("POST", f"{SNAPSHOTS}/nothing/restore")).status == 404
+        unknown = (await api.ask("POST", f"{SNAPSHOTS}/nothing/restore")).expect(404)
+        assert unknown["message"] == 'snapshots "nothing" not found'
         for body in (b"[]", b'{"name": 1}', b'{"name": "a/b"}', b'{"name": "a b"}', b"{"):
             assert (await api.ask("POST", SNAPSHOTS, body)).status == 400, body
         first = (await api.ask("POST", SNAPSHOTS)).expect(201)
