@@ -42,6 +42,7 @@ class Chain:
         "_mutating",
         "_waiting",
         "admit_timing",
+        "annotates",
         "asynchronous",
         "changes",
         "checks",
@@ -65,6 +66,7 @@ class Chain:
         self.validate_timing = validate_timing or StepTiming()
         self.asynchronous = any(one.plugin is not None for one in (*self.changes, *self.checks))
         self._waiting = tuple(one.plugin for one in self.checks if one.plugin is not None)
+        self.annotates = any(plugin.annotates for plugin in self._waiting)
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)

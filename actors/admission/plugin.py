@@ -106,6 +106,7 @@ class AsyncPlugin(Plugin):
 
     # It concerns no write at present, as webhooks of which none is configured: cheaper than to call `concerns`.
     idle: bool = False
+    annotates: ClassVar[bool] = False  # it validates, and its outcome may have annotations for the object
 
     def concerns(self, request: AdmissionRequest) -> bool:
         """Whether the step must run at all; a write that needs no wait stays in the actor. Any thread may call it."""

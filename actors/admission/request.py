@@ -50,7 +50,6 @@ class AdmissionRequest:
     old_version: str = ""
     delete_options: DeleteOptions | None = None  # of a delete
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
-    queued: Queued | None = None  # it waited for an asynchronous step; the step resets it
 
     def __init__(
         self,
@@ -79,6 +78,7 @@ class AdmissionRequest:
         self.callbacks: tuple[Callable[[bool], None], ...] = ()
         self.warnings: tuple[str, ...] = ()  # for the client
         self.reinvocation: Reinvocation | None = None  # None: no webhook was called
+        self.queued: Queued | None = None  # it waited for an asynchronous step; the step resets it
         self.in_thread = False  # a worker thread of trio runs the steps of plugins that are safe there
 
     def with_object(self, changed: Object) -> AdmissionRequest:

@@ -12,7 +12,7 @@ import trio
 from actors.admission.chain import Admission, Chain
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Delete, Object, Patch, Replace, Submit
+from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.decide import working_copy
 
@@ -82,12 +82,16 @@ class CommandAdmission:
         request = progress.request
         attempt.request, attempt.chain, attempt.resumed = request, progress.chain, None
         attempt.written = progress.written
-        request.object = progress.object
+        kept = progress.kept
+        if kept is not None and progress.object is None:
+            request.object = kept.new
+        else:
+            request.object = progress.object
         for check in progress.chain.repeated:
             check(request)
         if progress.validating:
             attempt.first_check = progress.index + 1
-            if progress.kept is not None:
+            if kept is not None:
                 attempt.admitted = progress.object
             else:
                 self._keep_admitted(attempt, request)
@@ -115,6 +119,9 @@ class CommandAdmission:
         index = chain.admit(request, first)
         if index is not None:
             raise Paused(Progress(request, chain, index, False, request.object, attempt.written))
+        # A create that waits goes on with the object that it has prepared, unless a step annotates it.
+        if isinstance(attempt.command, Create) and not chain.annotates:
+            return
         # In a thread, a webhook may be configured between now and the validating steps.
         if chain.asynchronous and (self._in_thread or chain.may_wait(request)):
             self._keep_admitted(attempt, request)

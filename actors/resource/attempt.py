@@ -41,7 +41,9 @@ class Progress:
     chain: Chain
     index: int  # of the step in its chain
     validating: bool  # the step validates; it cannot change the object
-    object: Object | None  # after the steps so far; while validating, before preparation
+    object: (
+        Object | None
+    )  # after the steps so far; while validating, before preparation, or None for a create
     written: int | Proposal  # the event that wrote the current object; 0 for a create
     kept: Kept | None = None
 
@@ -65,7 +67,7 @@ class Attempt:
     definition: Definition
     chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
-    admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
+    admitted: Object | None = None  # the object before preparation, if a paused command would need it again
 
     def __init__(
         self,

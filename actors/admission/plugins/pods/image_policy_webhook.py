@@ -56,6 +56,7 @@ class _Decision:
 class ImagePolicyWebhook(AsyncPlugin):
     name = "ImagePolicyWebhook"
     runs = True
+    annotates = True
     validates = (rule(CREATE, UPDATE, of=(PODS,), subresources=("", EPHEMERAL)),)
 
     def __init__(self, names: Names, policy: ImagePolicy | None) -> None:
