@@ -44,22 +44,21 @@ def controllers(context: ControllerContext, publication: Publication | None = No
 
     Without a publication there are no custom kinds.
     """
-    parts = (context.registry, context.journal, context.directory, context.write_contexts, context.names)
     by_name: dict[str, Callable[[], Controller[Any]]] = {
         "bootstrapsigner": lambda: BootstrapSigner(context),
-        "clusterrole-aggregation": lambda: ClusterRoleAggregationController(*parts),
+        "clusterrole-aggregation": lambda: ClusterRoleAggregationController(context),
         "csrapproving": lambda: CertificateApproving(context),
         "csrcleaner": lambda: CertificateCleaning(context),
         "csrsigning": lambda: CertificateSigning(context),
-        "endpoint": lambda: EndpointsController(*parts),
+        "endpoint": lambda: EndpointsController(context),
         "ephemeral-volume": lambda: EphemeralVolumeController(context),
-        "garbagecollector": lambda: GarbageCollector(*parts),
-        "namespace": lambda: NamespaceController(*parts),
+        "garbagecollector": lambda: GarbageCollector(context),
+        "namespace": lambda: NamespaceController(context),
         "podgc": lambda: PodGarbageCollector(context),
         "pv-protection": lambda: VolumeProtection(context),
         "pvc-protection": lambda: ClaimProtection(context),
         "resourcequota": lambda: ResourceQuotaController(context, _quotas(context)),
-        "serviceaccount": lambda: ServiceAccountController(*parts),
+        "serviceaccount": lambda: ServiceAccountController(context),
         "tokencleaner": lambda: TokenCleaner(context),
     }
     if (issuer := context.issuer) is not None:
@@ -67,7 +66,7 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
-    own: list[Controller[Any]] = [FlowControlController(*parts), RegistrationController(context)]
+    own: list[Controller[Any]] = [FlowControlController(context), RegistrationController(context)]
     if context.aggregation is not None:
         own.append(AvailabilityController(context, context.aggregation))
         own.append(DescriptionController(context, context.aggregation))

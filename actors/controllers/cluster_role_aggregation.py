@@ -16,18 +16,14 @@ import trio
 
 from actors.access.authorization.rbac.aggregation import aggregated_rules, selects
 from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
 from actors.controllers.pages import PAGE_SIZE, Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
-from actors.kinds.registry import Registry
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
-from actors.names import Names
-from actors.resource.directory import Directory
 from actors.selectors.facts import unpack_labels
 from actors.store.document import decode
-from actors.write_context import WriteContexts
-from journal.log import Journal
 from journal.records import Event
 
 MANAGER = "clusterrole-aggregation-controller"
@@ -46,21 +42,14 @@ _AGGREGATION = b'"aggregationRule":'
 class ClusterRoleAggregationController:
     name = "cluster role aggregation controller"
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        type_name = f"clusterroles.{names.group('rbac.authorization')}"
-        self._journal = journal
-        self._type_id = journal.type_id(type_name)
+    def __init__(self, context: ControllerContext) -> None:
+        type_name = f"clusterroles.{context.names.group('rbac.authorization')}"
+        self._journal = context.journal
+        self._type_id = context.journal.type_id(type_name)
         self.observed_types = frozenset({self._type_id})
-        self._definition = registry.current.storage(type_name)
-        user = f"system:serviceaccount:{names.system_namespace}:{MANAGER}"
-        self._client = Client(directory, write_contexts, user, MANAGER)
+        self._definition = context.registry.current.storage(type_name)
+        user = f"system:serviceaccount:{context.names.system_namespace}:{MANAGER}"
+        self._client = Client(context.directory, context.write_contexts, user, MANAGER)
         self._labels: dict[str, Labels] = {}  # of every cluster role
         # The aggregated ones, without their rules; a large one that is not parsed yet may select any role.
         self._aggregated: dict[str, Object | None] = {}

@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
-from actors.kinds.registry import Registry
 from actors.messages import DeleteOptions
-from actors.names import Names
-from actors.resource.directory import Directory
-from actors.write_context import WriteContexts
-from journal.log import Journal
 from journal.records import Event
 
 DeletedService = tuple[str, str, int]  # namespace, name, and the offset of the delete
@@ -26,20 +22,15 @@ DeletedService = tuple[str, str, int]  # namespace, name, and the offset of the 
 class EndpointsController:
     name = "endpoints controller"
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        self._journal = journal
-        self._services = journal.type_id("services")
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._services = context.journal.type_id("services")
         self.observed_types = frozenset({self._services})
-        self._endpoints = journal.type_id("endpoints")
-        self._definition = registry.current.storage("endpoints")
-        self._client = Client.of_controller(directory, write_contexts, names, "endpoint-controller")
+        self._endpoints = context.journal.type_id("endpoints")
+        self._definition = context.registry.current.storage("endpoints")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "endpoint-controller"
+        )
         self.queue: WorkQueue[DeletedService] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:

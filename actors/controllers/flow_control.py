@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import trio
 
 from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
 from actors.controllers.pages import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists, NotFound
@@ -25,14 +26,10 @@ from actors.flowcontrol.initial_objects import (
     initial_specs,
     priority_level_type,
 )
-from actors.kinds.registry import Registry
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
-from actors.names import Names
-from actors.resource.directory import Directory
 from actors.store.document import decode
-from actors.write_context import SERVER_USER, WriteContexts
-from journal.log import Journal
+from actors.write_context import SERVER_USER
 from journal.records import Event
 
 MANAGER = "api-priority-and-fairness-config-producer-v1"
@@ -44,21 +41,14 @@ TypeAndName = tuple[str, str]
 class FlowControlController:
     name = "flow control controller"
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        self._registry = registry
-        self._journal = journal
-        self._names = names
-        self._schemas, self._levels = flow_schema_type(names), priority_level_type(names)
-        self._types = {journal.type_id(one): one for one in (self._schemas, self._levels)}
+    def __init__(self, context: ControllerContext) -> None:
+        self._registry = context.registry
+        self._journal = context.journal
+        self._names = context.names
+        self._schemas, self._levels = flow_schema_type(context.names), priority_level_type(context.names)
+        self._types = {context.journal.type_id(one): one for one in (self._schemas, self._levels)}
         self.observed_types = frozenset(self._types)
-        self._client = Client(directory, write_contexts, SERVER_USER, MANAGER)
+        self._client = Client(context.directory, context.write_contexts, SERVER_USER, MANAGER)
         self.queue: WorkQueue[TypeAndName] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:

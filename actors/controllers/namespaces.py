@@ -18,6 +18,7 @@ import trio
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.conditions import Remaining, with_conditions
+from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater
 from actors.controllers.pages import Position, next_page
 from actors.controllers.stored_types import StoredTypes
@@ -25,14 +26,9 @@ from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import NAMESPACE_FINALIZER
-from actors.kinds.registry import Registry
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
-from actors.names import Names
-from actors.resource.directory import Directory
 from actors.store.document import decode, is_being_deleted
-from actors.write_context import WriteContexts
-from journal.log import Journal
 from journal.records import Event
 
 NAMESPACES = "namespaces"
@@ -45,19 +41,14 @@ class NamespaceController:
     name = "namespace controller"
     observed_types = None
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        self._journal = journal
-        self._types = StoredTypes(registry, journal)
-        self._definition = registry.current.storage(NAMESPACES)
-        self._type_id = journal.type_id(NAMESPACES)
-        self._client = Client.of_controller(directory, write_contexts, names, "namespace-controller")
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._types = StoredTypes(context.registry, context.journal)
+        self._definition = context.registry.current.storage(NAMESPACES)
+        self._type_id = context.journal.type_id(NAMESPACES)
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "namespace-controller"
+        )
         self.queue: WorkQueue[str] = WorkQueue(FIRST_PAUSE, LONGEST_PAUSE)
         self._terminating: set[str] = set()
 

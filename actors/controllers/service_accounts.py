@@ -11,15 +11,11 @@ from collections.abc import Sequence
 import trio
 
 from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
 from actors.controllers.pages import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.resource.directory import Directory
 from actors.store.document import is_being_deleted
-from actors.write_context import WriteContexts
-from journal.log import Journal
 from journal.records import Event
 
 ACCOUNT = "default"
@@ -28,20 +24,15 @@ ACCOUNT = "default"
 class ServiceAccountController:
     name = "service account controller"
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        self._journal = journal
-        self._namespaces = journal.type_id("namespaces")
-        self._accounts = journal.type_id("serviceaccounts")
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._namespaces = context.journal.type_id("namespaces")
+        self._accounts = context.journal.type_id("serviceaccounts")
         self.observed_types = frozenset({self._namespaces, self._accounts})
-        self._definition = registry.current.storage("serviceaccounts")
-        self._client = Client.of_controller(directory, write_contexts, names, "service-account-controller")
+        self._definition = context.registry.current.storage("serviceaccounts")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "service-account-controller"
+        )
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:

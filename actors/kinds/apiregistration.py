@@ -11,9 +11,9 @@ from typing import Final
 
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import keep_metadata, keep_spec, keep_status
+from actors.kinds.declaration.spec_status import keep_status, status_subresource
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import CheckName, dns_subdomain, name_is_path_segment, port_number
@@ -99,14 +99,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         namespaced=False,
         check_name=name_is_path_segment,
         fields=API_SERVICE,
-        subresources=(
-            Subresource(
-                name="status",
-                prepare=prepare_status,
-                validate=status_rules,
-                reset_fields=("spec", "metadata"),
-            ),
-        ),
+        subresources=(status_subresource(status_rules),),
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
@@ -132,11 +125,6 @@ def _local_condition(metadata: Object) -> Object:
         "reason": "Local",
         "message": "Local APIServices are always available",
     }
-
-
-def prepare_status(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    keep_metadata(new, old)
 
 
 def rules(errors: FieldErrors, new: Object) -> None:

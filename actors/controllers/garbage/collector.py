@@ -22,6 +22,7 @@ import trio
 
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
+from actors.controllers.context import ControllerContext
 from actors.controllers.deletion import deletion_waits_for, is_in_foreground_deletion, needs_garbage_collector
 from actors.controllers.garbage.dependents import Dependents, DependentsStatistics, Key
 from actors.controllers.garbage.owners import ClassifiedReferences, classify_references
@@ -33,16 +34,11 @@ from actors.errors import NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
-from actors.kinds.registry import Registry
 from actors.messages import DeleteOptions, Object
-from actors.names import Names
-from actors.resource.directory import Directory
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
 from actors.turns import Turn
-from actors.write_context import WriteContexts
 from journal.classes.dataclass import dataclass
-from journal.log import Journal
 from journal.records import Event, Row
 from journal.view import View
 
@@ -76,17 +72,12 @@ class GarbageCollector:
     name = "garbage collector"
     observed_types = None
 
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        write_contexts: WriteContexts,
-        names: Names,
-    ) -> None:
-        self._journal = journal
-        self._types = StoredTypes(registry, journal)
-        self._client = Client.of_controller(directory, write_contexts, names, "generic-garbage-collector")
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._types = StoredTypes(context.registry, context.journal)
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "generic-garbage-collector"
+        )
         self.queue: WorkQueue[WorkKey] = WorkQueue()
         self._dependents = Dependents()
         self._foreground: set[Key] = set()  # owners in foreground deletion
@@ -95,7 +86,7 @@ class GarbageCollector:
             Key, set[Key]
         ] = {}  # a blocking dependent -> the owners to check again when it changes
 
-        registry.follow(self._kinds_changed)
+        context.registry.follow(self._kinds_changed)
 
     def statistics(self) -> DependentsStatistics:
         return self._dependents.statistics()

@@ -6,6 +6,8 @@ counts changes of the spec; it starts at one and no client sets it.
 
 from __future__ import annotations
 
+from actors.kinds.declaration.definition import Subresource
+from actors.kinds.declaration.strategy import ValidateUpdate
 from actors.kinds.schema.fields import Struct, zero_struct
 from actors.messages import Object
 
@@ -35,6 +37,21 @@ def keep_metadata(new: Object, old: Object) -> None:
         metadata.pop(part, None)
         if part in before:
             metadata[part] = before[part]
+
+
+def status_subresource(validate: ValidateUpdate) -> Subresource:
+    """The path of the status for kinds of which it changes nothing else, neither spec nor metadata."""
+    return Subresource(
+        name="status",
+        prepare=keep_spec_and_metadata,
+        validate=validate,
+        reset_fields=("spec", "metadata"),
+    )
+
+
+def keep_spec_and_metadata(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    keep_metadata(new, old)
 
 
 def bump_generation(new: Object, old: Object, *parts: str) -> None:

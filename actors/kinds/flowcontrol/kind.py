@@ -6,11 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.kinds.declaration.columns import Column
-from actors.kinds.declaration.definition import Definition, Subresource, Table
+from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.meta import metadata_rules
-from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
+from actors.kinds.declaration.spec_status import (
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+    status_subresource,
+)
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.flowcontrol.status import prepare_status, status_rules
+from actors.kinds.flowcontrol.status import status_rules
 from actors.kinds.schema.fields import Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors
@@ -40,14 +44,7 @@ def flow_control_kind(
         namespaced=False,
         check_name=name_is_subdomain,
         fields=fields,
-        subresources=(
-            Subresource(
-                name="status",
-                prepare=prepare_status,
-                validate=status_rules,
-                reset_fields=("spec", "metadata"),
-            ),
-        ),
+        subresources=(status_subresource(status_rules),),
         table=Table(columns),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, status),

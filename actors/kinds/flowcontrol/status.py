@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.spec_status import keep_metadata, keep_spec
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
 from actors.kinds.validation.field_errors import FieldErrors, duplicate, required
 from actors.messages import Object
@@ -21,11 +20,6 @@ def status_of(kind: str) -> Struct:
         f"flowcontrol.v1beta2.{kind}Status",
         Field("conditions", ListOf(condition), 1, list_type="map", list_keys=("type",)),
     )
-
-
-def prepare_status(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    keep_metadata(new, old)
 
 
 def status_rules(errors: FieldErrors, new: Object, _: Object | None = None) -> None:

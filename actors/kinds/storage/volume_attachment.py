@@ -9,9 +9,9 @@ from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
 from actors.kinds.core.persistent_volume import VolumeRules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Subresource, Table
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_metadata, keep_spec, keep_status
+from actors.kinds.declaration.spec_status import clear_status, keep_status, status_subresource
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, size
@@ -79,14 +79,7 @@ def define(names: Names) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=VOLUME_ATTACHMENT,
-        subresources=(
-            Subresource(
-                name="status",
-                prepare=prepare_status,
-                validate=rules.validate_update,
-                reset_fields=("spec", "metadata"),
-            ),
-        ),
+        subresources=(status_subresource(rules.validate_update),),
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
@@ -97,11 +90,6 @@ def define(names: Names) -> Definition:
             validate_update=rules.validate_update,
         ),
     )
-
-
-def prepare_status(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    keep_metadata(new, old)
 
 
 class AttachmentRules:
