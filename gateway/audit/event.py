@@ -23,10 +23,12 @@ from gateway.audit.policy import (
     LEVEL_NAMES,
     PANIC,
     REQUEST_RECEIVED,
+    RESPONSE_COMPLETE,
     Level,
 )
 from gateway.audit.record import AuditRecord
 from gateway.audit.source_addresses import source_addresses
+from gateway.requests.request import ClientFields
 
 Event = tuple[AuditRecord, str, int, int]  # record, stage, microseconds since 1970, status code or 0
 
@@ -57,11 +59,12 @@ class EventFormat:
             level: f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":'
             for level in Level
         }
+        self._metadata_start = self._starts[_METADATA]
         self._truncated = f"{group}/truncated"
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
         # Values refer to the user whose id is in the key, so that no other user has this id.
-        self._requests: dict[tuple[int, str, str, str, bytes, str], tuple[User, str]] = {}
+        self._requests: dict[tuple[int, str, str, str, ClientFields, str], tuple[User, str]] = {}
         self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
         self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
@@ -70,7 +73,19 @@ class EventFormat:
 
     def lines(self, events: Sequence[Event]) -> bytes:
         """The lines of events that show no bodies, each with its newline."""
-        return "".join([self._short_line(event) for event in events]).encode("utf-8", "replace")
+        texts: list[str] = []
+        remaining = iter(events)
+        event = next(remaining, None)
+        while event is not None:
+            following = next(remaining, None)
+            # Most often the other event of a request follows its RequestReceived.
+            if following is not None and following[0] is event[0] and event[1] is REQUEST_RECEIVED:
+                texts.append(self._both_lines(event, following))
+                event = next(remaining, None)
+            else:
+                texts.append(self._short_line(event))
+                event = following
+        return "".join(texts).encode("utf-8", "replace")
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
@@ -85,6 +100,46 @@ class EventFormat:
         tail = f"{times}{self._annotations(record, truncated=truncated)}}}"
         parts.append(tail.encode("utf-8", "replace"))
         return b"".join(parts)
+
+    def _both_lines(self, first: Event, last: Event) -> str:
+        """The two events of a request; at once if they are those of an ordinary, successful one."""
+        record, stage, at, status = last
+        client, attributes, decision = record.client, record.attributes_, record.decision_
+        user = attributes[0]
+        known = self._requests.get(
+            (id(user), attributes[1], record.path, record.query, client, record.address)
+        )
+        annotations, response = None, _STATUSES.get(status)
+        if decision is not None and decision.verdict is _ALLOW:
+            annotations = self._allowed.get(decision.reason)
+        if (
+            known is None
+            or annotations is None
+            or response is None
+            or stage is not RESPONSE_COMPLETE
+            or record.treatment.level is not _METADATA
+            or client.audit_id is not None
+            or record.annotations
+            or record.message
+            or record.impersonated is not None
+            or record.written is not None
+            or record.response_body is not None
+        ):
+            return self._short_line(first) + self._short_line(last)
+        start, audit_id, request = self._metadata_start, record.audit_id.decode(), known[1]
+        received_at = record.received_at
+        millisecond, rest = divmod(received_at, 1000)
+        if millisecond != self._millisecond:
+            self._read_millisecond(millisecond)
+        moment = f"{self._millisecond_text}{_DIGITS[rest]}Z"
+        rest += at - received_at
+        ended = f"{self._millisecond_text}{_DIGITS[rest]}Z" if 0 <= rest < 1000 else self._timestamp(at)
+        return (
+            f'{start}"{audit_id}","stage":"RequestReceived","requestURI":{request}'
+            f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{moment}"}}\n'
+            f'{start}"{audit_id}","stage":"ResponseComplete","requestURI":{request}{response}'
+            f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{ended}"{annotations}}}\n'
+        )
 
     def _short_line(self, event: Event) -> str:
         """The line of an event that shows no bodies, with its newline."""
@@ -112,24 +167,23 @@ class EventFormat:
 
     def _shown(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
         """The audit ID, the request, and when it arrived."""
-        if record.has_own_id:
+        client = record.client
+        if client.audit_id is not None:  # chosen by the client
             audit_id = quote(record.audit_id.decode("utf-8", "replace"))
         else:
             audit_id = f'"{record.audit_id.decode()}"'
         moment = self._timestamp(record.received_at)
-        if record.forwarded_for is not None or record.real_ip is not None:
-            return audit_id, self._request(record, stage), moment
         if stage is not REQUEST_RECEIVED and _shows_more(record):
             return audit_id, self._request(record, stage), moment
         attributes = record.attributes_
         user = attributes.user
-        key = (id(user), attributes.verb, record.path, record.query, record.agent, record.address)
+        key = (id(user), attributes.verb, record.path, record.query, client, record.address)
         known = self._requests.get(key)
         if known is None:
             known = (user, self._request(record, stage))
             if len(self._requests) >= _CACHED:
                 self._requests.clear()
-            if len(known[1]) + len(record.agent) <= _LONGEST_CACHED:
+            if len(known[1]) + sum([len(one) for one in client if one is not None]) <= _LONGEST_CACHED:
                 self._requests[key] = known
         return audit_id, known[1], moment
 
@@ -146,16 +200,17 @@ class EventFormat:
         impersonated = record.impersonated
         if impersonated is not None and stage is not REQUEST_RECEIVED:
             return f'{_user(user)},"impersonatedUser":{_user(impersonated)}{_origin(record)}'
-        if record.forwarded_for is not None or record.real_ip is not None:
+        agent, forwarded_for, real_ip, _ = record.client
+        if forwarded_for is not None or real_ip is not None:
             return _user(user) + _origin(record)
-        key = (id(user), record.agent, record.address)
+        key = (id(user), agent, record.address)
         known = self._clients.get(key)
         if known is not None:
             return known[1]
         text = _user(user) + _origin(record)
         if len(self._clients) >= _CACHED:
             self._clients.clear()
-        if len(record.agent) <= _MAX_AGENT:
+        if len(agent) <= _MAX_AGENT:
             self._clients[key] = (user, text)
         return text
 
@@ -250,13 +305,17 @@ class EventFormat:
     def _timestamp(self, microseconds: int) -> str:
         millisecond, rest = divmod(microseconds, 1000)
         if millisecond != self._millisecond:
-            second, thousandths = divmod(millisecond, 1000)
-            if second != self._second:
-                self._second = second
-                self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
-            self._millisecond = millisecond
-            self._millisecond_text = self._second_text + _DIGITS[thousandths]
+            self._read_millisecond(millisecond)
         return f"{self._millisecond_text}{_DIGITS[rest]}Z"
+
+    def _read_millisecond(self, millisecond: int) -> None:
+        """Keep the text of the millisecond: the next time stamps are likely to be in it, too."""
+        second, thousandths = divmod(millisecond, 1000)
+        if second != self._second:
+            self._second = second
+            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+        self._millisecond = millisecond
+        self._millisecond_text = self._second_text + _DIGITS[thousandths]
 
 
 def _shows_more(record: AuditRecord) -> bool:
@@ -287,9 +346,10 @@ def _user(user: User) -> str:
 
 
 def _origin(record: AuditRecord) -> str:
-    addresses = source_addresses(record.forwarded_for, record.real_ip, record.address)
+    agent, forwarded_for, real_ip, _ = record.client
+    addresses = source_addresses(forwarded_for, real_ip, record.address)
     text = f',"sourceIPs":{_list(addresses)}'
-    return f'{text},"userAgent":{quote(agent_text(record.agent))}' if record.agent else text
+    return f'{text},"userAgent":{quote(agent_text(agent))}' if agent else text
 
 
 def agent_text(agent: bytes) -> str:

@@ -15,7 +15,7 @@ def legacy_line(event: Event) -> bytes:
     attributes = record.attributes_
     received = stage is REQUEST_RECEIVED
     user, impersonated = attributes.user, None if received else record.impersonated
-    addresses = source_addresses(record.forwarded_for, record.real_ip, record.address)
+    addresses = source_addresses(record.client.forwarded_for, record.client.real_ip, record.address)
     uri = f"{record.path}?{record.query}" if record.query else record.path
     groups = _quoted(user.groups) if user.name and user.groups else "<none>"
     as_user = impersonated.name if impersonated is not None else "<self>"
@@ -29,7 +29,7 @@ def legacy_line(event: Event) -> bytes:
         f"groups={groups}",
         f"as={_quote(as_user)}",
         f"asgroups={as_groups}",
-        f"user-agent={_quote(agent_text(record.agent))}",
+        f"user-agent={_quote(agent_text(record.client.agent))}",
         f"namespace={_quote(attributes.namespace or '<none>')}",
         f"uri={_quote(uri)}",
         f'response="{"<deferred>" if received else status or 200}"',

@@ -62,44 +62,38 @@ class AuditRecord(Exchange):
         "_log",
         "_request",
         "address",
-        "agent",
         "attributes_",
+        "client",
         "decision_",
-        "forwarded_for",
-        "has_bodies",
-        "has_own_id",
-        "message",
         "path",
         "query",
-        "real_ip",
         "received_at",
         "shown",
         "treatment",
     )
+    message = ""  # of the responseStatus, where the response has none
+    has_bodies = False  # of request or response; no event shows one before ResponseComplete or Panic
     request_body: bytes | None = None
     response_body: bytes | None = None
     truncated = False  # a body that the level asks for is left out: it is too large
     _started = False
 
     def __init__(self, log: Recorder, request: Request) -> None:
-        headers = request.headers
-        audit_id = headers.get(b"audit-id")
-        Exchange.__init__(self, audit_id or next_audit_id())
-        self.has_own_id = audit_id is not None  # chosen by the client
+        client = self.client = request.facts.client or request.facts.read_client(request.headers)
+        # As Exchange.__init__, without its call.
+        self.audit_id = client.audit_id or next_audit_id()
+        self.ended = False
+        self._status = self._size = 0
+        self.response = None
         self._log = log
         self._request: Request | None = request
         self.received_at = log.now()
         self.path = request.path
         self.query = request.query
         self.address = request.peer.address
-        self.agent = headers.get(b"user-agent", b"")
-        self.forwarded_for = headers.get(b"x-forwarded-for")
-        self.real_ip = headers.get(b"x-real-ip")
         self.attributes_ = _UNKNOWN
         self.decision_: Decision | None = None
         self.treatment = _NOTHING
-        self.message = ""  # of the responseStatus, where the response has none
-        self.has_bodies = False  # of request or response; no event shows one before ResponseComplete or Panic
         self.shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
         self._complete = False  # no event follows
 
@@ -251,7 +245,8 @@ class AuditRecord(Exchange):
         if body is not None and len(body) > MAX_OBJECT:
             self.truncated = True
             return None
-        self.has_bodies = self.has_bodies or body is not None
+        if body is not None:
+            self.has_bodies = True
         return body
 
     def _needs_response(self, response: ObservedResponse) -> bool:
@@ -264,7 +259,7 @@ class AuditRecord(Exchange):
     @property
     def weight(self) -> int:
         """About how many bytes the record holds."""
-        weight = _OVERHEAD + len(self.path) + len(self.query) + len(self.agent) + len(self.audit_id)
+        weight = _OVERHEAD + len(self.path) + len(self.query) + len(self.client.agent) + len(self.audit_id)
         if self.request_body is not None:
             weight += len(self.request_body)
         if self.response_body is not None:

@@ -225,8 +225,10 @@ class Http1Connection:
         ending = behind = False
         gathered, observer = b"", server.observer
         for request in requests:
+            exchange = audit_id = None
             if observer is not None:
-                self._observed.append(observe(observer, request))
+                exchange = observe(observer, request)
+                self._observed.append(exchange)
             try:
                 response = await server.handle(request)
             except BodyNotRead as error:
@@ -236,8 +238,11 @@ class Http1Connection:
                 response = server.refusal(error.status, error.message)
             except Exception as error:
                 response = server.failure(request, error)
-            if observer is not None and response.forwarding is None:
-                add_audit_id(response, self._observed[-1])
+            if exchange is not None:
+                if response.stream is None and response.parts is None and response.forwarding is None:
+                    exchange.response, audit_id = response, exchange.audit_id
+                elif response.forwarding is None:
+                    add_audit_id(response, exchange)
             left -= 1
             if response.forwarding is not None:
                 if gathered:
@@ -260,7 +265,6 @@ class Http1Connection:
                     ending = ending or parser.http10
                     await transport.send(gathered + self._streaming_head(response, ending))
                     gathered = b""
-                    exchange = request.exchange
                     if not left:
                         self._release(requests)  # the request's memory is free while the watch lasts
                         del request
@@ -271,7 +275,6 @@ class Http1Connection:
                 accepted = accept_websocket(request.headers)
                 if isinstance(accepted, Accepted):
                     await transport.send(gathered + accepted.head(all_fields(response)))
-                    exchange = request.exchange
                     self._release(requests)
                     del request
                     transport.streaming = True
@@ -283,28 +286,28 @@ class Http1Connection:
                     return True
                 response = server.refusal(accepted.status, accepted.message)
                 response.headers.extend(REFUSAL_HEADERS)
-                if observer is not None:
-                    add_audit_id(response, self._observed[-1])
+                if exchange is not None:
+                    add_audit_id(response, exchange)
             if response.parts is not None:
                 ending = ending or parser.http10
                 await transport.send(gathered + self._streaming_head(response, ending))
                 gathered = b""
                 if request.method != "HEAD":
                     counter = PartCounter()
-                    if request.exchange is not None:
-                        start_observed(self._observed, request.exchange, response.status, counter)
+                    if exchange is not None:
+                        start_observed(self._observed, exchange, response.status, counter)
                     await send_parts(server, transport, request, response, counter, not parser.http10)
-                elif observer is not None:
-                    self._observed[-1].respond(response.status, 0)
+                elif exchange is not None:
+                    exchange.respond(response.status, 0)
                 complete_observed(self._observed)
                 if parser.http10:
                     return True
                 continue
             connection = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
-            head, body = server.heads.render(request.method, response, connection)
+            head, body = server.heads.render(request.method, response, connection, audit_id)
             gathered += head
-            if observer is not None:
-                self._observed[-1].respond(response.status, len(body))
+            if exchange is not None:
+                exchange.respond(response.status, len(body))
             if len(gathered) + len(body) > _GATHER:
                 await transport.send_large(gathered, body)
                 gathered = b""

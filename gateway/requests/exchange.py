@@ -84,21 +84,10 @@ class Counter(Protocol):
 
 
 class Exchange:
-    """What every request reads is in slots; the rest has its default in the class, which costs nothing to create."""
+    """What every request sets is in slots; the rest has its default in the class, which costs nothing to create."""
 
-    __slots__ = (
-        "__dict__",
-        "_record",
-        "_size",
-        "_status",
-        "annotations",
-        "audit_id",
-        "ended",
-        "impersonated",
-        "response",
-        "stored",
-        "written",
-    )
+    __slots__ = ("__dict__", "_size", "_status", "audit_id", "ended", "response")
+    _record: RequestRecord | None = None
     _stream: Counter | None = None
     _panicked = False
     # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
@@ -108,21 +97,18 @@ class Exchange:
     response_json: bytes | None = None
     # Set if an audit log wants the response before it is sent.
     responding: Callable[[ObservedResponse], None] | None = None
+    # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
+    stored: Callable[[], Awaitable[None]] | None = None
+    # For an audit log: what its events show beyond user, attributes and decision.
+    impersonated: User | None = None  # as whom the request is served, if not as the authenticated user
+    annotations: dict[str, str] | None = None
+    written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
 
     def __init__(self, audit_id: bytes = b"") -> None:
         self.audit_id = audit_id
         self.ended = False  # complete or cut off
-        self._record: RequestRecord | None = None
         self._status = self._size = 0
-        # For an audit log: what its events show beyond user, attributes and decision.
-        self.impersonated: User | None = (
-            None  # as whom the request is served, if not as the authenticated user
-        )
-        self.annotations: dict[str, str] | None = None
-        self.written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
         self.response: ObservedResponse | None = None  # without a stream
-        # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
-        self.stored: Callable[[], Awaitable[None]] | None = None
 
     def report_to(self, record: RequestRecord) -> None:
         """Report every stage to this record; the response has its Audit-Id, unless there is one already."""

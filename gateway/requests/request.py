@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
@@ -31,13 +31,22 @@ class Peer:
     certificate_expires: int = 0  # of either, in microseconds since 1970; 0: there is none
 
 
+class ClientFields(NamedTuple):
+    """What an audit log shows of the headers."""
+
+    agent: bytes  # empty if there is none
+    forwarded_for: bytes | None
+    real_ip: bytes | None
+    audit_id: bytes | None  # chosen by the client
+
+
 class HeaderFacts:
     """What handlers have computed of a header block; requests that repeat the block share it.
 
     It depends on nothing but the headers as the client sent them.
     """
 
-    __slots__ = ("choices", "impersonates", "manager", "media")
+    __slots__ = ("choices", "client", "impersonates", "manager", "media")
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
@@ -45,6 +54,13 @@ class HeaderFacts:
         self.choices: dict[str, tuple[Representation, bool]] = {}
         self.manager = ""  # the field manager of writes that name none
         self.media: Media | None = None  # of the body
+        self.client: ClientFields | None = None
+
+    def read_client(self, headers: dict[bytes, bytes]) -> ClientFields:
+        get = headers.get
+        agent = get(b"user-agent", b"")
+        self.client = ClientFields(agent, get(b"x-forwarded-for"), get(b"x-real-ip"), get(b"audit-id"))
+        return self.client
 
 
 @dataclass(slots=True)

@@ -150,9 +150,9 @@ def document(event: Event) -> dict[str, Any]:
     if record.impersonated is not None and not first:
         found["impersonatedUser"] = user_document(record.impersonated)
     claimed = {b"10.1.1.1": ["10.1.1.1"], b"::ffff:10.0.0.9, 10.2.2.2": ["10.0.0.9", "10.2.2.2"]}
-    found["sourceIPs"] = [*claimed.get(record.forwarded_for or b"", []), record.address]
-    if record.agent:
-        agent = record.agent if len(record.agent) <= 1024 else record.agent[:1024] + b"...TRUNCATED"
+    found["sourceIPs"] = [*claimed.get(record.client.forwarded_for or b"", []), record.address]
+    if agent := record.client.agent:
+        agent = agent if len(agent) <= 1024 else agent[:1024] + b"...TRUNCATED"
         found["userAgent"] = agent.decode(errors="replace")
     if attributes.is_resource:
         found["objectRef"] = object_document(event)
