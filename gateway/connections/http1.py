@@ -118,7 +118,9 @@ class Http1Connection:
                     if await self._respond(requests):
                         return
                 finally:
-                    self._release(requests)
+                    if server.memory.held:
+                        self._release(requests)
+                    requests.clear()
                 transport.idle = True
             if parser.incomplete is not None and await self._serve_incomplete():
                 return
@@ -212,9 +214,8 @@ class Http1Connection:
 
     def _release(self, requests: list[Request]) -> None:
         """The requests have their responses, or the connection is broken: they hold nothing any more."""
-        if self._server.memory.held:
-            for request in requests:
-                self._server.memory.release(request)
+        for request in requests:
+            self._server.memory.release(request)
         requests.clear()
 
     async def _respond(self, requests: list[Request]) -> bool:
@@ -227,8 +228,7 @@ class Http1Connection:
         for request in requests:
             exchange = audit_id = None
             if observer is not None:
-                exchange = observe(observer, request)
-                self._observed.append(exchange)
+                self._observed.append(exchange := observe(observer, request))
             try:
                 response = await server.handle(request)
             except BodyNotRead as error:
@@ -303,8 +303,8 @@ class Http1Connection:
                 if parser.http10:
                     return True
                 continue
-            connection = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
-            head, body = server.heads.render(request.method, response, connection, audit_id)
+            line = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
+            head, body = server.heads.render(request.method, response, line, audit_id)
             gathered += head
             if exchange is not None:
                 exchange.respond(response.status, len(body))
@@ -328,15 +328,13 @@ class Http1Connection:
         return ending
 
     def _streaming_head(self, response: Response, ending: bool) -> bytes:
-        return self._server.heads.streaming(
-            response, CLOSE if ending else b"", chunked=not self._parser.http10
-        )
+        line = CLOSE if ending else b""
+        return self._server.heads.streaming(response, line, chunked=not self._parser.http10)
 
     async def _stream(self, stream: Stream, status: int, exchange: Exchange | None) -> None:
         """Send a body of unknown length: in chunks, or for HTTP/1.0 up to the end of the connection."""
         transport, chunked = self._transport, not self._parser.http10
-        transport.streaming = True
-        framing = as_chunk if chunked else as_it_is
+        transport.streaming, framing = True, as_chunk if chunked else as_it_is
         pipe: Transport | MeteredTransport = transport
         if exchange is not None:
             pipe = MeteredTransport(transport, meter_of(framing))

@@ -219,7 +219,12 @@ class TlsTransport(Transport):
             ciphers = []
 
     def send_nowait(self, data: bytes) -> memoryview | None:
-        return self._send_cipher(self._encrypt(data))
+        cipher = self._encrypt(data)
+        try:  # as `_send_cipher`, without its call
+            sent = self.socket.send(cipher)
+        except BlockingIOError:
+            sent = 0
+        return None if sent == len(cipher) else memoryview(cipher)[sent:]
 
     def _send_cipher(self, cipher: bytes) -> memoryview | None:
         try:
