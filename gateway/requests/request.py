@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
 from gateway.wire.negotiate import Media, Representation
 from journal.classes.dataclass import dataclass
+from journal.classes.named_tuple import NamedTuple
 
 IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
 
