@@ -138,7 +138,8 @@ class Commands:
     ) -> Decided:
         """What follows the mutating plugins; `prepared`: only the validating ones and the decision are left."""
         definition = attempt.definition
-        name = generate_name(new["metadata"], command.context.suffix)
+        metadata = new["metadata"]
+        name = metadata.get("name") or generate_name(metadata, command.context.suffix)
         # Only whether there is one counts.
         current = self._find(attempt.view, command.namespace, name) if name else None
         if not prepared:
@@ -321,7 +322,8 @@ class Commands:
         found = self._found_views.get((command.version, subresource))
         views, view = found if found is not None else self._find_views(command.version, subresource)
         entries = owned_after(views, view, before, new, context.manager, seconds_text(context.time))
-        null_empty_lists(self._storage.schema, new)
+        if self._storage.schema.shown_lists:
+            null_empty_lists(self._storage.schema, new)
         if entries:
             metadata["managedFields"] = entries
         elif "managedFields" in metadata:

@@ -95,11 +95,16 @@ def working_copy(sent: Object) -> Object:
 def prepare_create(definition: Definition, command: Create, new: Object) -> None:
     """Turn `new`, a working copy, into the object to store; raise if it is invalid."""
     metadata = new["metadata"]
-    _refuse_version_on_create(metadata)
-    _fill_metadata(definition, metadata, command)
+    if "resourceVersion" in metadata:
+        _refuse_version_on_create(metadata)
+    drop_system_metadata(metadata)
+    if definition.namespaced:
+        metadata["namespace"] = command.namespace
+    metadata["uid"] = command.context.uid
+    metadata["creationTimestamp"] = seconds_text(command.context.time)
     definition.strategy.prepare_for_create(new)
-    errors = collect(_validate_new, definition, new)
-    _raise_invalid(definition, metadata.get("name", ""), errors)
+    if errors := collect(_validate_new, definition, new):
+        raise _invalid(definition, metadata.get("name", ""), errors)
 
 
 def decide_create(definition: Definition, current: Current | None, prepared: Object) -> Store:
@@ -115,8 +120,10 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
 
 
 def _validate_new(errors: FieldErrors, definition: Definition, created: Object) -> None:
-    validate_metadata_create(errors, created["metadata"], definition)
-    definition.strategy.validate_create(errors, created)
+    strategy = definition.strategy
+    if not strategy.validates_metadata:
+        validate_metadata_create(errors, created["metadata"], definition)
+    strategy.validate_create(errors, created)
 
 
 def prepare_replace(
@@ -135,8 +142,8 @@ def prepare_replace(
         new = working_copy(subresource.update_object(new, working_copy(old)))
         subresource = None
     _inherit_metadata(new["metadata"], old["metadata"])
-    errors = collect(_prepare_and_validate, definition, new, old, subresource)
-    _raise_invalid(definition, new["metadata"].get("name", command.name), errors)
+    if errors := collect(_prepare_and_validate, definition, new, old, subresource):
+        raise _invalid(definition, new["metadata"].get("name", command.name), errors)
     return new
 
 
@@ -190,9 +197,8 @@ def decide_submit(
 def _validate_sent(subresource: Subresource, sent: Object) -> None:
     """Validate an object of a subresource that has its own kind."""
     view = subresource.view
-    if view is not None:
-        errors = collect(view.strategy.validate_create, sent)
-        _raise_invalid(view, sent["metadata"].get("name", ""), errors)
+    if view is not None and (errors := collect(view.strategy.validate_create, sent)):
+        raise _invalid(view, sent["metadata"].get("name", ""), errors)
 
 
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
@@ -215,15 +221,6 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
 def _refuse_version_on_create(metadata: Object) -> None:
     if metadata.pop("resourceVersion", "0") not in ("", "0"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
-
-
-def _fill_metadata(definition: Definition, metadata: Object, command: Create) -> None:
-    """Set the metadata that only the server sets, and drop what the client sent for it."""
-    drop_system_metadata(metadata)
-    if definition.namespaced:
-        metadata["namespace"] = command.namespace
-    metadata["uid"] = command.context.uid
-    metadata["creationTimestamp"] = seconds_text(command.context.time)
 
 
 def drop_system_metadata(metadata: Object) -> None:
@@ -311,9 +308,8 @@ def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidde
     return Forbidden(definition.resource, command.name, why)
 
 
-def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:
-    if errors:
-        raise Invalid(definition.error_group, definition.kind, name, [error.cause() for error in errors])
+def _invalid(definition: Definition, name: str, errors: list[FieldError]) -> Invalid:
+    return Invalid(definition.error_group, definition.kind, name, [error.cause() for error in errors])
 
 
 def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:

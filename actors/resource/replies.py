@@ -45,7 +45,7 @@ class Envelope(Reply[Outcome]):
     converted: Attempt | None = None  # after a conversion webhook has responded
 
     def __init__(self, command: Command) -> None:
-        super().__init__()
+        self._is_set, self._error, self._task = False, None, None  # cheaper than to call `super`
         self.command = command
         self.came_back = False  # from an admission step, a thread or a conversion
         # The result: what was decided and the body of the response, or an error.
@@ -92,7 +92,11 @@ class Envelope(Reply[Outcome]):
         elif isinstance(body, tuple):
             unversioned, written = body
             body = at_version(unversioned, offset_of(written))
-        self.succeed(_outcome(self.command, decided, body))
+        command = self.command
+        if isinstance(command, Delete):
+            self.succeed(_deleted(command, decided, body))
+        else:
+            self.succeed(make_written((body, decided.created, decided.warnings)))
 
 
 class CallbackEnvelope(Envelope):
@@ -107,9 +111,7 @@ class CallbackEnvelope(Envelope):
         self._done(self._error)
 
 
-def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:
-    if not isinstance(command, Delete):
-        return make_written((body, decided.created, decided.warnings))
+def _deleted(command: Delete, decided: Decided, body: bytes) -> Deleted:
     assert decided.current is not None
     removed = isinstance(decided.decision, Remove)
     uid = decided.current.object["metadata"]["uid"]

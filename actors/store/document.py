@@ -50,16 +50,22 @@ def facts_of(storage: Definition, stored: Object) -> bytes:
     if metadata.get("labels"):
         for key, value in metadata["labels"].items():
             labels += (key, LABEL, value)
-    fields: list[str | int] = []
-    if storage.selection.fields:
-        for field, read in storage.selection.fields.items():
-            if value := read(stored):
-                fields += (field, FIELD, value)
-    fields += ("metadata.name", FIELD, metadata["name"])
+    fields: tuple[str | int, ...] = "metadata.name", FIELD, metadata["name"]
     if storage.namespaced:
         fields += ("metadata.namespace", FIELD, metadata["namespace"])
+    if storage.selection.fields:
+        fields = (*_selectable(storage, stored), *fields)
     owners = [owner["uid"] for owner in metadata["ownerReferences"]] if "ownerReferences" in metadata else ()
     return pack((labels, fields, metadata["uid"], owners))
+
+
+def _selectable(storage: Definition, stored: Object) -> list[str | int]:
+    """The fields of its own that a kind has for field selectors."""
+    fields: list[str | int] = []
+    for field, read in storage.selection.fields.items():
+        if value := read(stored):
+            fields += (field, FIELD, value)
+    return fields
 
 
 def encode(stored: Object, offset: int, api_version: str = "") -> bytes:

@@ -25,22 +25,20 @@ class NamespaceLifecycle(Plugin):
         """Refuses here, not in `validate`, because this error comes before all other errors of the object."""
         if request.operation == DELETE:
             self._refuse_deleting_protected(request)
-        else:
-            self._refuse_creating_in(request)
+        elif (terminating := self._namespaces.terminating(request.namespace)) is not False:
+            self._refuse_creating_in(request, terminating)
         return None
 
     def _refuse_deleting_protected(self, request: AdmissionRequest) -> None:
         if request.name in self._protected:
             raise Forbidden(NAMESPACES, request.name, "this namespace may not be deleted")
 
-    def _refuse_creating_in(self, request: AdmissionRequest) -> None:
+    def _refuse_creating_in(self, request: AdmissionRequest, terminating: bool | None) -> None:
         if request.definition.storage.ephemeral:
             return  # access reviews must not say which namespaces exist
-        terminating = self._namespaces.terminating(request.namespace)
-        if terminating is None:
+        if not terminating:
             raise NotFound(NAMESPACES, request.namespace)
-        if terminating:
-            why = f"unable to create new content in namespace {request.namespace} because it is being terminated"
-            text = f"namespace {request.namespace} is being terminated"
-            cause = Cause("NamespaceTerminating", text, "metadata.namespace")
-            raise Forbidden(request.definition.resource, request.name, why, [cause])
+        why = f"unable to create new content in namespace {request.namespace} because it is being terminated"
+        text = f"namespace {request.namespace} is being terminated"
+        cause = Cause("NamespaceTerminating", text, "metadata.namespace")
+        raise Forbidden(request.definition.resource, request.name, why, [cause])

@@ -13,6 +13,7 @@ from typing import Final
 
 import orjson
 
+from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.admission.webhooks.candidates import (
     NOTHING,
@@ -61,10 +62,16 @@ class Configurations:
         self._namespaces = journal.type_id("namespaces")
         self._configurations: dict[str, tuple[Hook, ...]] = {}
         self.hooks: tuple[Hook, ...] = ()  # without any, plugins ask no further
+        self._plugin: AsyncPlugin | None = None
         self._by_rules: dict[Key, RuleMatches] = {}
         self._in_namespaces: dict[str, dict[Key, Candidates]] = {}
         self._load()
         feed.follow(self._committed, frozenset({self._type_id, self._namespaces}))
+
+    def set_plugin(self, plugin: AsyncPlugin) -> None:
+        """The plugin that calls them: it is idle as long as there are none."""
+        self._plugin = plugin
+        plugin.idle = not self.hooks
 
     def may_match(self, request: AdmissionRequest) -> bool:
         """Whether a rule matches, whatever the selectors say."""
@@ -169,6 +176,8 @@ class Configurations:
         self.hooks = tuple(
             hook for name in sorted(self._configurations) for hook in self._configurations[name]
         )
+        if self._plugin is not None:
+            self._plugin.idle = not self.hooks
         self.forget_kinds()
 
 

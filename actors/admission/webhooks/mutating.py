@@ -53,6 +53,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     ) -> None:
         self._converter = converter
         self._configurations = configurations
+        configurations.set_plugin(self)
         self._clients = clients
         # One: more threads would only take turns with the interpreter lock.
         self._thread = trio.CapacityLimiter(1)

@@ -36,6 +36,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         converter: Converts,
     ) -> None:
         self._configurations = configurations
+        configurations.set_plugin(self)
         self._clients = clients
         self.rejections = rejections
         self.timings = timings

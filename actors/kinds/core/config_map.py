@@ -67,7 +67,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
 
 def _longest_size(data: Mapping[str, str], binary: Mapping[str, str]) -> int:
     """No less than the size in bytes, and cheaper: a character has at most four."""
-    return 4 * sum(map(len, data.values())) + sum(map(len, binary.values()))
+    longest = 4 * sum(map(len, data.values()))
+    return longest + sum(map(len, binary.values())) if binary else longest
 
 
 def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:

@@ -103,7 +103,7 @@ def metadata_rules(
 ) -> None:
     _name_rules(errors, metadata, check_name)
     _namespace_rules(errors, metadata.get("namespace", ""), namespaced)
-    if metadata.get("generation", 0) < 0:
+    if "generation" in metadata and metadata["generation"] < 0:
         errors.add(invalid("metadata.generation", metadata["generation"], NEGATIVE))
     _common_rules(errors, metadata)
     if "finalizers" in metadata:
@@ -121,15 +121,31 @@ def metadata_update_rules(
         _no_new_finalizers(errors, finalizers, old.get("finalizers", ()))
     if new.get("generation", 0) < old.get("generation", 0):
         errors.add(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
+    if [*map(new.get, _IMMUTABLE)] != [*map(old.get, _IMMUTABLE)]:
+        _immutable_rules(errors, new, old)
+    _common_rules(errors, new)
+    if known_finalizers:
+        finalizer_kind_rules(errors, finalizers)
+
+
+_IMMUTABLE: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def _immutable_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """Of metadata that differs; an empty text is the same as none."""
     for field in ("name", "namespace", "uid"):
         unchanged(errors, f"metadata.{field}", new.get(field, ""), old.get(field, ""))
     for field in ("creationTimestamp", "deletionTimestamp"):
         _same_time(errors, f"metadata.{field}", new.get(field), old.get(field))
     grace = "deletionGracePeriodSeconds"
     unchanged(errors, f"metadata.{grace}", new.get(grace), old.get(grace))
-    _common_rules(errors, new)
-    if known_finalizers:
-        finalizer_kind_rules(errors, finalizers)
 
 
 def finalizer_rules(errors: FieldErrors, name: str, field: str) -> None:
@@ -208,8 +224,7 @@ def _common_rules(errors: FieldErrors, metadata: Object) -> None:
 
 
 def _name_rules(errors: FieldErrors, metadata: Object, check_name: CheckName) -> None:
-    prefix = metadata.get("generateName", "")
-    if prefix:
+    if prefix := metadata.get("generateName"):
         errors.add_each("metadata.generateName", prefix, check_name(prefix, True))
     name = metadata.get("name", "")
     if not name:

@@ -159,7 +159,7 @@ class PydanticDecoder:
         found.pop("kind", None)
         self._fill_defaults(found)
         for outer, inner in self._often_null:
-            if found[outer].get(inner, NOTHING) is None:
+            if inner in found[outer] and found[outer][inner] is None:
                 del found[outer][inner]
         return found
 

@@ -41,10 +41,12 @@ _HEADER: Final = "[-A-Za-z0-9]+"
 
 # Patterns only: callers check lengths.
 is_label = re.compile(_LABEL).fullmatch
+_is_short_label = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
 is_config_key = re.compile(_CONFIG_KEY).fullmatch
+_is_plain_config_key = re.compile("[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch  # does not begin with a dot
 is_variable = re.compile(_VARIABLE).fullmatch
 _is_header = re.compile(_HEADER).fullmatch
 is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
@@ -96,7 +98,7 @@ _HEADER_TEXT: Final = explained(
 
 
 def dns_label(value: str) -> list[str]:
-    if len(value) <= 63 and is_label(value):
+    if _is_short_label(value):
         return []
     wrong = [at_most(63)] if size(value) > 63 else []
     return wrong if is_label(value) else [*wrong, _LABEL_TEXT]
@@ -138,7 +140,7 @@ def label_value(value: str) -> list[str]:
 
 def config_key(value: str) -> list[str]:
     """A key of a ConfigMap or Secret, which becomes a file name."""
-    if len(value) <= 253 and is_config_key(value) and not value.startswith("."):
+    if _is_plain_config_key(value):
         return []
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):

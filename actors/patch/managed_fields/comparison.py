@@ -138,9 +138,8 @@ def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Field
         was = old.get(name, _MISSING)
         if was is not now and was != now:
             _compare_part(inner, shape.element(name), was, now, changed, removed)
-    for name, was in old.items():
-        if name not in new:
-            removed[shape.element(name)] = all_fields(inner, was)
+    for name in old.keys() - new.keys():
+        removed[shape.element(name)] = all_fields(inner, old[name])
     return _in_order(changed), _in_order(removed)
 
 
@@ -155,9 +154,10 @@ def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
             was = old.get(name, _MISSING)
             if was is not now and was != now:
                 _compare_part(shape.part(element), element, was, now, changed, removed)
-    for name, was in old.items():
-        if name not in new and (element := element_of(name)) is not None:
-            removed[element] = all_fields(shape.part(element), was)
+    for name in old.keys() - new.keys():
+        element = element_of(name)
+        if element is not None:
+            removed[element] = all_fields(shape.part(element), old[name])
     return _in_order(changed), _in_order(removed)
 
 

@@ -69,6 +69,11 @@ def owned_after(
 ) -> list[Object]:
     """managedFields of the object that `after` becomes."""
     try:
+        if before is None and not after["metadata"].get("managedFields"):
+            found = view.new.fields(view.show(after))
+            return (
+                [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
+            )
         return _owned_after(views, view, before, after, manager, time)
     except (DuplicateKeys, UndeclaredFields):
         return []
@@ -84,9 +89,6 @@ def owned_after(
 def _owned_after(
     views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
-    if before is None and not after["metadata"].get("managedFields"):
-        found = view.new.fields(view.show(after))
-        return [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
     entries, kept = _entries_before(view, before, after)
     if not entries and kept:
         return []
@@ -130,8 +132,10 @@ def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
 
 
 def _with_manager(entries: list[Entry], mine: Entry) -> list[Entry]:
-    rest = [entry for entry in entries if entry.identity != mine.identity]
+    identity, others = mine.identity, []
     for entry in entries:
-        if entry.identity == mine.identity:
+        if entry.identity == identity:
             mine = mine._replace(fields=union(entry.fields, mine.fields))
-    return [*rest, mine]
+        else:
+            others.append(entry)
+    return [*others, mine]

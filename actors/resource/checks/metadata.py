@@ -14,14 +14,14 @@ from actors.messages import Object
 
 
 def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
-    if not definition.strategy.validates_metadata:
-        metadata_rules(
-            errors,
-            metadata,
-            namespaced=definition.namespaced,
-            check_name=definition.check_name,
-            known_finalizers=definition.deletion.only_known_finalizers,
-        )
+    """For kinds whose strategy does not validate it."""
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=definition.check_name,
+        known_finalizers=definition.deletion.only_known_finalizers,
+    )
 
 
 def validate_metadata_update(
