@@ -108,6 +108,22 @@ async def test_a_binding_to_a_role_above_ones_own_is_refused(plural: str, kind: 
         (await api.ask("POST", path, own, token=ALICE)).expect(201)
 
 
+async def test_rollback_and_undelete_give_no_right_back() -> None:
+    past = rule("create", "clusterroles/rollback clusterrolebindings/undelete", GROUP)
+    async with granted(past) as api:
+        made = await api.create("clusterroles", role("r", SECRETS))
+        await api.replace("clusterroles", role("r"))
+        await api.create("clusterrolebindings", binding("b", "cluster-admin", user("alice")))
+        await api.delete("clusterrolebindings", "b")
+        root = "/apis/rewound.cluster.io/v1"
+        to: dict[str, Any] = {"to": made["metadata"]["resourceVersion"]}
+        for body in (to, to | {"fields": ["rules"]}):
+            message = await refused(api, "POST", f"{root}/clusterroles.{GROUP}/r/rollback", body)
+            assert message == held("clusterroles", "r", MISSING)
+        message = await refused(api, "POST", f"{root}/clusterrolebindings.{GROUP}/b/undelete", {})
+        assert "attempting to grant RBAC permissions not currently held" in message
+
+
 async def test_a_binding_to_a_missing_role_is_not_found() -> None:
     async with granted() as api:
         for kind in ("Role", "ClusterRole"):
