@@ -216,6 +216,28 @@ async def test_refused_write_has_the_warnings_of_all_webhooks() -> None:
         assert (await hooks.create("a")).warnings == ['299 - "early"', '299 - "really"']
 
 
+async def test_validating_webhooks_are_called_at_the_same_time_and_each_can_refuse() -> None:
+    """Each responds only when the other was called."""
+    called = {"first": trio.Event(), "second": trio.Event()}
+
+    async def first(_: dict[str, Any]) -> dict[str, Any]:
+        called["first"].set()
+        await called["second"].wait()
+        return {}
+
+    async def second(_: dict[str, Any]) -> dict[str, Any]:
+        called["second"].set()
+        await called["first"].wait()
+        return DENY
+
+    async with hooking(first=first, second=second) as hooks:
+        await hooks.configure(
+            "validating", hooks.hook("a.example.com", "/first"), hooks.hook("b.example.com", "/second")
+        )
+        refused = (await hooks.create("a")).expect(400)
+        assert 'admission webhook "b.example.com" denied the request' in refused["message"]
+
+
 async def test_webhook_that_writes_to_the_server() -> None:
     async with hooking() as hooks:
 
