@@ -151,6 +151,8 @@ class ResourceActor:
                 await self._wait_for_pending_commits()
                 continue
             envelopes = await self._mailbox.drain()
+            while (pause := self._committer.pause) is not None:
+                await pause.wait()
             try:
                 rest = self.handle(envelopes)
             except BaseException as crash:

@@ -6,7 +6,7 @@ events. Objects that did not exist are removed, deleted ones exist again with th
 
     restore = StateRestore(journal, catalog, offset)
     run(restore.read())                             what was written since, in steps
-    propose = partial(restore.proposals, context)   at once: see `Committer.commit_at_once`
+    propose = partial(restore.proposals, context)   at once: see `Committer.commit_at_once` and `commit_alone`
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from journal.view import View
 
 Key = tuple[int, str, str]  # type id, namespace, name
 
-_STEP: Final = 200  # events read in one step
+_STEP: Final = 64  # events read in one step
 _DEFINITIONS: Final = "customresourcedefinitions"
 
 
@@ -56,6 +56,10 @@ class StateRestore:
                     self._wanted[key] = past.get(*key)
                 self._read_to = event.offset
         return False
+
+    def __len__(self) -> int:
+        """How many objects were written since, as far as `read` has found them."""
+        return len(self._wanted)
 
     def proposals(self, context: WriteContext) -> list[Proposal]:
         """First what is to be removed, the newest first, then what comes back, the oldest first."""

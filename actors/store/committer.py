@@ -31,6 +31,7 @@ from actors.errors import StorageRefused
 from actors.mailbox import Reply
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
+from actors.turns import Turn
 from journal.classes.dataclass import dataclass
 from journal.errors import JournalError
 from journal.log import Journal
@@ -45,6 +46,8 @@ OnCommitted = Callable[[Exception | None], None]
 # half of it. Other requests wait at most about this long for a commit in the event loop.
 SLOW_COMMIT = 0.004
 SMOOTHING = 0.1
+# Of a commit of thousands, between two looks at the clock: some microseconds each in the followers.
+PUBLISHED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class _Job:
     work: Callable[[], Any]
     reply: Reply[Any]
     in_thread: bool = True
+    alone: bool = False  # `work` returns proposals, which are committed while no actor decides anything
 
 
 class Committer:
@@ -87,6 +91,8 @@ class Committer:
         self._sleeping: trio.lowlevel.Task | None = None
         self._completed = trio.lowlevel.ParkingLot()
         self._cancelled = False
+        # While it is there, actors decide nothing before it is set: the state is about to change (`commit_alone`).
+        self.pause: trio.Event | None = None
         self._average_seconds = 0.0  # of a commit, smoothed
         self._in_thread = False
         self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
@@ -120,6 +126,17 @@ class Committer:
         count: int = await job.reply.wait()
         return count
 
+    async def commit_alone(self, propose: Callable[[], Sequence[Proposal]]) -> int:
+        """The same for thousands of proposals: in a worker thread, while every actor waits.
+
+        Followers of the feed get the events in turns, all before the first actor continues.
+        """
+        job = _Job(propose, Reply(), alone=True)
+        self._jobs.append(job)
+        self._wake()
+        count: int = await job.reply.wait()
+        return count
+
     def next_offset(self) -> int:
         """The first offset that no proposal submitted so far can get."""
         return self._next + len(self._pending.proposals)
@@ -141,7 +158,11 @@ class Committer:
                         break  # under constant load, there is always a next batch
                 if self._jobs:
                     job = self._jobs.popleft()
-                    if job.in_thread:
+                    if job.alone:
+                        while self._pending.done:
+                            await self._write_next()
+                        result = await self._commit_in_thread(job.work)
+                    elif job.in_thread:
                         result = await trio.to_thread.run_sync(outcome.capture, job.work)
                     else:
                         while self._pending.done:
@@ -221,6 +242,41 @@ class Committer:
             raise error
         return len(events)
 
+    async def _commit_in_thread(
+        self, propose: Callable[[], Sequence[Proposal]]
+    ) -> outcome.Value[int] | outcome.Error:
+        """Call `propose` and write what it returns, while no actor decides anything."""
+        self.pause = pause = trio.Event()
+        try:
+            events = await switch_interval.run_in_thread(lambda: self._order(list(propose())))
+            self._writing = len(events)
+            at_once = self.commits_on_loop(events)
+            if at_once:
+                error = self._append(events)
+            else:
+                error = await switch_interval.run_in_thread(self._append, events)
+            if at_once or error is not None:
+                self._complete(events, [], error)
+            else:
+                await self._publish_in_turns(events)
+            return outcome.Value(len(events)) if error is None else outcome.Error(error)
+        except Exception as error:
+            return outcome.Error(error)
+        finally:
+            self._writing = 0
+            self.pause = None
+            pause.set()
+            self._completed.unpark_all()
+
+    async def _publish_in_turns(self, events: list[Event]) -> None:
+        turn = Turn()
+        self._count(events)
+        for begin in range(0, len(events), PUBLISHED_AT_ONCE):
+            self._feed.publish(events[begin : begin + PUBLISHED_AT_ONCE])
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
+
     def _order(self, proposals: list[Proposal]) -> list[Event]:
         """Give each proposal the next offset, and a time that is not before that of the previous event."""
         events: list[Event] = []
@@ -264,13 +320,15 @@ class Committer:
             self._failures += 1
             self.last_failure = str(error)
         elif events:
-            self.last_failure = ""
-            self._commits += 1
-            self._events += len(events)
-            self._largest = max(self._largest, len(events))
-        if error is None and events:
+            self._count(events)
             self._feed.publish(events)
         _call_back(callbacks, error)
+
+    def _count(self, events: list[Event]) -> None:
+        self.last_failure = ""
+        self._commits += 1
+        self._events += len(events)
+        self._largest = max(self._largest, len(events))
 
     def _fail_pending(self, error: Exception) -> None:
         failed, self._pending = self._pending, _Batch()

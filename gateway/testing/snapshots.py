@@ -23,6 +23,7 @@ from gateway.testing.idle import wait_until_idle
 from journal.errors import Compacted
 
 _MOST: Final = 10_000  # snapshots of one server
+LARGE: Final = 100  # objects: a few milliseconds; restores of more are written in a worker thread
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")  # what a path has without escapes
 
 
@@ -81,7 +82,8 @@ class Snapshots:
 
         try:
             await run_in_turns(restore.read())
-            changed = await store.committer.commit_at_once(propose)
+            commit = store.committer.commit_alone if len(restore) > LARGE else store.committer.commit_at_once
+            changed = await commit(propose)
         except Compacted as error:
             raise BadRequest(
                 f"snapshots: {name} is older than what the journal keeps (--journal-retention)"

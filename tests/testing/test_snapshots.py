@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
+import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
+from actors import turns
+from actors.store import committer
+from actors.store.feed import Feed
+from gateway.testing import snapshots
+from journal.log import Journal
+from journal.records import Event
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, labelled, names, served
 from tests.gateway.journal_commands import run_journal
@@ -264,3 +275,70 @@ async def test_unknown_snapshots_and_wrong_bodies_are_refused() -> None:
         first = (await api.ask("POST", SNAPSHOTS)).expect(201)
         assert first["name"] == "snapshot-1"
         assert (await api.ask("GET", SNAPSHOTS)).expect(200)["items"] == [first]
+
+
+class LargeRestore(trio.abc.Instrument):
+    """Observes the commit of a restore: where it runs, what happens beside it, and how its events are published."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, beside: Callable[[], Awaitable[None]]) -> None:
+        self.loop_turns = 0
+        self.published: list[tuple[int, int]] = []  # events, and turns of the event loop before them
+        self.in_loop: list[int] = []  # sizes of batches that were appended in the thread of the event loop
+        self._beside = beside
+        self._loop = threading.get_ident()
+        self._append, self._publish = Journal.append, Feed.publish
+        patch.setattr(snapshots, "LARGE", 10)
+        patch.setattr(committer, "PUBLISHED_AT_ONCE", 4)
+        patch.setattr(turns, "TURN", -1.0)
+        patch.setattr(Journal, "append", lambda journal, events: self._append_observed(journal, events))
+        patch.setattr(Feed, "publish", lambda feed, events: self._publish_observed(feed, events))
+
+    def _append_observed(self, journal: Journal, events: Sequence[Event]) -> None:
+        if threading.get_ident() == self._loop:
+            self.in_loop.append(len(events))
+        else:
+            trio.from_thread.run(self._beside)
+        self._append(journal, events)
+
+    def _publish_observed(self, feed: Feed, events: Sequence[Event]) -> None:
+        self.published.append((len(events), self.loop_turns))
+        self._publish(feed, events)
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.loop_turns += 1
+
+
+async def test_large_restore_does_not_hold_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(enable_test_controls=True) as api, trio.open_nursery() as nursery:
+        objects = [await api.create("configmaps", config_map(f"c-{number}", n="1")) for number in range(30)]
+        await take(api)
+        for number in range(30):
+            await api.replace("configmaps", config_map(f"c-{number}", n="2"))
+        responses: list[ApiResponse] = []
+
+        async def write(name: str, body: Document) -> None:
+            responses.append(await api.ask("PUT", api.path("configmaps", name=name), body))
+
+        async def beside() -> None:
+            stale = await api.get("configmaps", "c-0")  # reads go on, of the state before
+            assert stale["data"] == {"n": "2"}
+            nursery.start_soon(write, "c-0", stale)
+            nursery.start_soon(write, "c-1", config_map("c-1", n="3"))
+            await wait_all_tasks_blocked()
+            assert responses == []
+
+        with monkeypatch.context() as patch:
+            seen = LargeRestore(patch, beside)
+            trio.lowlevel.add_instrument(seen)
+            result = await restore(api)
+            trio.lowlevel.remove_instrument(seen)
+        assert result["changed"] == 30
+        parts = seen.published[:8]
+        assert [count for count, _ in parts] == [4] * 7 + [2]
+        assert all(before < after for (_, before), (_, after) in pairwise(parts))
+        assert 30 not in seen.in_loop
+        await wait_all_tasks_blocked()
+        assert sorted(one.status for one in responses) == [200, 409]  # decided on the restored state
+        assert (await api.get("configmaps", "c-1"))["data"] == {"n": "3"}
+        for before in objects[2:] + objects[:1]:
+            assert unversioned(await api.get("configmaps", before["metadata"]["name"])) == unversioned(before)
