@@ -140,6 +140,8 @@ class Bootstrap:
         return _Change(wanted.type_name, new, exists=True, recreate=found.recreate)
 
     def _decoded(self, wanted: InitialObject) -> Object:
+        if wanted.reconciled:  # default roles and bindings are as if decoded
+            return wanted.document
         return self._catalog.storage(wanted.type_name).schema.decode_object(wanted.document).object
 
 

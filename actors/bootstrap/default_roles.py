@@ -28,7 +28,7 @@ _PLURALS: Final = {
 def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
     """Type name and document of every default role and binding; aggregated roles have their rules already.
 
-    Nobody changes the documents.
+    Documents are as if decoded: with fields in declared order, and without any that has a default. Nobody changes them.
     """
     reader = _Reader(names)
     for line in FILE.read_text().splitlines():
@@ -72,26 +72,25 @@ class _Reader:
         kind, name, *others = words
         document: Object = {"metadata": self._metadata(name)}
         if kind.endswith("Binding"):
+            if subjects := [self._subject(word) for word in others[1:]]:
+                document["subjects"] = subjects
             document["roleRef"] = {
                 "apiGroup": self._group,
                 "kind": kind.removesuffix("Binding"),
                 "name": self._filled(others[0]),
             }
-            document["subjects"] = [self._subject(word) for word in others[1:]]
         else:
             document["rules"] = []
             self._set_aggregation(document, others)
         self.found.append((f"{_PLURALS[kind]}.{self._group}", document))
 
     def _metadata(self, name: str) -> Object:
-        metadata: Object = {
-            "labels": {self._names.key("bootstrapping"): "rbac-defaults"},
-            "annotations": {autoupdate_key(self._names): "true"},
-        }
         namespace, _, rest = name.rpartition("/")
-        metadata["name"] = self._filled(rest)
+        metadata: Object = {"name": self._filled(rest)}
         if namespace:
             metadata["namespace"] = self._namespaces[namespace]
+        metadata["labels"] = {self._names.key("bootstrapping"): "rbac-defaults"}
+        metadata["annotations"] = {autoupdate_key(self._names): "true"}
         return metadata
 
     def _set_aggregation(self, role: Object, words: Sequence[str]) -> None:

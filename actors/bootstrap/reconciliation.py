@@ -55,7 +55,7 @@ def reconcile(names: Names, stored: Object, wanted: Object) -> Reconciled | None
     if "roleRef" in wanted:
         if stored["roleRef"] != wanted["roleRef"]:
             return Reconciled(wanted, recreate=True)
-        _add_subjects(new, wanted["subjects"])
+        _add_subjects(new, wanted.get("subjects", ()))
     else:
         _add_rules(new, wanted)
         _reconcile_aggregation(new, wanted.get("aggregationRule"))

@@ -12,6 +12,7 @@ from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.default_roles import default_roles
 from actors.bootstrap.objects import ServingAddress
 from actors.bootstrap.reconciliation import Reconciled, is_as_wanted, reconcile
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases
@@ -149,3 +150,18 @@ def test_selectors_are_added_and_unexpected_aggregation_is_removed() -> None:
     assert selectors == [*other["clusterRoleSelectors"], *view["aggregationRule"]["clusterRoleSelectors"]]
     found = reconcile(CLUSTER, {**basic, "aggregationRule": other}, basic)
     assert found is not None and "aggregationRule" not in found.object
+
+
+@pytest.mark.parametrize("names", [CLUSTER, KUBERNETES], ids=["cluster", "kubernetes"])
+def test_documents_are_as_if_decoded(names: Any) -> None:
+    catalog = built_in(names)
+    for type_name, found in default_roles(names):
+        decoded = catalog.storage(type_name).schema.decode_object(found).object
+        assert orjson.dumps(decoded) == orjson.dumps(found)
+
+
+async def test_a_start_leaves_the_documents_unchanged() -> None:
+    before = orjson.dumps([found for _, found in default_roles(CLUSTER)])
+    async with open_store() as store:
+        await start(store)
+    assert orjson.dumps([found for _, found in default_roles(CLUSTER)]) == before
