@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
 from gateway.requests.request import Response, SharedFields
+from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -98,7 +98,7 @@ class Heads:
             phrase = "Status"
         kind = b"content-type: %b\r\n" % content_type if content_type else b""
         lines = (
-            f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode()
+            b"HTTP/1.1 %d %b\r\ndate: %b\r\n" % (status, phrase.encode(), http_date())
             + _CACHE_LINE
             + kind
             + _lines(shared.fields if shared is not None else [])

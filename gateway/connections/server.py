@@ -12,13 +12,14 @@ import socket
 import ssl
 from contextlib import suppress
 from math import inf
+from typing import TYPE_CHECKING, Final
 
 import trio
 from trio.lowlevel import wait_readable
 
+from actors.background_import import imported, is_imported
 from actors.certificates.pools import Roles, TrustPools
 from gateway.connections.http1 import Http1Connection
-from gateway.connections.http2.server import Http2
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
@@ -29,6 +30,10 @@ from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Peer
 
+if TYPE_CHECKING:
+    from gateway.connections.http2.server import Http2
+
+_HTTP2: Final = "gateway.connections.http2.server"
 # Connections accepted at once before other tasks run.
 _ACCEPT_BATCH = 16
 # TLS handshakes that may be in progress before more connections are accepted, and how long they may delay that: each
@@ -47,7 +52,8 @@ class Server:
         memory: MemoryBudget | None = None,
     ) -> None:
         self._state = ServerState(handle, refuse, limits, observer, memory)
-        self._http2 = Http2(self._state)
+        self._http2: Http2 | None = None  # from the first connection on that speaks it
+        self._background: trio.Nursery | None = None
         self._bios = SharedBios()
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
@@ -78,7 +84,7 @@ class Server:
         try:
             async with trio.open_nursery() as background:
                 background.start_soon(self._run_watchdog)
-                background.start_soon(self._http2.flusher.run)
+                self._background = background
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as accepting:
                         for listener in listeners:
@@ -176,7 +182,20 @@ class Server:
             ahead = await Http1Connection(self._state, transport, peer).run()
             if not ahead:
                 return
-        await self._http2.serve(transport, peer, ahead)
+        http2 = self._http2 or await self._begin_http2()
+        await http2.serve(transport, peer, ahead)
+
+    async def _begin_http2(self) -> Http2:
+        """Imported with the first connection: a start does not need it."""
+        if not is_imported(_HTTP2, "Http2"):
+            await imported(_HTTP2)
+        from gateway.connections.http2.server import Http2
+
+        if self._http2 is None:
+            assert self._background is not None, "connections are accepted by `serve`"
+            self._http2 = Http2(self._state)
+            self._background.start_soon(self._http2.flusher.run)
+        return self._http2
 
     async def _refuse_plain_http(self, transport: Transport) -> None:
         """A client sent plain HTTP to the secure port: respond in plain HTTP."""

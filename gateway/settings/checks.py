@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import ssl
 from collections.abc import Callable
 from dataclasses import fields
@@ -31,6 +30,8 @@ def check_parsed(flag: str, parse: Callable[[], T]) -> T:
 
 def split_list(flag: str, values: tuple[str, ...]) -> list[str]:
     """The values of a flag that occurs once or more, each with one value or several; quotes protect a comma."""
+    import csv
+
     try:
         return [one for row in csv.reader(values, strict=True) for one in row or [""]]
     except csv.Error as error:

@@ -9,7 +9,6 @@ one digit, a comma before the fraction.
 
 from __future__ import annotations
 
-import calendar
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
@@ -135,7 +134,9 @@ _NUMBERS: Final = (
 
 
 def _days_of(year: int, month: int) -> int:
-    return calendar.monthrange(year or 4, month)[1]
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
 
 
 def _leading(text: str) -> int:

@@ -8,7 +8,6 @@ yet (some admission plugins) is accepted with a warning.
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -54,6 +53,8 @@ class _Parser(argparse.ArgumentParser):
         name = flag.partition("=")[0]
         if not flag.startswith("-"):
             return SettingsError(flag, "is not a flag; see rewound serve --help")
+        import difflib
+
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         return SettingsError(name, f"is not a flag of this server; {meant}see rewound serve --help")

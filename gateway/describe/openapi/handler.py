@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from email.utils import formatdate
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
@@ -32,6 +31,7 @@ from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
 from gateway.wire import compression, etags
+from gateway.wire.http_date import http_date
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class OpenApi:
             return Response(301, b"", b"", [(b"location", _url(name, found).encode())])
         response = await _respond(context, found)
         if requested:
-            expires = formatdate(time.time() + YEAR, usegmt=True).encode()
+            expires = http_date(time.time() + YEAR)
             response.headers += [(b"cache-control", b"public, immutable"), (b"expires", expires)]
         return response
 

@@ -7,10 +7,10 @@ date is encoded once a second; a response adds its Audit-Id, its length, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from email.utils import formatdate
 
 from gateway.connections.heads import CACHE_CONTROL, audit_id, default_fields, has_body, one_line_fields
 from gateway.requests.request import Response, SharedFields
+from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
 
 # Entries of the static table: statuses that have one, and names.
@@ -57,7 +57,7 @@ class ResponseHeads:
         return b"%b%b%b" % (start.status, b"".join([_literal(*field) for field in fields]), tail)
 
     def _start(self, status: int, content_type: bytes, shared: SharedFields | None) -> _Start:
-        first = _status(status) + _literal(b"date", formatdate(usegmt=True).encode())
+        first = _status(status) + _literal(b"date", http_date())
         if shared is not None:
             first += b"".join([_literal(*field) for field in shared.fields])
         fields = first + _literal(*CACHE_CONTROL)
