@@ -1,11 +1,14 @@
-"""Settings of all tests: profiles of hypothesis, shared kinds, and few collections of garbage.
+"""Settings of all tests: hypothesis, shared kinds, who compiles which tests, and few collections of garbage.
 
 The collected tests and the modules live as long as the process; every full collection of garbage would visit their
 half a million objects in vain.
 """
 
 import gc
+import importlib
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +28,23 @@ def pytest_configure(config: pytest.Config) -> None:
         from gateway.cli.fixture import plugin
 
         config.pluginmanager.register(plugin, "rewound")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker compile another part of all test modules first.
+
+    Every worker imports all of them in the same order, and rewriting their assertions takes longer than anything else:
+    in a new clone, all workers would rewrite the same module at the same time. This way one finds what another stored.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != ["tests"]:
+        return
+    modules = sorted(Path("tests").rglob("test_*.py"))
+    begin = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in modules[begin:] if begin else ():
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(".".join(path.with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
