@@ -237,7 +237,7 @@ class _Tokens(Plugin):
         assert request.object is not None
         if "forbidden" in (request.object["spec"].get("audiences") or ()):
             raise Forbidden(request.definition.resource, request.name, "not this audience")
-        request.warnings.append(f"a token for {request.user}")
+        request.warnings += (f"a token for {request.user}",)
 
 
 class _SlowTokens(AsyncPlugin):
