@@ -14,6 +14,7 @@ from gateway.cli.access.flags import Options, Parser
 from gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
 from gateway.cli.rewind.printing import masked_object, print_json, print_yaml
 from gateway.cli.rewind.source import Document
+from gateway.client.warnings import print_warning
 
 
 def add_flags(parser: Parser) -> None:
@@ -33,12 +34,16 @@ def run(options: Options) -> int:
     with open_source(options) as source:
         written = source.rollback(target, options.to, options.field, dry_run=options.dry_run)
         mask = not options.show_secrets and source.is_secret(target)
-    show(masked_object(written) if mask else written, options, f"rolled back to {options.to}")
+    show(written, options, f"rolled back to {options.to}", mask=mask)
     return 0
 
 
-def show(written: Document, options: Options, what: str) -> None:
+def show(written: Document, options: Options, what: str, *, mask: bool) -> None:
     """The object, or a line about it; a folder has only the object."""
+    if mask:
+        written = masked_object(written)
+        if options.data_dir is not None:
+            print_warning("values of the Secret are masked; --show-secrets prints an object that can be sent")
     if options.output == "json":
         print_json(written)
     elif options.output == "yaml" or options.data_dir is not None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from gateway.cli.access.flags import Options, Parser
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, open_source, wanted
-from gateway.cli.rewind.printing import masked_object
 from gateway.cli.rewind.rollback import show
 
 
@@ -28,5 +27,5 @@ def run(options: Options) -> int:
     with open_source(options) as source:
         written = source.undelete(target, dry_run=options.dry_run)
         mask = not options.show_secrets and source.is_secret(target)
-    show(masked_object(written) if mask else written, options, "undeleted")
+    show(written, options, "undeleted", mask=mask)
     return 0

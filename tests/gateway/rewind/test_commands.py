@@ -103,6 +103,7 @@ def test_restoring_from_a_folder_prints_the_object(run: Run, folder: Path) -> No
 )
 def test_values_of_secrets_are_masked(run: Run, folder: Path, command: tuple[str, ...]) -> None:
     hidden = run(*command, "--data-dir", folder)
+    assert ("Warning: values of the Secret are masked" in hidden.err) == (command[0] == "rollback")
     assert hidden.code == 0 and "***" in hidden.out + ("***" if "--diff" in command else "")
     assert "bGVha2Vk" not in hidden.out and "Y2hhbmdlZA" not in hidden.out
     shown = run(*command, "--show-secrets", "--data-dir", folder).out
