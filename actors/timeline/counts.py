@@ -84,6 +84,24 @@ def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[
                 yield Work(partial(walk, offsets[first:last], edges, change, cells.counts))
 
 
+def count_rows(rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[int], most: int) -> Steps[int]:
+    """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
+
+    Returns how many buckets became one. Rows that are counted already become narrower as soon as there are too many
+    cells, so that there are never many more, however many rows and buckets somebody asks for.
+    """
+    merged, counted = 1, list[Cells]()
+    for cells, tracks in rows:
+        yield from count(tracks, edges, cells)
+        counted.append(cells)
+        while sum(map(len, counted)) > most and len(edges) > 2:
+            merged *= 2
+            edges = [*edges[:-1:2], edges[-1]]
+            for one in counted:
+                yield Work(partial(one.merge, 2))
+    return merged
+
+
 def _walk(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
     """Look at each event: cheaper than a search for each bucket, if there are few events in one."""
     bucket, edge = -1, edges[0]

@@ -23,7 +23,7 @@ from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.rewind.steps import Steps, Work
 from actors.store.feed import Feed
-from actors.timeline.counts import Cells, bucket_of, bucket_width, count, total
+from actors.timeline.counts import Cells, bucket_of, bucket_width, count_rows, total
 from actors.timeline.index import TimelineIndex, Track
 from actors.timeline.scan import Filter, Range, scan
 from actors.write_context import WriteContexts
@@ -129,20 +129,21 @@ class JournalPage:
         edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
         rows = await run_in_turns(_rows(index.tracks(), sight, by))
         covered = left_out = 0
+        merged = 1
         if sought.empty:
             rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1]))
-            for cells, tracks in rows.values():
-                await run_in_turns(count(tracks, edges, cells))
+            merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS))
         else:
             covered = await self._count_matching(rows, sight, edges, sought)
         large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
         fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
+        merged *= fitted.merged
         document: Document = {
             "kind": "Timeline",
             **self._ends(sight),
             "start": start,
-            "width": width * fitted.merged,
-            "buckets": -(-buckets // fitted.merged),
+            "width": width * merged,
+            "buckets": -(-buckets // merged),
             "rows": fitted.rows,
         }
         if left_out := left_out + fitted.left_out:

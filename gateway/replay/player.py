@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import islice
 
 import trio
 
 from actors.errors import BadRequest
+from actors.turns import Turn
 from gateway.replay.clock import ReplayClock
 from gateway.replay.server import ReplayServer
 from journal import history
@@ -28,6 +30,8 @@ TICK = 0.5
 # At full speed, how long the player waits for watchers that do not read.
 PATIENCE = 1.0
 FULL_SPEED = math.inf
+# Keys of events that going back reads between two looks at the clock: less than half a millisecond.
+STEP_KEYS = 1000
 
 Until = Callable[[Event], bool]  # whether the replay is to stop after an event
 
@@ -106,10 +110,29 @@ class Player:
     async def back(self, count: int = 1) -> None:
         """Go back by some events."""
         self.pause()
-        with self._recording.read() as view:
-            before = history.descending(view, history.whole_log(view), self._recording.position)
-            target = next((offset for number, offset in enumerate(before) if number == count), 0)
+        target = await self._offset_before(count)
         await self.go_to(Moment(max(target, self._start.version), 0))
+
+    async def _offset_before(self, count: int) -> int:
+        """The offset of the event that is `count` events before the present one; 0 if there are not as many.
+
+        Offsets have gaps, so it reads the keys of all events in between: in turns, as there may be a million.
+        """
+        start, left, turn = self._recording.position, count, Turn()
+        while True:
+            wanted = min(left + 1, STEP_KEYS)
+            with self._recording.read_all() as view:
+                offsets = history.descending(view, history.whole_log(view), start)
+                found = list(islice(offsets, wanted))
+            if len(found) < wanted:
+                return 0
+            if left < wanted:
+                return found[left]
+            left -= wanted
+            start = found[-1] - 1
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
 
     async def go_to(self, moment: Moment) -> None:
         """Go to a version, or to a time; events in between reach the watches only on the way forward."""

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import trio
 
+from actors import turns
+from gateway.replay import player
 from gateway.replay.player import FULL_SPEED, Moment
 from gateway.replay.replay import Plan
 from gateway.replay.until import BadExpression
@@ -70,6 +72,33 @@ async def test_plays_to_a_version_and_pauses(tmp_path: Path, autojump_clock: obj
         assert (await replay.state())["version"] == state["version"]
         assert (await replay.move(action="play", speed="max"))["speed"] == "max"
         assert int((await replay.stopped())["version"]) == start + 8
+
+
+class LoopTurns(trio.abc.Instrument):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_going_back_far_takes_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts the events in between, a few at a time."""
+    write_history(tmp_path, [put("a", {"n": str(number)}) for number in range(120)])
+    async with replayed(tmp_path) as replay:
+        for step_keys, steps in ((1000, 0), (1, 100), (7, 14)):
+            monkeypatch.setattr(player, "STEP_KEYS", step_keys)
+            await replay.move(action="goto", at="120")
+            turns_of_loop = LoopTurns()
+            with monkeypatch.context() as patch:
+                patch.setattr(turns, "TURN", -1.0)
+                trio.lowlevel.add_instrument(turns_of_loop)
+                assert replay.api.player is not None
+                assert await replay.api.player._offset_before(100) == 20
+                trio.lowlevel.remove_instrument(turns_of_loop)
+            assert turns_of_loop.count >= steps
+            assert (await replay.move(action="back", count=100))["version"] == "20"
+            assert (await replay.move(action="back", count=1000))["version"] == "0"
 
 
 async def test_goes_to_times_in_both_directions(tmp_path: Path) -> None:
