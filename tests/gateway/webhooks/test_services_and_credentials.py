@@ -105,13 +105,19 @@ async def test_certificate_of_another_name_is_refused() -> None:
         assert hooks.called() == []
 
 
-async def test_without_ca_bundle_the_roots_of_the_system_count() -> None:
+async def test_without_ca_bundle_the_roots_of_the_system_count(monkeypatch: pytest.MonkeyPatch) -> None:
     async with hooking() as hooks:
         made = hooks.hook("a.example.com")
         del made["clientConfig"]["caBundle"]
         await hooks.configure("validating", made)
         assert "certificate verify failed" in (await hooks.create("a")).expect(500)["message"]
         assert hooks.called() == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(pki() / "ca.pem"))  # the roots of this system
+    async with hooking() as hooks:
+        made = hooks.hook("a.example.com")
+        del made["clientConfig"]["caBundle"]
+        await hooks.configure("validating", made)
+        (await hooks.create("a")).expect(201)
 
 
 async def test_credentials_by_host_and_port(tmp_path: Path) -> None:
