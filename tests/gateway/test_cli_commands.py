@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from gateway.cli.main import USAGE, main
+from gateway.cli.replay.flags import plays
 from gateway.release import RELEASE
 
 
@@ -63,13 +67,36 @@ JOURNAL_COMMANDS = "log show history state diff stats verify recover export impo
         *(f"journal {one}" for one in JOURNAL_COMMANDS.split()),
     ],
 )
-def test_help_of_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line with the command and something that a user could type behind it; not the usage, nor a sentence."""
+def test_help_of_every_command_has_examples_that_can_be_typed(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         code: object = main([*command.split(), "--help"])
     except SystemExit as stopped:
         code = stopped.code
     assert not code
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    examples = [line for line in lines if line.startswith(f"rewound {command}")]
-    assert examples, lines
+    examples = [line for line in lines if line.startswith("rewound ")]
+    assert any(line.startswith(f"rewound {command}") for line in examples), lines
+    if command == "journal":  # these are its commands
+        return
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse_only)
+    for line in examples:
+        typed = re.split(r" {2,}| [|>] ", line)[0]  # without remarks and what the shell does with the output
+        with pytest.raises(Parsed):
+            main(shlex.split(typed)[1:])
+
+
+class Parsed(BaseException):
+    """Ends a command when its arguments are parsed."""
+
+
+PARSE = argparse.ArgumentParser.parse_known_args
+
+
+def parse_only(parser: argparse.ArgumentParser, *given: Any) -> Any:
+    options, unknown = PARSE(parser, *given)
+    assert not unknown
+    if parser.prog == "rewound replay":
+        plays(options)  # refuses flags that exclude each other
+    raise Parsed

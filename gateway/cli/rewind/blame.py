@@ -1,9 +1,9 @@
 """`rewound blame`: who set each field of an object, when, and with which version and manager.
 
-    rewound blame deployments.apps web              every field, one per line
-    rewound blame pod web-1 --field spec.containers fields that begin so
-    rewound blame cm web --at 10m                   as it was ten minutes ago
-    rewound blame cm web --data-dir backup          from a data folder, without a server
+    rewound blame deployments.apps web               every field, one per line
+    rewound blame pod web-1 --field spec.containers  fields that begin so
+    rewound blame cm web --at 10m                    as it was ten minutes ago
+    rewound blame cm web --data-dir backup           from a data folder, without a server
 
 A ^ marks fields that may be older than what the journal keeps.
 """
