@@ -26,7 +26,7 @@ USED_LATER: Final = (
     "gateway.connections.websocket.connection",
 )
 # The interpreter runs one thread at a time: those who waited for the server to become ready come first.
-_FIRST_REQUESTS: Final = 0.25  # seconds
+_FIRST_REQUESTS: Final = 1.0  # second
 
 
 async def import_used_later() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from journal import Journal
 from tests.ports import reserve_port
 
 # Serves, reports the modules at the moment when the server is ready, and stops.
@@ -97,6 +98,17 @@ def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
     imported = run.stdout.split()
     assert "gateway.settings.settings" in imported
     assert [name for name in imported if _is_below(name, NOT_BEFORE_THE_FLAGS)] == []
+
+
+def test_commands_about_a_data_folder_import_no_event_loop(tmp_path: Path) -> None:
+    Journal.open(tmp_path / "journal").close()
+    program = (
+        "import sys; from gateway.cli.main import main\n"
+        f"assert main(['journal', 'log', '--data-dir', {str(tmp_path)!r}]) == 0\n"
+        f"assert main(['journal', 'state', '--data-dir', {str(tmp_path)!r}]) == 0\n"
+        "sys.exit('trio was imported' if 'trio' in sys.modules else None)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
 def _is_below(name: str, modules: tuple[str, ...]) -> bool:
