@@ -24,19 +24,18 @@ from actors.access.authorize import Authorizer, Decision, Verdict, refusal
 from actors.access.impersonation import impersonate
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
-from actors.errors import BadRequest, RequestError, Unauthorized
+from actors.errors import RequestError, Unauthorized
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
 from actors.names import Names
-from actors.selectors import FieldSelector
 from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated
 from gateway.connections.parsing.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.request_seats import Limits, seats_of, take_seats
-from gateway.handlers.selectors import LARGE
+from gateway.handlers.selectors import selected_name
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
@@ -377,7 +376,7 @@ def _attributes(context: RequestContext) -> Attributes:
         return Attributes(context.user, route.verb, path=route.path, is_resource=False)
     name = route.name
     if not name and route.verb in _SELECT_BY_NAME:
-        name = _selected_name(context)
+        name = selected_name(context)
     # As Attributes(...), without the call of its constructor, which is a Python function.
     return _new_tuple(
         Attributes,
@@ -394,15 +393,3 @@ def _attributes(context: RequestContext) -> Attributes:
             True,
         ),
     )
-
-
-def _selected_name(context: RequestContext) -> str:
-    """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
-    text = context.parameters.first("fieldSelector")
-    if not text or len(text) > LARGE:  # a long one is parsed in a thread, once the request is authorized
-        return ""
-    try:
-        name = FieldSelector.parse(text).exact("metadata.name") or ""
-    except BadRequest:
-        return ""  # dispatch refuses the selector, once the request is authorized
-    return "" if name in (".", "..") or "/" in name or "%" in name else name

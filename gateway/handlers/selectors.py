@@ -42,3 +42,15 @@ def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelecto
         if not definition.selects(label):
             raise BadRequest(definition.unsupported_field_text(label))
     return fields.renamed(definition.stored_field)
+
+
+def selected_name(context: RequestContext) -> str:
+    """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
+    text = context.parameters.first("fieldSelector")
+    if not text or len(text) > LARGE:  # a long one is parsed in a thread, once the request is authorized
+        return ""
+    try:
+        name = FieldSelector.parse(text).exact("metadata.name") or ""
+    except BadRequest:
+        return ""  # dispatch refuses the selector, once the request is authorized
+    return "" if name in (".", "..") or "/" in name or "%" in name else name

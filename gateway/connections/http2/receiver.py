@@ -7,8 +7,6 @@ a rule so that the connection has to end.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from gateway.connections.http2.budget import EARLY_RESET, FRAME, NO_REQUEST, STREAMS_PER_FRAME, Budget
 from gateway.connections.http2.frame_reader import FrameReader
@@ -45,7 +43,7 @@ from gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
-from gateway.connections.http2.stream import Stream, StreamOwner
+from gateway.connections.http2.stream import ReceiverOwner, Stream
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
 from gateway.requests.request import Peer, Request
@@ -55,14 +53,6 @@ _SMALL_INCREMENT = 1024
 _SMALL_DATA = 64
 # Streams that we reset and on which the peer may not have noticed it yet.
 _MAX_RESETS = 64
-
-
-class ReceiverOwner(StreamOwner, Protocol):
-    def refuses_streams(self) -> bool:
-        """Whether new streams are refused: the server stops, or too many requests are being handled."""
-
-    def stream_reset(self, stream: Stream) -> None:
-        """A stream has ended before its response, and is forgotten."""
 
 
 class Receiver:

@@ -47,6 +47,16 @@ class StreamOwner(Protocol):
         """Return the deadline of a response after the peer has taken so many bytes more of it."""
 
 
+class ReceiverOwner(StreamOwner, Protocol):
+    """The part of the connection that the receiver of frames uses."""
+
+    def refuses_streams(self) -> bool:
+        """Whether new streams are refused: the server stops, or too many requests are being handled."""
+
+    def stream_reset(self, stream: Stream) -> None:
+        """A stream has ended before its response, and is forgotten."""
+
+
 class Stream:
     __slots__ = (
         "_connection",
