@@ -22,6 +22,7 @@ from actors.certificates.pools import Roles, TrustPools
 from gateway.connections.http1 import Http1Connection
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
+from gateway.connections.persistent_reads import use as use_persistent_reads
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
@@ -79,6 +80,7 @@ class Server:
     ) -> None:
         """Serve until `stop`; returns when all accepted requests have their responses, or `grace` is over."""
         self._pools = pools
+        use_persistent_reads()
         opened = open_listeners(secure, insecure, tls)
         listeners = [listener for listener in opened if listener is not None]
         try:

@@ -15,10 +15,11 @@ import ssl
 from collections.abc import Sequence
 
 from trio import ClosedResourceError, current_time
-from trio.lowlevel import checkpoint, wait_readable
+from trio.lowlevel import checkpoint
 
 from actors.certificates.pools import verified_chain
 from gateway.connections.limits import Limits
+from gateway.connections.persistent_reads import wait_input
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.watch.broadcast import Missed, one_by_one
@@ -131,7 +132,7 @@ class TlsTransport(Transport):
             if not data:
                 if self._failure is not None:
                     return self._ended(self._failure)
-                await wait_readable(self.fd)
+                await wait_input(self.fd)
                 try:
                     data = self.socket.recv(RECEIVE)
                 except BlockingIOError:

@@ -21,6 +21,7 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from gateway.connections.limits import Limits
+from gateway.connections.persistent_reads import wait_input
 from gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
@@ -76,7 +77,7 @@ class Transport:
     async def receive(self) -> bytes:
         """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
         while True:
-            await wait_readable(self.fd)
+            await wait_input(self.fd)
             try:
                 return self.socket.recv(RECEIVE)
             except BlockingIOError:
