@@ -8,14 +8,20 @@ function. All cases run, also after one that failed, and the error names every c
         assert parse(text) == value
 
 Other arguments are fixtures, as usual; all cases share them. A case that needs a fixture for itself (`tmp_path`,
-`monkeypatch`) or takes long is a test of its own.
+`monkeypatch`) or takes long is a test of its own. `checking` is for cases that share a server within a test:
+
+    async with served() as api:
+        with checking() as case:
+            for query in QUERIES:
+                with case(query):
+                    await api.list("configmaps", **query)
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import update_wrapper
 from reprlib import Repr
 from typing import Any
@@ -61,44 +67,53 @@ def _all_cases(test: Test, given: list[_Case]) -> Test:
 
     def run(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        failures = _Failures()
-        for case in given:
-            with failures.of(case):
-                test(**case.arguments, **fixtures)
-        failures.report(len(given))
+        with checking() as case:
+            for one in given:
+                with case(one):
+                    test(**one.arguments, **fixtures)
 
     async def run_async(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        failures = _Failures()
-        for case in given:
-            with failures.of(case):
-                await test(**case.arguments, **fixtures)
-        failures.report(len(given))
+        with checking() as case:
+            for one in given:
+                with case(one):
+                    await test(**one.arguments, **fixtures)
 
     wrapper = update_wrapper(run_async if inspect.iscoroutinefunction(test) else run, test)
     return _with_other_parameters(wrapper, test, given[0].arguments)
 
 
-class _Failures:
-    """What went wrong in which case."""
+@contextmanager
+def checking() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
+    """Run each case in a context of its own; at the end, raise what went wrong in which case."""
+    __tracebackhide__ = True
+    failures = _Failures()
+    yield failures.of
+    failures.report()
 
+
+class _Failures:
     def __init__(self) -> None:
+        self._cases = 0
         self._errors: list[BaseException] = []
 
     @contextmanager
-    def of(self, case: _Case) -> Iterator[None]:
+    def of(self, case: object) -> Iterator[None]:
+        self._cases += 1
         try:
             yield
         except _FAILURES as error:
-            error.add_note(f"in the case {case}")
+            text = case if isinstance(case, _Case) else _short.repr(case)
+            error.add_note(f"in the case {text}")
             self._errors.append(error)
 
-    def report(self, count: int) -> None:
+    def report(self) -> None:
         __tracebackhide__ = True
+        assert self._cases, "a test without cases cannot fail"
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            raise BaseExceptionGroup(f"{len(self._errors)} of {count} cases failed", self._errors)
+            raise BaseExceptionGroup(f"{len(self._errors)} of {self._cases} cases failed", self._errors)
 
 
 def _with_other_parameters(wrapper: Test, test: Test, given: Iterable[str]) -> Test:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.cases import cases
+from tests.cases import cases, checking
 
 
 def test_every_case_runs_once_in_order():
@@ -68,6 +68,23 @@ def test_other_parameters_are_fixtures():
     assert list(inspect.signature(run).parameters) == ["folder"]
     run(folder="x")
     assert seen == [(1, "x", "a"), (1, "x", "b"), (2, "x", "a"), (2, "x", "b")]
+
+
+def check(numbers: list[int]) -> None:
+    with checking() as case:
+        for number in numbers:
+            with case(number):
+                assert number > 1
+
+
+def test_cases_within_a_test():
+    check([2, 3])
+    with pytest.raises(ExceptionGroup, match="2 of 3 cases failed") as raised:
+        check([0, 1, 2])
+    notes = [note for error in raised.value.exceptions for note in error.__notes__]
+    assert notes == ["in the case 0", "in the case 1"]
+    with pytest.raises(AssertionError, match="without cases"):
+        check([])
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,24 @@ table has Most recent, Any or Not older than: this server has no stale copies.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.actors.object_store import Refused, Verbs
-from tests.cases import cases
+from tests.cases import cases, checking
 from tests.gateway.api import Opener, config_map, everywhere, names
 from tests.gateway.shared_server import shared
 
 NEWEST, OLD, TOKEN, INVALID, BAD = "newest", "old", "token", "Invalid", "BadRequest"
 PLAIN, LIMITED, CONTINUED = "no limit", "limit", "limit and continue"
 UNSET, ZERO, OTHER = "unset", "0", "other"
+Cell = tuple[str, str, str, str]
 
-MATRIX = [
+MATRIX: list[Cell] = [
     # match, limit and continue, version -> listed version, or the error
     ("", PLAIN, UNSET, NEWEST),
     ("", PLAIN, ZERO, NEWEST),
@@ -52,62 +56,70 @@ MATRIX = [
     ("exact", PLAIN, OTHER, INVALID),
 ]
 
-cells = pytest.mark.parametrize(("match", "chunk", "version", "expected"), MATRIX, ids=" / ".join)
 
+@dataclass
+class Filled:
+    """A server with the collection: its versions, and a token of a list at the old one."""
 
-async def query_of(api: Verbs, match: str, chunk: str, version: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The parameters of a cell, and the versions that its response may have."""
-    for name in ("a", "b"):
-        made = await api.create("configmaps", config_map(name))
-    old = made["metadata"]["resourceVersion"]
-    token = (await api.list("configmaps", limit=1))["metadata"]["continue"]
-    await api.create("configmaps", config_map("c"))
-    await api.delete("configmaps", "a")
-    newest = (await api.list("configmaps"))["metadata"]["resourceVersion"]
-    query: dict[str, Any] = {"resourceVersionMatch": match} if match else {}
-    if version != UNSET:
-        query["resourceVersion"] = "0" if version == ZERO else old
-    if chunk != PLAIN:
-        query["limit"] = 10
-    if chunk == CONTINUED:
-        query["continue"] = token
-    return query, {NEWEST: newest, OLD: old, TOKEN: old}
+    api: Verbs
+    old: str
+    newest: str
+    token: str
 
-
-@everywhere
-@cells
-async def test_list_with_every_combination(
-    opened: Opener, match: str, chunk: str, version: str, expected: str
-) -> None:
-    async with opened() as api:
-        query, versions = await query_of(api, match, chunk, version)
+    async def check(self, cell: Cell, found: dict[str, list[str]], **selector: str) -> None:
+        """A list with the parameters of a cell has the names that are found at its version, or the error."""
+        match, chunk, version, expected = cell
+        query = {**self._query(match, chunk, version), **selector}
         if expected in (INVALID, BAD):
             with pytest.raises(Refused) as refused:
-                await api.list("configmaps", **query)
+                await self.api.list("configmaps", **query)
             assert refused.value.reason == expected
         else:
-            listed = await api.list("configmaps", **query)
-            assert names(listed) == {NEWEST: ["b", "c"], OLD: ["a", "b"], TOKEN: ["b"]}[expected]
-            assert listed["metadata"] == {"resourceVersion": versions[expected]}
+            listed = await self.api.list("configmaps", **query)
+            assert names(listed) == found[expected]
+            assert listed["metadata"] == {"resourceVersion": self.newest if expected == NEWEST else self.old}
+
+    def _query(self, match: str, chunk: str, version: str) -> dict[str, Any]:
+        query: dict[str, Any] = {"resourceVersionMatch": match} if match else {}
+        if version != UNSET:
+            query["resourceVersion"] = "0" if version == ZERO else self.old
+        if chunk != PLAIN:
+            query["limit"] = 10
+        if chunk == CONTINUED:
+            query["continue"] = self.token
+        return query
+
+
+@asynccontextmanager
+async def filled(opened: Opener) -> AsyncIterator[Filled]:
+    async with opened() as api:
+        for name in ("a", "b"):
+            made = await api.create("configmaps", config_map(name))
+        token = (await api.list("configmaps", limit=1))["metadata"]["continue"]
+        await api.create("configmaps", config_map("c"))
+        await api.delete("configmaps", "a")
+        newest = (await api.list("configmaps"))["metadata"]["resourceVersion"]
+        yield Filled(api, made["metadata"]["resourceVersion"], newest, token)
 
 
 @everywhere
-@cells
-async def test_list_of_one_name_with_every_combination(
-    opened: Opener, match: str, chunk: str, version: str, expected: str
-) -> None:
+async def test_list_with_every_combination(opened: Opener) -> None:
+    async with filled(opened) as collection:
+        with checking() as case:
+            for cell in MATRIX:
+                with case(cell):
+                    await collection.check(cell, {NEWEST: ["b", "c"], OLD: ["a", "b"], TOKEN: ["b"]})
+
+
+@everywhere
+async def test_list_of_one_name_with_every_combination(opened: Opener) -> None:
     """A list that a field selector limits to one name follows the same table."""
-    async with opened() as api:
-        query, versions = await query_of(api, match, chunk, version)
-        query["fieldSelector"] = "metadata.name=a"
-        if expected in (INVALID, BAD):
-            with pytest.raises(Refused) as refused:
-                await api.list("configmaps", **query)
-            assert refused.value.reason == expected
-        else:
-            listed = await api.list("configmaps", **query)
-            assert names(listed) == {NEWEST: [], OLD: ["a"], TOKEN: []}[expected]
-            assert listed["metadata"] == {"resourceVersion": versions[expected]}
+    async with filled(opened) as collection:
+        with checking() as case:
+            for cell in MATRIX:
+                with case(cell):
+                    found: dict[str, list[str]] = {NEWEST: [], OLD: ["a"], TOKEN: []}
+                    await collection.check(cell, found, fieldSelector="metadata.name=a")
 
 
 @everywhere
