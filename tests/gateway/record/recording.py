@@ -18,6 +18,7 @@ from gateway.record.recorder import Recorder, RecordOptions
 from journal.log import Journal
 from journal.records import Event
 from tests.gateway.api import ADMIN, Api
+from tests.gateway.idle import until_idle
 
 
 class CountingSession(StreamingSession):
@@ -55,7 +56,9 @@ async def recording(
             nursery.start_soon(recorder.run)
             await recorder.started.wait()
             yield recorder, session
-            await trio.sleep(3)  # of the virtual clock: what was sent has arrived
+            await until_idle()  # controllers have written what follows, and it is on no socket any more
+            await trio.sleep(3)  # of the virtual clock: what may arrive in another order is in the journal
+            await until_idle()
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
