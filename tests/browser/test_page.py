@@ -24,6 +24,12 @@ from tests.gateway.api import ADMIN, ALICE, config_map
 from tests.gateway.https import served_securely
 from tests.gateway.rewind.test_at import allow
 
+EXPORT = """new Promise((found) => {
+    const create = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { blob.text().then(found); return create.call(URL, blob); };
+    document.getElementById('export').click();
+})"""
+
 
 async def test_the_page_shows_the_story(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
@@ -117,13 +123,7 @@ async def test_export_has_the_events_of_the_range(chromium: str, tmp_path: Path)
     async with journal_page(chromium) as (api, page):
         await tell_story(api)
         await open_signed_in(api, page, type="configmaps", name="settings", **minutes(api, 15, 1))
-        exported = await page.run(
-            """new Promise((found) => {
-                const create = URL.createObjectURL;
-                URL.createObjectURL = (blob) => { blob.text().then(found); return create.call(URL, blob); };
-                document.getElementById('export').click();
-            })"""
-        )
+        exported = await page.run(EXPORT)
         lines = [json.loads(line) for line in exported.splitlines()]
         assert [line["change"] for line in lines] == ["created", "updated", "deleted"]
         assert [line["object"]["data"]["color"] for line in lines] == ["blue", "red", "red"]
@@ -192,8 +192,11 @@ async def test_values_of_secrets_are_masked(chromium: str) -> None:
         await page.click("[data-part=blame]")
         await page.wait("document.getElementById('part').innerText.includes('data.password')")
         shown = await page.text()
-        assert "hunter2" not in shown
-        assert "aHVudGVyMg" not in shown
+        exported = await page.run(EXPORT)
+        assert '"name":"key"' in exported and "*** (7 characters)" in exported
+        for text in (shown, exported):
+            assert "hunter2" not in text
+            assert "aHVudGVyMg" not in text
 
 
 @pytest.mark.slow

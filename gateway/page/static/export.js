@@ -1,5 +1,7 @@
 // Downloads events with their contents as JSON lines, oldest first.
 
+import { masked } from "./secrets.js";
+
 const MOST = 50_000;
 
 export async function exportEvents(session, parameters, progress) {
@@ -9,7 +11,7 @@ export async function exportEvents(session, parameters, progress) {
   parameters.set("contents", "true");
   for (;;) {
     const page = await session.events(parameters);
-    if (page.items.length) chunks.push(`${page.items.map((one) => JSON.stringify(one)).join("\n")}\n`);
+    if (page.items.length) chunks.push(`${page.items.map(line).join("\n")}\n`);
     count += page.items.length;
     progress(count);
     if (!page.metadata.continue || count >= MOST) break;
@@ -17,6 +19,10 @@ export async function exportEvents(session, parameters, progress) {
   }
   download(new Blob(chunks, { type: "application/x-ndjson" }), "journal.jsonl");
   return count;
+}
+
+function line(one) {
+  return JSON.stringify(one.object ? { ...one, object: masked(one.type, one.object) } : one);
 }
 
 function download(blob, name) {

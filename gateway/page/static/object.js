@@ -2,6 +2,7 @@
 
 import { button, element, find, table } from "./dom.js";
 import { collapsed, lines, sideBySide } from "./diff.js";
+import { isMasked, masked } from "./secrets.js";
 
 const PARTS = [["versions", "Versions"], ["blame", "Blame"], ["owners", "Owners"], ["about", "Events about it"]];
 const MOST_OWNED = 500, DEEPEST = 5;
@@ -112,7 +113,7 @@ export class ObjectPane {
     if (!version) return { lines: [], note: "" };
     try {
       const found = await this.#session.objects(target.type, target.namespace, target.name, { parameters: new URLSearchParams({ at: version }) });
-      return { lines: lines(masked(target, found)), note: "" };
+      return { lines: lines(masked(target.type, found)), note: "" };
     } catch (error) {
       return { lines: [], note: error.status === 404 ? "(deleted)" : `(${error.message})` };
     }
@@ -123,7 +124,7 @@ export class ObjectPane {
   async _blame(target) {
     const found = await this.#session.past(target, "blame");
     const rows = found.fields.map((one) => [
-      one.field, isMasked(target, one.field) ? "***" : JSON.stringify(one.value), one.user, one.fieldManager,
+      one.field, isMasked(target.type, one.field) ? "***" : JSON.stringify(one.value), one.user, one.fieldManager,
       button(one.version, () => this.#actions.jump(one.version), { class: "link" }), one.time.replace("T", " ").slice(0, 19),
     ]);
     return [table(["field", "value", "user", "manager", "version", "time"], rows)];
@@ -190,17 +191,6 @@ export class ObjectPane {
 }
 
 const label = ({ type, namespace, name }) => `${type} ${namespace ? `${namespace}/` : ""}${name}`;
-
-// Values of Secrets are not shown, only whether they changed in length: somebody may look over the shoulder.
-const isMasked = (target, field) => target.type === "secrets" && /^(data|stringData|metadata\.annotations)\b/.test(field);
-
-function masked(target, object) {
-  if (target.type !== "secrets") return object;
-  const hidden = (values) => values && Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `*** (${value.length} characters)`]));
-  const made = { ...object, data: hidden(object.data), metadata: { ...object.metadata, annotations: hidden(object.metadata.annotations) } };
-  for (const part of [made, made.metadata]) for (const name of Object.keys(part)) if (part[name] === undefined) delete part[name];
-  return made;
-}
 
 function summary(version) {
   if (version.deleted) return "deleted";
