@@ -101,3 +101,20 @@ def test_server_does_not_import_pytest() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
     )
     assert run.stdout.strip() == "False"
+
+
+def test_forked_server_finds_its_modules_imported(tmp_path: Path) -> None:
+    """Every test would pay for a module that the zygote does not import."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from gateway.cli.fixture import zygote\n"
+        "zygote._import_server(); before = set(sys.modules)\n"
+        "from gateway.cli.fixture.serving import prepare, serve\n"
+        f"prepared = prepare(Path({str(tmp_path)!r}), 'kubernetes', [])\n"
+        "serve(prepared, lambda addresses, stop: stop())\n"
+        "print(*[name for name in sys.modules if name not in before and name.startswith(('actors', 'gateway'))])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.stdout.split() == []
