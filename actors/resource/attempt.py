@@ -41,9 +41,8 @@ class Progress:
     chain: Chain
     index: int  # of the step in its chain
     validating: bool  # the step validates; it cannot change the object
-    object: (
-        Object | None
-    )  # after the steps so far; while validating, before preparation, or None for a create
+    # After the steps so far; while validating, that before preparation, or None for a create that has `kept`.
+    object: Object | None
     written: int | Proposal  # the event that wrote the current object; 0 for a create
     kept: Kept | None = None
 
