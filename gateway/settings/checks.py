@@ -30,7 +30,9 @@ def check_parsed(flag: str, parse: Callable[[], T]) -> T:
 
 def split_list(flag: str, values: tuple[str, ...]) -> list[str]:
     """The values of a flag that occurs once or more, each with one value or several; quotes protect a comma."""
-    import csv
+    if not any(special in value for value in values for special in '"\r\n'):
+        return [one for value in values for one in value.split(",")]
+    import csv  # a start without quotes does not wait for it
 
     try:
         return [one for row in csv.reader(values, strict=True) for one in row or [""]]
