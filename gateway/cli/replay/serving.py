@@ -15,6 +15,7 @@ from actors.certificates.issuing_process import begin_early
 from gateway.cli.access.flags import Options
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.times import exact
+from gateway.cli.journal.sigterm import exit_on_sigterm
 from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
@@ -30,6 +31,7 @@ from journal.recording import Recording
 
 def serve(options: Options) -> int:
     with (
+        exit_on_sigterm(),  # while the server handles no signals: before its start and after its stop
         tempfile.TemporaryDirectory(prefix="rewound-replay-") as folder,
         begin_early(wanted=bool(options.secure_port)),
         Progress("import", 0) as progress,

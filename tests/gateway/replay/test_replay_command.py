@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -178,3 +180,18 @@ def test_paused_copy_may_end_after_it_was_played() -> None:
     parser = Parser("rewound replay", "")
     add_flags(parser)
     assert plays(parser.parse_args(["data", "--writable", "--play", "--paused", "--exit"]))
+
+
+def test_sigterm_before_the_start_leaves_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def import_interrupted(source: Path, folder: Path, report: object) -> None:
+        folders.append(folder)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("gateway.cli.replay.serving.open_source", import_interrupted)
+    with pytest.raises(SystemExit, match="143"):
+        main(["replay", str(tmp_path), "--secure-port", "0", "--insecure-port", "1"])
+    assert not folders[0].exists()
