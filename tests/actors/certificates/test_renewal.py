@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.certificates import issue
 from actors.certificates.issuing_process import begin_early
 from actors.certificates.store import Certificates, prepare
 
@@ -28,6 +33,21 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(original, tmp_path / "pki"))
+
+
+@pytest.fixture
+def without_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time of a child process is its start; `original` and other tests make certificates in one."""
+
+    def make_certificates(request: dict[str, Any]) -> dict[str, Any]:
+        output = io.StringIO()
+        monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
+        with redirect_stdout(output):
+            issue.main()
+        response: dict[str, Any] = json.loads(output.getvalue())
+        return response
+
+    monkeypatch.setattr("actors.certificates.store.make_certificates", make_certificates)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -51,6 +71,7 @@ def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.usefixtures("without_child")
 @pytest.mark.parametrize(
     ("days", "made"),
     [(334, ()), (336, CLIENTS), (400, CLIENTS), (3640, ALL)],
@@ -62,6 +83,7 @@ def test_certificates_that_expire_within_a_month_are_renewed(
     assert prepare(folder, NAMES, NOW + days * DAY).made == ()
 
 
+@pytest.mark.usefixtures("without_child")
 def test_missing_name_renews_the_serving_certificate(folder: Path) -> None:
     assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ("server",)
     assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ()
@@ -80,6 +102,7 @@ def _swap(one: str, other: str) -> Callable[[Path], None]:
     return lambda folder: folder.joinpath(one).write_bytes(folder.joinpath(other).read_bytes()) and None
 
 
+@pytest.mark.usefixtures("without_child")
 @pytest.mark.parametrize(
     ("damage", "made"),
     [
@@ -105,6 +128,7 @@ def test_damaged_certificates_are_replaced_and_the_others_kept(
     assert prepare(folder, NAMES, NOW) == Certificates(folder, ())
 
 
+@pytest.mark.usefixtures("without_child")
 def test_certificate_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> None:
     other = prepare(tmp_path / "other", NAMES, NOW)
     for suffix in ("crt", "key"):

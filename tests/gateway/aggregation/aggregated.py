@@ -10,6 +10,7 @@ The certificate `service` is valid for hook.default.svc; the Service `hook` lead
 from __future__ import annotations
 
 import base64
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,7 @@ import orjson
 
 from gateway.settings.proxy import ProxySettings
 from tests.actors.access.remote.https_peer import pki
+from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served
 from tests.gateway.proxy.backends import Backend, Call, Respond
@@ -44,13 +46,16 @@ RESOURCES = {
 
 
 def discovering(respond: Respond) -> Respond:
-    """Responds to the probe itself, and lets `respond` respond to everything else."""
+    """Responds to the probe itself, and lets `respond` respond to everything else.
+
+    It closes connections after its responses and says so: a POST on a kept one would fail if it is closed meanwhile.
+    """
 
     async def serve(call: Call) -> None:
         if call.line == f"GET {GROUP_VERSION} HTTP/1.1":
-            await call.reply(orjson.dumps(RESOURCES), "Content-Type: application/json")
+            await call.reply(orjson.dumps(RESOURCES), "Content-Type: application/json", "Connection: close")
         elif call.line.startswith("GET /openapi/"):
-            await call.reply(status="404 Not Found")
+            await call.reply(b"", "Connection: close", status="404 Not Found")
         else:
             await respond(call)
 
@@ -71,6 +76,8 @@ async def aggregating(**changed: Any) -> AsyncIterator[Api]:
         proxy_client_key_file=pki() / "client.key",
     )
     async with served(**{"proxy": proxy, **changed}) as api:
+        if not api.settings.pki.exists():  # else a child process makes them when controllers need them
+            shutil.copytree(own_certificates(api.settings.dialect).folder, api.settings.pki)
         yield api
 
 
