@@ -3,15 +3,20 @@
 The library is imported with the first expression. Most expressions need little memory, also when a hostile text makes
 many states of them, in which case RE2 goes on more slowly without remembering states; only what does not compile with
 little memory gets more.
+
+RE2 holds the interpreter lock while it compiles (but not while it searches): 70 milliseconds for the largest expression
+that is allowed, \\pL{100}. Such an expression is compiled in a worker thread, which lets other threads run afterwards.
 """
 
 from __future__ import annotations
 
 import re
+import threading
+import time
 from typing import Any, AnyStr, Final
 
 LITTLE_MEMORY: Final = 128 * 1024  # bytes, for about 2,000 instructions
-_MOST_MEMORY: Final = 8 * 1024 * 1024  # repetitions of repetitions can ask for gigabytes
+_MOST_MEMORY: Final = 2 * 1024 * 1024  # repetitions of repetitions can ask for gigabytes
 _SHORT: Final = 500  # characters
 _LONGEST_FRAGMENT: Final = 1024  # characters of the expression in an error text
 
@@ -53,16 +58,24 @@ def compile_re2(source: AnyStr) -> Any:
         except re2.error as error:
             if not _said(error).startswith(_TOO_LARGE):
                 raise
-            return re2.compile(source, _options(re2, _MOST_MEMORY))
+            return _compile_large(re2, source)
     except re2.error as error:
         raise _translated(_said(error), text) from None
 
 
-def may_take_long(source: str) -> bool:
-    """Whether RE2 may need more than a millisecond to compile an expression: \\pL{100} takes a tenth of a second.
+def _compile_large(re2: Any, source: AnyStr) -> Any:
+    """In a worker thread, pause for as long as nobody else could run: else one expression after the other would
+    delay a request at each of its steps."""
+    began = time.perf_counter()
+    try:
+        return re2.compile(source, _options(re2, _MOST_MEMORY))
+    finally:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(time.perf_counter() - began)
 
-    RE2 does not hold the interpreter lock meanwhile, so that a worker thread delays nobody.
-    """
+
+def may_take_long(source: str) -> bool:
+    """Whether RE2 may need more than a millisecond to compile an expression."""
     return len(source) > _SHORT or "{" in source or "\\p" in source or "\\P" in source
 
 

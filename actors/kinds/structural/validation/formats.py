@@ -136,9 +136,11 @@ def _email(text: str) -> bool:
 
 
 _HOST_LETTER: Final = "a-zA-Z0-9\\p{S}\\p{L}"
+# v1.25 counts the letters of each part here, up to 63; `_hostname` counts them afterwards, which RE2 compiles in a
+# tenth of the time.
 _HOSTNAME: Final = (
-    rf"^([{_HOST_LETTER}]((-?[{_HOST_LETTER}]{{0,62}})?)"
-    rf"|([{_HOST_LETTER}](([a-zA-Z0-9-\p{{S}}\p{{L}}]{{0,61}}[{_HOST_LETTER}])?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,63}})$"
+    rf"^([{_HOST_LETTER}]((-?[{_HOST_LETTER}]*)?)"
+    rf"|([{_HOST_LETTER}](([a-zA-Z0-9-\p{{S}}\p{{L}}]*[{_HOST_LETTER}])?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,}})$"
 )
 
 
