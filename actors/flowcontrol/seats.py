@@ -10,14 +10,16 @@ The pipeline calls, for each request that is limited:
 Seats alone protect nobody where requests take one step of the event loop: they never run at the same time, and a user
 with a thousand connections has a thousand of them in each pass of the loop before anybody else's. Therefore a pass
 starts at most `TURN` seats of limited requests; the others wait in the queues of their levels, where each flow has its
-share. Refusals wait for a turn as well, because clients that send again at once would fill the passes with them. One
-task starts the next turn. A server that is not busy never uses up its turn in one pass, and pays for
-this two comparisons and two additions a request, and a wake-up of that task every `TURN` seats.
+share. Refusals wait for a turn as well, because clients that send again at once would fill the passes with them. Once a
+request waits, one task starts the next turn; else the first request of the next pass does. A server that is not busy
+never uses up its turn in one pass, and pays for this two comparisons and two additions a request, and an addition a
+pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import field
 from typing import Any, Final
 
@@ -74,12 +76,25 @@ class Flow:
         self.limited = limited
 
 
+class _Passes(trio.abc.Instrument):
+    """Counts the passes of the event loop, while it is one of its instruments."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
 class Seats:
     """Subclasses find the flow of a request and set the levels."""
 
     def __init__(self, turn: int = TURN) -> None:
         self._turn_size = turn
         self._turn = turn  # seats that may still start before the next turn
+        self._passes = _Passes()
+        self._used_up = 0  # the pass in which the turn ended
+        self._waits = False  # for the task that starts the next turn
         self._refusals = REFUSALS  # that may still be sent before the next turn
         self._turn_over = trio.lowlevel.ParkingLot()
         self._refused = trio.lowlevel.ParkingLot()
@@ -93,15 +108,24 @@ class Seats:
     def try_start(self, flow: Flow, seats: int) -> bool:
         """Start a request unless it has to wait."""
         level = flow.level
-        if self._turn <= 0 or level.waiting or level.executing + seats > level.seats:
+        if self._turn <= 0:
+            if self._waits or self._used_up == self._passes.count:
+                return False
+            self._turn = self._turn_size
+        if level.waiting or level.executing + seats > level.seats:
             return False
         level.executing += seats
         level.running += 1
         flow.counts.dispatched += 1
         self._turn -= seats
         if self._turn <= 0:
-            self._turn_over.unpark()
+            self._used_up = self._passes.count
         return True
+
+    def _ask_for_turn(self) -> None:
+        """A request waits for the next turn."""
+        self._waits = True
+        self._turn_over.unpark()
 
     async def wait(self, flow: Flow, seats: int) -> Waiting:
         """Wait in a queue until the request may start."""
@@ -116,7 +140,7 @@ class Seats:
         if self._turn > 0:
             self._start_waiting((level,))
         else:
-            self._turn_over.unpark()
+            self._ask_for_turn()
         if waiting.started is None:
             self._queued.unpark()
             waiting.task = trio.lowlevel.current_task()
@@ -136,7 +160,7 @@ class Seats:
     async def _wait_for_refusal(self) -> None:
         self._refusals -= 1
         if self._refusals < 0:
-            self._turn_over.unpark()
+            self._ask_for_turn()
             await self._refused.park()
 
     def end(self, level: Level, seats: int, waited: Waiting | None) -> None:
@@ -146,8 +170,12 @@ class Seats:
             level.running -= 1
             return
         level.end(seats, waited, trio.current_time())
-        if self._turn > 0 and level.waiting:
+        if not level.waiting:
+            return
+        if self._turn > 0:
             self._start_waiting((level,))
+        else:
+            self._ask_for_turn()
 
     def _start_waiting(self, levels: Iterable[Level]) -> None:
         """Start what waits, one request of each level after the other, as far as seats and turn allow."""
@@ -155,7 +183,7 @@ class Seats:
         while levels and self._turn > 0:
             levels = [level for level in levels if self._turn > 0 and self._start_one(level, now)]
         if self._turn <= 0:
-            self._turn_over.unpark()
+            self._ask_for_turn()
 
     def _start_one(self, level: Level, now: float) -> bool:
         waiting = level.start_next(now)
@@ -168,16 +196,28 @@ class Seats:
 
     async def run(self) -> None:
         """Run for ever, under the supervisor: begin the turns, and refuse what has waited for too long."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._refuse_expired)
-            while True:
-                self._turn, self._refusals = self._turn_size, REFUSALS
-                self._refusals -= len(self._refused.unpark(count=REFUSALS))
-                self._start_waiting([level for level in self.levels.values() if level.waiting])
-                if self._turn > 0 and not self._refused:
-                    await self._turn_over.park()
-                else:
-                    await trio.lowlevel.checkpoint()
+        trio.lowlevel.add_instrument(self._passes)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._refuse_expired)
+                while True:
+                    await self._begin_turn()
+        finally:
+            with suppress(
+                KeyError
+            ):  # another table of instruments is in use by now (`gateway.ops.instruments`)
+                trio.lowlevel.remove_instrument(self._passes)
+
+    async def _begin_turn(self) -> None:
+        """Begin a turn, and wait until the next one has to begin."""
+        self._turn, self._refusals, self._waits = self._turn_size, REFUSALS, False
+        self._refusals -= len(self._refused.unpark(count=REFUSALS))
+        self._start_waiting([level for level in self.levels.values() if level.waiting])
+        if self._turn > 0 and not self._refused:
+            await self._turn_over.park()
+        else:
+            self._waits = True
+            await trio.lowlevel.checkpoint()
 
     async def _refuse_expired(self) -> None:
         while True:
