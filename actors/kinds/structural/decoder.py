@@ -20,7 +20,7 @@ from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, plain
 from actors.kinds.schema.problems import Problems
-from actors.kinds.schema.pydantic_decoder import PydanticDecoder
+from actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
 from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
 from actors.kinds.structural.documents import parse_document
 from actors.kinds.structural.embedded import NotAnObject, sorted_members
@@ -152,7 +152,7 @@ class CustomSchema(Schema):
         if "metadata" not in document:
             return {}, ()
         sent = document["metadata"]
-        if sent:
+        if sent and not is_postponed():
             found = _metadata_decoder().from_object({"metadata": sent})
             if found is not None:
                 return found, ()

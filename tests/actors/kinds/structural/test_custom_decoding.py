@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import Invalid
+from actors.kinds.schema import pydantic_decoder
 from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.structural.decoder import _metadata_decoder
 
 from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, decode_text, list_of, record
 
@@ -164,3 +166,15 @@ def test_pruning_and_defaulting_twice_is_the_same_as_once(members: dict[str, Any
     assert orjson.dumps(once) == before
     again = kind.schema.decode_object(once)
     assert again.object == once and again.problems == ()
+
+
+def test_metadata_is_decoded_the_same_while_a_start_postpones_pydantic() -> None:
+    metadata = {"name": "a", "labels": {"b": "1", "a": "2"}, "finalizers": ["example.io/x"]}
+    raw = orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"size": 1}})
+    schema = compiled(SIMPLE).schema
+    usual = schema.decode_json(raw)
+    _metadata_decoder.cache_clear()
+    with pydantic_decoder.postponed():
+        found = schema.decode_json(raw)
+    assert _metadata_decoder.cache_info().currsize == 0, "it was compiled"
+    assert orjson.dumps([*found]) == orjson.dumps([*usual])
