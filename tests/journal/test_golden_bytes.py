@@ -75,6 +75,37 @@ def test_event_with_a_flipped_bit_is_damaged(position: int) -> None:
         records.decode_event(2024, bytes(damaged))
 
 
+def stored(event: Event) -> tuple[bytes, bytes]:
+    key = keys.pack_offset(event.offset)
+    return key, records.encode_event(key, event)
+
+
+def test_many_events_are_decoded_like_each() -> None:
+    offsets = [1, 2, 255, 256, 257, 511, 512, 65_535, 65_536, 1 << 24, (1 << 40) + 255, (1 << 40) + 256]
+    events = [EVENT._replace(offset=offset, reason="why" * (offset % 3 == 0)) for offset in offsets]
+    found = records.decode_events(map(stored, events), keys.MAX_OFFSET, 1 << 20)
+    assert found == events == [records.decode_event(one.offset, stored(one)[1]) for one in events]
+    assert records.decode_events(map(stored, events), 256, 1 << 20) == events[:4]
+    assert records.decode_events(map(stored, events), keys.MAX_OFFSET, 1) == events[:1]
+
+
+@cases("position", range(len(EVENT_1)))
+def test_one_of_many_events_with_a_flipped_bit_is_damaged(position: int) -> None:
+    damaged = bytearray(EVENT_1)
+    damaged[position] ^= 1 << (position % 8)
+    with pytest.raises(Damaged, match="2024"):
+        records.decode_events(
+            [stored(EVENT._replace(offset=2023)), (OFFSET_KEY, bytes(damaged))], 3000, 1 << 20
+        )
+
+
+@cases("bit", range(64))
+def test_one_of_many_events_under_another_key_is_damaged(bit: int) -> None:
+    key = keys.pack_offset(EVENT.offset ^ (1 << bit))
+    with pytest.raises(Damaged):
+        records.decode_events([(key, EVENT_1)], 1 << 65, 1 << 20)
+
+
 @cases("position", range(len(ROW_1)))
 def test_row_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged = bytearray(ROW_1)
