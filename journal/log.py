@@ -319,25 +319,24 @@ class _Batch:
         self._changes: dict[tuple[int, str], int] = {}  # of the number of objects, by type and namespace
         self._only_new = True  # every row is that of a new object
         for event in events:
-            if event.offset <= newest:
-                raise ValueError(f"offset {event.offset} does not ascend: the one before it is {newest}")
-            newest = event.offset
-            self._add(event, 0 if restored else event.previous)
-
-    def _add(self, event: Event, previous: int) -> None:
-        offset, type_id, _, namespace, name, linked, removed, _, _, _, facts, body, _ = event
-        key, offset_key = keys.of_object(type_id, namespace, name), keys.pack_offset(offset)
-        type_key = key[:2] + offset_key
-        self._events.append((offset_key, records.encode_event(offset_key, event)))
-        self._by_type.append((type_key, records.encode_link(type_key, key, linked, removed)))
-        self._by_object.append((key + b"\0" + offset_key, b""))
-        self._rows.append((key, b"" if removed else records.encode_row(key, offset, facts, body)))
-        self._previous.append(previous)
-        if previous or removed:
-            self._only_new = False
-        if removed == (previous != 0):  # otherwise it changes an object
-            scope = type_id, namespace
-            self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
+            offset, type_id, _, namespace, name, previous, removed, _, _, _, facts, body, _ = event
+            if offset <= newest:
+                raise ValueError(f"offset {offset} does not ascend: the one before it is {newest}")
+            newest = offset
+            key, offset_key = keys.of_object(type_id, namespace, name), keys.pack_offset(offset)
+            type_key = key[:2] + offset_key
+            self._events.append((offset_key, records.encode_event(offset_key, event)))
+            self._by_type.append((type_key, records.encode_link(type_key, key, previous, removed)))
+            self._by_object.append((key + b"\0" + offset_key, b""))
+            self._rows.append((key, b"" if removed else records.encode_row(key, offset, facts, body)))
+            if restored:
+                previous = 0
+            self._previous.append(previous)
+            if previous or removed:
+                self._only_new = False
+            if removed == (previous != 0):  # otherwise it changes an object
+                scope = type_id, namespace
+                self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
 
     def put_events(self, txn: Any, databases: Databases) -> None:
         if len(self._events) > 1:

@@ -12,7 +12,7 @@ import trio
 from actors.admission.chain import Admission, Chain
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Create, Delete, Object, Patch, Replace, Submit
+from actors.messages import Create, Delete, Object
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.decide import working_copy
 
@@ -25,9 +25,17 @@ class CommandAdmission:
         self._in_thread = in_thread
         self._chains: dict[tuple[str, str, str], Chain] = {}
 
-    def admit(self, attempt: Attempt, operation: str, name: str, new: Object, old: Object | None) -> Object:
+    def admit(
+        self,
+        attempt: Attempt,
+        operation: str,
+        subresource: str,
+        name: str,
+        new: Object,
+        old: Object | None,
+    ) -> Object:
         """The object after mutating admission and completion by the server."""
-        request = self.run(attempt, operation, name, new, old)
+        request = self.run(attempt, operation, subresource, name, new, old)
         if request is None or request.object is None:
             return new
         return request.object
@@ -36,14 +44,13 @@ class CommandAdmission:
         self,
         attempt: Attempt,
         operation: str,
+        subresource: str,
         name: str,
         new: Object | None,
         old: Object | None,
         old_version: str = "",
     ) -> AdmissionRequest | None:
         command = attempt.command
-        # A tuple of types, because a union of them would be built with every call.
-        subresource = command.subresource if isinstance(command, (Replace, Patch, Submit)) else ""
         chain = self._chains.get((command.version, operation, subresource))
         if chain is None:
             chain = self.chain(attempt.definition, operation, subresource)

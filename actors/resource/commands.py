@@ -120,7 +120,7 @@ class Commands:
             drop_system_metadata(metadata)
             self._set_managers(command, "", new, None)
         try:
-            new = self._admission.admit(attempt, CREATE, metadata.get("name", ""), new, None)
+            new = self._admission.admit(attempt, CREATE, "", metadata.get("name", ""), new, None)
         except Paused as paused:
             paused.progress.kept = Kept(command, None, verb, warnings)
             raise
@@ -223,7 +223,9 @@ class Commands:
         if verb != "apply" and viewed is definition:
             self._set_managers(command, command.subresource, new, current.object)
         try:
-            new = self._admission.admit(attempt, UPDATE, command.name, new, current.object)
+            new = self._admission.admit(
+                attempt, UPDATE, command.subresource, command.name, new, current.object
+            )
         except Paused as paused:
             paused.progress.kept = Kept(command, current, verb, warnings)
             raise
@@ -298,7 +300,7 @@ class Commands:
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
         current = self._current(attempt, command.namespace, command.name)
         sent = working_copy(command.object)
-        document = self._admission.admit(attempt, CREATE, command.name, sent, None)
+        document = self._admission.admit(attempt, CREATE, command.subresource, command.name, sent, None)
         decision = decide_submit(attempt.definition, current, command, document)
         self._admission.validate(attempt, document)
         return Decided(decision, current, "create", created=True)
@@ -310,7 +312,7 @@ class Commands:
             raise not_found(definition, command.name)
         attempt.written = current.written
         # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
-        self._admission.run(attempt, DELETE, command.name, None, current.object, current.api_version)
+        self._admission.run(attempt, DELETE, "", command.name, None, current.object, current.api_version)
         self._admission.validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 

@@ -83,8 +83,10 @@ def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
     """Insert the version. The first match is right: only strings precede it in metadata, and they escape quotes."""
-    position = unversioned.index(_EMPTY_VERSION) + _VALUE_POSITION
-    return b"%b%d%b" % (unversioned[:position], offset, unversioned[position:])
+    versioned = unversioned.replace(_EMPTY_VERSION, b'"resourceVersion":"%d"' % offset, 1)
+    if versioned is unversioned:
+        raise ValueError("the object has no empty version to fill in")
+    return versioned
 
 
 def without_version(body: bytes, offset: int) -> bytes:
@@ -93,7 +95,6 @@ def without_version(body: bytes, offset: int) -> bytes:
 
 
 _EMPTY_VERSION = b'"resourceVersion":""'
-_VALUE_POSITION = len(_EMPTY_VERSION) - 1
 
 
 def _encode(stored: Object, version: str | None, api_version: str) -> bytes:

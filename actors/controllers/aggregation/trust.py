@@ -44,8 +44,11 @@ class TrustPublisher:
             if event.type_id == self._api_services:
                 if not event.previous:
                     self.queue.add(NAME)
-            elif (event.type_id, event.namespace, event.name) == (self._config_maps, self._namespace, NAME):
+            elif event.name == NAME and self._is_published(event):
                 self.queue.add(NAME)
+
+    def _is_published(self, event: Event) -> bool:
+        return event.type_id == self._config_maps and event.namespace == self._namespace
 
     async def catch_up(self) -> None:
         self.queue.add(NAME)

@@ -68,6 +68,11 @@ class Item:
         return found
 
 
+def _needs_nothing(new: Event) -> bool:
+    """Whether a new object, of which nothing is known yet, has no owner and needs no work: most have none."""
+    return not new.removed and not has_owners(new.facts) and not needs_garbage_collector(new.body)
+
+
 class GarbageCollector:
     name = "garbage collector"
     observed_types = None
@@ -103,6 +108,8 @@ class GarbageCollector:
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
+            if not event.previous and _needs_nothing(event):
+                continue
             key = (event.type_id, event.namespace, event.name)
             if event.removed:
                 self._observe_removed(key, event.facts)

@@ -50,25 +50,24 @@ def define(_: Names) -> Definition:
 
 def rules(errors: FieldErrors, new: Object) -> None:
     data, binary = new.get("data") or {}, new.get("binaryData") or {}
-    for key in data:
+    characters = 0
+    for key, text in data.items():
+        characters += len(text)
         if wrong := config_key(key):
             errors.add_each(f"data[{key}]", key, wrong)
         if key in binary:
             errors.add(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-    if binary:
-        for key in binary:
-            if wrong := config_key(key):
-                errors.add_each(f"binaryData[{key}]", key, wrong)
-    if _longest_size(data, binary) > MAX_BYTES:
-        total = sum(map(size, data.values())) + decoded_size(binary.values())
-        if total > MAX_BYTES:
-            errors.add(too_long(WHOLE_OBJECT, MAX_BYTES))
+    for key, text in binary.items():
+        characters += len(text)
+        if wrong := config_key(key):
+            errors.add_each(f"binaryData[{key}]", key, wrong)
+    # A character has at most four bytes.
+    if 4 * characters > MAX_BYTES and _size(data, binary) > MAX_BYTES:
+        errors.add(too_long(WHOLE_OBJECT, MAX_BYTES))
 
 
-def _longest_size(data: Mapping[str, str], binary: Mapping[str, str]) -> int:
-    """No less than the size in bytes, and cheaper: a character has at most four."""
-    longest = 4 * sum(map(len, data.values()))
-    return longest + sum(map(len, binary.values())) if binary else longest
+def _size(data: Mapping[str, str], binary: Mapping[str, str]) -> int:
+    return sum(map(size, data.values())) + decoded_size(binary.values())
 
 
 def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:

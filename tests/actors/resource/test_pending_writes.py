@@ -191,6 +191,6 @@ async def test_reply_that_cannot_be_encoded_does_not_affect_the_others() -> None
         broken.decided = other.decided = Decided(Keep(), None, "update")
         broken.body, other.body = (b"{}", cast(Proposal, 7)), b"{}"
         CommitCallback(lambda proposals, failure: None, [], [broken, other])(None)
-        with pytest.raises(ValueError, match="subsection not found"):
+        with pytest.raises(ValueError, match="no empty version"):
             await broken.wait()
         assert (await other.wait()).body == b"{}"
