@@ -79,12 +79,16 @@ class Chain:
         began = perf_counter()
         if not first:
             request.phase_began = began
+        if self._completing or request.reinvocation is not None:
+            return self._admit_in_rounds(request, first, began)
+        steps = self._mutating[first:] if first else self._mutating
+        return _run(steps, request, self.admit_timing, began, True)
+
+    def _admit_in_rounds(self, request: AdmissionRequest, first: int, began: float) -> int | None:
         phase, mutations = self.admit_timing, len(self._mutating)
         if first <= mutations:
-            steps = self._mutating[first:] if first else self._mutating
-            ends = not self._completing and request.reinvocation is None
-            index = _run(steps, request, phase, began, ends)
-            if ends or index is not None:
+            index = _run(self._mutating[first:], request, phase, began, False)
+            if index is not None:
                 return index
             reinvocation = request.reinvocation
             if reinvocation is not None and reinvocation.due:
