@@ -26,9 +26,8 @@ from gateway.audit.policy import (
     RESPONSE_COMPLETE,
     Level,
 )
-from gateway.audit.record import AuditRecord
+from gateway.audit.record import AuditRecord, Target
 from gateway.audit.source_addresses import source_addresses
-from gateway.requests.request import ClientFields
 
 Event = tuple[AuditRecord, str, int, int]  # record, stage, microseconds since 1970, status code or 0
 
@@ -64,7 +63,7 @@ class EventFormat:
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
         # Values refer to the user whose id is in the key, so that no other user has this id.
-        self._requests: dict[tuple[int, str, str, str, ClientFields, str], tuple[User, str]] = {}
+        self._requests: dict[tuple[int, str, Target], tuple[User, str]] = {}
         self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
         self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
@@ -104,11 +103,8 @@ class EventFormat:
     def _both_lines(self, first: Event, last: Event) -> str:
         """The two events of a request; at once if they are those of an ordinary, successful one."""
         record, stage, at, status = last
-        client, attributes, decision = record.client, record.attributes_, record.decision_
-        user = attributes[0]
-        known = self._requests.get(
-            (id(user), attributes[1], record.path, record.query, client, record.address)
-        )
+        target, attributes, decision = record.target, record.attributes_, record.decision_
+        known = self._requests.get((id(attributes[0]), attributes[1], target))
         annotations, response = None, _STATUSES.get(status)
         if decision is not None and decision.verdict is _ALLOW:
             annotations = self._allowed.get(decision.reason)
@@ -118,7 +114,7 @@ class EventFormat:
             or response is None
             or stage is not RESPONSE_COMPLETE
             or record.treatment.level is not _METADATA
-            or client.audit_id is not None
+            or target[2][3] is not None  # the client chose the Audit-Id
             or record.annotations
             or record.message
             or record.impersonated is not None
@@ -177,7 +173,7 @@ class EventFormat:
             return audit_id, self._request(record, stage), moment
         attributes = record.attributes_
         user = attributes.user
-        key = (id(user), attributes.verb, record.path, record.query, client, record.address)
+        key = (id(user), attributes.verb, record.target)
         known = self._requests.get(key)
         if known is None:
             known = (user, self._request(record, stage))

@@ -26,7 +26,7 @@ from gateway.audit.policy import (
 from gateway.connections.heads import audit_id as next_audit_id
 from gateway.requests.exchange import Counter, Exchange, ObservedResponse
 from gateway.requests.parameters import parse
-from gateway.requests.request import Request
+from gateway.requests.request import ClientFields, Request
 from gateway.requests.route import find_route
 
 _NOBODY = User("")
@@ -38,6 +38,10 @@ _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"}
 _VERBS_WITH_RESPONSE = frozenset({"create", "delete", "deletecollection"})
 # The least that a record and its event are counted with against the bound of a queue.
 _OVERHEAD = 2048
+
+
+# Path, query, what headers say of the client, and its address.
+Target = tuple[str, str, ClientFields, str]
 
 
 class Recorder(Protocol):
@@ -61,14 +65,11 @@ class AuditRecord(Exchange):
         "_complete",
         "_log",
         "_request",
-        "address",
         "attributes_",
-        "client",
         "decision_",
-        "path",
-        "query",
         "received_at",
         "shown",
+        "target",
         "treatment",
     )
     message = ""  # of the responseStatus, where the response has none
@@ -79,7 +80,7 @@ class AuditRecord(Exchange):
     _started = False
 
     def __init__(self, log: Recorder, request: Request) -> None:
-        client = self.client = request.facts.client or request.facts.read_client(request.headers)
+        client = request.facts.client or request.facts.read_client(request.headers)
         # As Exchange.__init__, without its call.
         self.audit_id = client.audit_id or next_audit_id()
         self.ended = False
@@ -88,9 +89,7 @@ class AuditRecord(Exchange):
         self._log = log
         self._request: Request | None = request
         self.received_at = log.now()
-        self.path = request.path
-        self.query = request.query
-        self.address = request.peer.address
+        self.target: Target = request.path, request.query, client, request.peer.address
         self.attributes_ = _UNKNOWN
         self.decision_: Decision | None = None
         self.treatment = _NOTHING
@@ -255,6 +254,22 @@ class AuditRecord(Exchange):
         if attributes.verb == "create":
             return not attributes.name and (written is None or not written.name)
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
+
+    @property
+    def path(self) -> str:
+        return self.target[0]
+
+    @property
+    def query(self) -> str:
+        return self.target[1]
+
+    @property
+    def client(self) -> ClientFields:
+        return self.target[2]
+
+    @property
+    def address(self) -> str:
+        return self.target[3]
 
     @property
     def weight(self) -> int:
