@@ -23,6 +23,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import AdmissionRequest, Queued
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
+from actors.turns import SharedTurns
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 
@@ -98,11 +99,17 @@ class _Worker:
 
 class AdmissionCalls:
     def __init__(
-        self, nursery: trio.Nursery, limit: int = MAX_CALLS, *, timings: Timings | None = None
+        self,
+        nursery: trio.Nursery,
+        limit: int = MAX_CALLS,
+        *,
+        timings: Timings | None = None,
+        turns: SharedTurns | None = None,
     ) -> None:
         self._nursery = nursery
         self._limit = limit
         self._timings = timings or Timings()
+        self._turns = turns or SharedTurns()
         self._running = self._started = self._refused = 0
         self._idle: list[_Worker] = []
 
@@ -147,7 +154,7 @@ class AdmissionCalls:
                 assert call is not None
                 outcome: Admitted | Exception = ShuttingDown()
                 try:
-                    if call.request.queued is None or trio.current_effective_deadline() > -inf:
+                    if call.request.queued is None or await self._may_begin():
                         outcome = await call.plugin.admit(call.request)
                 except Exception as error:
                     outcome = error
@@ -162,6 +169,12 @@ class AdmissionCalls:
                 if worker.scope.cancel_called or len(self._idle) >= MAX_IDLE:
                     return
                 await self._wait(worker)
+
+    async def _may_begin(self) -> bool:
+        """Wait for a turn, because many that waited may begin at the same moment. False for a cancelled step."""
+        if self._turns.over():
+            await self._turns.next()
+        return trio.current_effective_deadline() > -inf
 
     async def _wait(self, worker: _Worker) -> None:
         """Until `start` has a step for the worker."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.slots import Slots
+from actors.admission.calls import AdmissionCalls
 from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
+from actors.kinds.built_in import built_in
+from actors.names import CLUSTER
+from actors.turns import TURN, SharedTurns
+from tests.actors.admission.admitted import CONTEXT
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -40,6 +47,46 @@ class Queueing(AsyncPlugin):
                 raise Forbidden(CONFIG_MAPS, request.name, "waited for too long")
         await trio.sleep(SECONDS)
         return Admitted()
+
+
+class Rounds(trio.abc.Instrument):
+    """Counts how often the event loop has run all tasks that could run."""
+
+    count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_steps_that_may_begin_at_the_same_moment_take_turns() -> None:
+    plugin, now, loop = Queueing(), 0.0, Rounds()
+    began: list[int] = []
+
+    async def work(request: AdmissionRequest) -> Admitted:
+        nonlocal now
+        now += TURN / 4
+        began.append(loop.count)
+        return Admitted()
+
+    plugin.slots, plugin.admit = Slots(12, Deadlines()), work  # type: ignore[method-assign]
+    assert all(plugin.slots.take_nowait() for _ in range(12))
+    trio.lowlevel.add_instrument(loop)
+    async with trio.open_nursery() as nursery:
+        calls = AdmissionCalls(nursery, turns=SharedTurns(lambda: now))
+        for _ in range(12):
+            calls.start(plugin, writing_config_map(), lambda _: None)
+        for _ in range(12):
+            plugin.slots.release()
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert len(began) == 12
+    assert max(Counter(began).values()) <= 5, "four steps fill a turn"
+
+
+def writing_config_map() -> AdmissionRequest:
+    definition = next(one for one in built_in(CLUSTER).definitions if one.plural == "configmaps")
+    new = {"metadata": {"name": "a"}}
+    return AdmissionRequest(CREATE, definition, "default", "a", "", new, None, "user", False, CONTEXT)
 
 
 async def create(store: Store, name: str) -> None:
