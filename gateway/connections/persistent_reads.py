@@ -60,7 +60,7 @@ class PersistentReads(EpollIOManager):
                 self._epoll.modify(fd, EPOLLIN)
             except OSError:
                 self._epoll.register(fd, EPOLLIN)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: it is no number of a socket
             del self._registered[fd]
             raise
         waiters.current_flags = _ARMED

@@ -15,8 +15,9 @@ from typing import Final
 from gateway.connections.limits import KIB, Limits
 from gateway.requests.request import Peer, Request
 
-# Both blocks together: strangers may have many idle connections.
+# Both blocks together, and each request line: strangers may have many idle connections.
 _MAX_KEPT: Final = 8 * KIB
+_MAX_LINE: Final = KIB
 _LENGTH: Final = b"content-length"
 # Headers that define how a message is framed or what follows it, besides Content-Length.
 _FRAMING: Final = frozenset((b"transfer-encoding", b"upgrade", b"expect"))
@@ -56,11 +57,12 @@ class _Head:
 
 
 class RepeatedHeads:
-    __slots__ = ("_limits", "_peer", "_plain", "_with_body")
+    __slots__ = ("_longest_line", "_max_body", "_peer", "_plain", "_with_body")
 
     def __init__(self, peer: Peer, limits: Limits) -> None:
         self._peer = peer
-        self._limits = limits
+        self._max_body = limits.body
+        self._longest_line = min(limits.target, _MAX_LINE)
         self._plain: _Head | None = None
         self._with_body: _Head | None = None
 
@@ -80,11 +82,11 @@ class RepeatedHeads:
             if after < 0 or not digits.isdigit() or not block.startswith(head.end, after):
                 return None
             body = block[after + len(head.end) :]
-            if len(body) != int(digits) or len(body) > self._limits.body:
+            if len(body) != int(digits) or len(body) > self._max_body:
                 return None
             headers = head.headers.copy()
             headers[_LENGTH] = digits
-        if line != head.line and (len(line) > self._limits.target or not head.read_line(line)):
+        if line != head.line and (len(line) > self._longest_line or not head.read_line(line)):
             return None
         return Request(
             head.method, head.path, head.query, headers, body, self._peer, head.repeated, head.facts
@@ -101,6 +103,7 @@ class RepeatedHeads:
         if (
             len(block) - size != len(request.body)
             or size > _MAX_KEPT
+            or len(line) > self._longest_line
             or not _FRAMING.isdisjoint(headers)
             or _REQUEST_LINE.fullmatch(line) is None
         ):

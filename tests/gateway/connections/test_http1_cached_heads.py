@@ -195,6 +195,16 @@ def test_heads_that_are_long_together_are_not_kept_both() -> None:
     assert heads._plain is not None and heads._with_body is None
 
 
+def test_idle_connection_keeps_no_long_request_line() -> None:
+    parser = prime(BLOCKS[0])
+    long = b"GET /" + b"a" * 20_000 + b" HTTP/1.1"
+    for block in (BLOCKS[0], BLOCKS[1]):
+        parser.feed(long + b"\r\n" + block)
+        assert len(parser.ready.pop().path) == 20_001
+        kept = parser._heads._plain
+        assert kept is not None and len(kept.line) + len(kept.path) < 100
+
+
 def test_new_header_block_replaces_the_cached_one() -> None:
     parser = prime(BLOCKS[0])
     for block, expected in ((BLOCKS[1], b"1, 2"), (BLOCKS[0], None), (BLOCKS[1], b"1, 2")):
