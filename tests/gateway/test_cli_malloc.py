@@ -15,10 +15,10 @@ if sys.argv[1] == "configured":
     assert configure_malloc()
 def large():
     return [b"x" * (8 << 20) for _ in range(4)]
-for _ in range(10):
+for _ in range(3):
     large()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(50):
+for _ in range(10):
     large()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """

@@ -86,22 +86,22 @@ async def test_stalled_clients_use_little_memory(transport: str) -> None:
         healthy = await stack.enter_async_context(watching(api, path, resourceVersion=at))
         stalled = [
             await stack.enter_async_context(watching(api, path, transport, stalled=True, resourceVersion=at))
-            for _ in range(30)
+            for _ in range(12)
         ]
         await until_idle()
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        await burst(api, 100)
-        events = await healthy.take(100)
+        await burst(api, 60)
+        events = await healthy.take(60)
         healthy.events.clear()
         del events
         gc.collect()
         held = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        # Kept changes and frames (5 MiB) and the rest of a few shared frames; six megabytes each otherwise.
+        # Kept changes and frames (5 MiB) and the rest of a few shared frames; three megabytes each otherwise.
         assert held < 16 << 20
         assert all(not watch.over for watch in stalled)
         stalled[0].resume()  # type: ignore[attr-defined]
-        stalled[29].resume()  # type: ignore[attr-defined]
-        assert len(await stalled[0].take(100)) == len(await stalled[29].take(100)) == 100
+        stalled[11].resume()  # type: ignore[attr-defined]
+        assert len(await stalled[0].take(60)) == len(await stalled[11].take(60)) == 60
