@@ -44,8 +44,24 @@ def add_flags(parser: Parser) -> None:
 def run(options: Options) -> int:
     if options.list == bool(options.verb or options.resource) or bool(options.verb) != bool(options.resource):
         raise UsageError("give a verb and a resource, or --list; see rewound can-i --help")
+    if options.resource.startswith("/"):
+        _check_path(options)
     with open_session(options) as session:
         return _list(session) if options.list else _ask(session, options)
+
+
+def _check_path(options: Options) -> None:
+    """Refuse what only resources have."""
+    given = {
+        "NAME": options.name,
+        "--namespace": options.namespace,
+        "--all-namespaces": options.all_namespaces,
+    }
+    for argument, value in given.items():
+        if value:
+            raise UsageError(
+                f"{argument}: has no effect with a path such as {options.resource}; leave it out"
+            )
 
 
 def _ask(session: Session, options: Options) -> int:

@@ -86,6 +86,18 @@ def test_path_is_asked_for_as_it_is(rewound: Run, server: FakeServer) -> None:
     assert reviewed(server) == {"nonResourceAttributes": {"verb": "get", "path": "/healthz/*"}}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "flag"), [(("-n", "x"), "--namespace"), (("-A",), "--all-namespaces"), (("web",), "NAME")]
+)
+def test_arguments_without_effect_on_a_path_are_refused(
+    rewound: Run, server: FakeServer, arguments: tuple[str, ...], flag: str
+) -> None:
+    ended = rewound("can-i", "get", "/healthz", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"rewound: {flag}: has no effect with a path such as /healthz; leave it out\n"
+    assert server.requests == []
+
+
 def test_unknown_resource_is_asked_for_with_a_warning(rewound: Run, server: FakeServer) -> None:
     answer(server, allowed=True)
     ended = rewound("can-i", "get", "things.example.com")
