@@ -130,12 +130,14 @@ class Dispatch:
             return self._bodies.load_first(context, definition, self)
         if definition.deprecation_warning:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
+        at = context.parameters.first("at") if context.parameters is not EMPTY else None
+        # The query of a proxied request is for its target, which may have a parameter of this name.
+        if at is not None and route.subresource != "proxy":
+            return self._rewind.read_at(context, definition)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.forwarded:
                 return self._connect(context, definition, subresource)
-        if context.parameters is not EMPTY and context.parameters.first("at") is not None:
-            return self._rewind.read_at(context, definition)
         serve = self._read_computed if definition.storage.computed else self._verbs[route.verb]
         # Namespaces are in scope by their names; all else follows from the shape of the path.
         if (

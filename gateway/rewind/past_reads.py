@@ -103,6 +103,9 @@ def _moment(context: RequestContext, definition: Definition) -> Moment:
         raise BadRequest(f"{AT}: only get and list have it, not {context.route.verb}")
     if not definition.is_stored:
         raise BadRequest(f"{AT}: {definition.plural} are never stored, so they have no past")
+    subresource = definition.subresource(context.route.subresource) if context.route.subresource else None
+    if subresource is not None and subresource.forwarded:
+        raise BadRequest(f"{AT}: {definition.plural}/{subresource.name} is never stored, so it has no past")
     for name in _EXCLUDED:
         if context.parameters.first(name):
             raise BadRequest(f"{AT}: must not be combined with {name}: both choose the version")

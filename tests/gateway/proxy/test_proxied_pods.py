@@ -45,12 +45,12 @@ async def test_request_and_response_pass() -> None:
         await make_pod(api)
         headers = {"x-sent": "yes", "x-forwarded-for": "10.9.8.7", "connection": "x-drop", "x-drop": "1"}
         path = f"{POD}:{backend.port}/proxy/a%20b/c%2Fd/%2E%2E//e/"
-        response = await api.ask("GET", f"{path}?q=1&timeout=nonsense&watch=true;x", headers=headers)
+        response = await api.ask("GET", f"{path}?q=1&at=1&timeout=nonsense&watch=true;x", headers=headers)
         assert (response.status, response.body) == (200, b"hello")
         assert response.headers["content-type"] == "text/x-test" and response.headers["x-own"] == "1"
         assert response.headers.get_list("set-cookie") == ["a", "b"]
         [call] = backend.calls
-        assert call.line == "GET /a%20b/c/e/?q=1&timeout=nonsense&watch=true;x HTTP/1.1"
+        assert call.line == "GET /a%20b/c/e/?q=1&at=1&timeout=nonsense&watch=true;x HTTP/1.1"
         assert call.header("x-sent") == "yes"
         assert call.header("x-forwarded-for") == "10.9.8.7, 127.0.0.1"
         prefix = f"{POD}:{backend.port}/proxy"

@@ -224,6 +224,11 @@ REFUSED = [
     ("PUT", f"{PATH}/a", "x=y", "at: only get and list have it, not update"),
     ("GET", PATH, "at=2", "at: must be there once"),
     ("GET", "/api/v1/componentstatuses", "x=y", "at: componentstatuses are never stored"),
+    *(
+        ("GET", f"/api/v1/namespaces/default/pods/a/{name}", "x=y", f"at: pods/{name} is never stored")
+        for name in ("log", "exec", "attach", "portforward")
+    ),
+    ("POST", "/api/v1/namespaces/default/pods/a/exec", "x=y", "at: only get and list have it, not create"),
 ]
 
 
