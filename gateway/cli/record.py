@@ -103,6 +103,7 @@ def _record(options: Options) -> int:
 def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
     import trio
 
+    from gateway.record.kinds import UnknownKind
     from gateway.record.recorder import Recorder, TooMuch
 
     line = ProgressLine()
@@ -125,6 +126,8 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
         return recorder.writer
     except BaseExceptionGroup as group:
         error = _only(group)
+        if isinstance(error, UnknownKind):
+            raise UsageError(str(error)) from group
         raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
     finally:
         line.clear()

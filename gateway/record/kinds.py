@@ -67,6 +67,16 @@ class RecordedKind:
         return name in names and group in ("", self.group, f"{self.version}.{self.group}")
 
 
+class UnknownKind(ClientError):
+    """The user asks for a kind that the server does not have."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"--kinds: {text!r} is no kind of this server that can be listed and watched; name others, such as "
+            "pods or deployments.apps (`kubectl api-resources` prints all), or leave --kinds out"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Discovered:
     kinds: tuple[RecordedKind, ...]

@@ -22,7 +22,7 @@ from gateway.client.streaming import StreamingSession
 from gateway.record.changes import Change, number_of
 from gateway.record.definitions import built_in_definitions, definition_of
 from gateway.record.follower import Follower, KindState
-from gateway.record.kinds import MAX_KINDS, RecordedKind, dialect_of, discover
+from gateway.record.kinds import MAX_KINDS, RecordedKind, UnknownKind, dialect_of, discover
 from gateway.record.positions import Positions, load_positions, save_positions
 from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
@@ -168,9 +168,7 @@ class Recorder:
         chosen = self._options.kinds
         for text in chosen:
             if not any(one.has_name(text) for one in discovered.kinds):
-                raise ClientError(
-                    f"--kinds: {text!r} is no kind of this server that can be listed and watched"
-                )
+                raise UnknownKind(text)
         found = [one for one in discovered.kinds if not chosen or any(one.has_name(text) for text in chosen)]
         if self._options.namespace:
             found = [one for one in found if one.namespaced]

@@ -101,6 +101,17 @@ def test_mistakes(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_unknown_kind(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm,nonsense"]
+    assert main(["record", *flags, str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "rewound: --kinds: 'nonsense' is no kind of this server that can be listed and watched; "
+    )
+    assert said.endswith("or leave --kinds out\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_password_of_the_url_is_not_stored(
     rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
