@@ -70,11 +70,12 @@ class Follower:
         self._lists = lists
         self._with_secrets = with_secrets
         self._pause = FIRST_PAUSE
+        self.refusal = ""  # why the user may not read the kind
 
-    async def run(self) -> bool:
+    async def run(self) -> None:
         """Until cancelled, or until the server no longer serves the kind to this user.
 
-        Returns whether it may be tried again when the kinds of the server have changed.
+        Without a `refusal` it may be tried again when the kinds of the server have changed.
         """
         state = self._state
         while True:
@@ -93,7 +94,9 @@ class Follower:
             except StatusError as error:
                 if error.code in (*_NOT_SERVED, _NOT_ALLOWED):
                     logger.warning("%s is not recorded: %s", state.kind.type_name, error)
-                    return error.code != _NOT_ALLOWED
+                    if error.code == _NOT_ALLOWED:
+                        self.refusal = str(error)
+                    return
                 await self._wait(str(error))
             except ClientError as error:
                 await self._wait(str(error))

@@ -10,6 +10,7 @@ crash: the journal knows the last change of each kind, and what arrives a second
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import field
 from pathlib import Path
 
@@ -73,3 +74,11 @@ def save_positions(folder: Path, positions: Positions) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(building, path)
+
+
+def remove_recording(folder: Path, *, with_folder: bool) -> None:
+    """Remove a recording that has nothing, so that the next one may begin with other flags."""
+    shutil.rmtree(folder / "journal")
+    (folder / FILE).unlink()
+    if with_folder:
+        folder.rmdir()

@@ -23,7 +23,7 @@ from gateway.record.changes import Change, number_of
 from gateway.record.definitions import built_in_definitions, definition_of
 from gateway.record.follower import Follower, KindState
 from gateway.record.kinds import MAX_KINDS, RecordedKind, UnknownKind, dialect_of, discover
-from gateway.record.positions import Positions, load_positions, save_positions
+from gateway.record.positions import Positions, load_positions, remove_recording, save_positions
 from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
 from journal.classes.dataclass import dataclass
@@ -46,6 +46,16 @@ REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 
 class TooMuch(Exception):
     """The server has more than can be recorded at once; the text says what to do."""
+
+
+class NothingReadable(ClientError):
+    """The user may read none of the kinds."""
+
+    def __init__(self, refusal: str) -> None:
+        super().__init__(
+            f"no kind could be read, so nothing was recorded: 403: {refusal}; grant this user list and watch, choose "
+            "another one with --context or --token, or only what he may read with --kinds and --namespace"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,8 @@ class Recorder:
         self._now = now
         self._report = report
         self._states: dict[str, KindState] = {}
-        self._refused: set[str] = set()  # types that this user may not read
+        self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
+        self._has_read = False  # whether a kind that has ended was read before
         self._reordering = Reordering(trio.current_time)
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
@@ -95,12 +106,14 @@ class Recorder:
     async def run(self) -> RecordingWriter:
         """Record until cancelled or for the duration, and leave everything that arrived in the journal.
 
-        ClientError and TooMuch before the first list, JournalError, OSError.
+        ClientError and TooMuch before the first list, JournalError, OSError. NothingReadable leaves an empty folder
+        as it was.
         """
         self._names = await dialect_of(self._session, NAMES.values())
         self._catalog = built_in(self._names)
         self._positions = await self._load_positions()
         kinds = await self._wanted()
+        existed, is_new = self._folder.exists(), load_positions(self._folder) is None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
         journal = Journal.open(self._folder / "journal", dialect=self._names.dialect)
         try:
@@ -115,7 +128,14 @@ class Recorder:
                     self._save()
         finally:
             journal.close()
+            if is_new and self._nothing_readable:
+                remove_recording(self._folder, with_folder=not existed)
         return self._writer
+
+    @property
+    def _nothing_readable(self) -> bool:
+        """Whether all kinds have ended unread, at least one of them because this user may not read it."""
+        return bool(self._refused) and not self._states and not self._has_read
 
     def progress(self) -> Progress:
         states = self._states.values()
@@ -220,11 +240,16 @@ class Recorder:
         nursery.start_soon(self._run_follower, follower, state)
 
     async def _run_follower(self, follower: Follower, state: KindState) -> None:
-        if not await follower.run():
-            self._refused.add(state.kind.type_name)
+        began = state.position
+        await follower.run()
+        if follower.refusal:
+            self._refused[state.kind.type_name] = follower.refusal
         state.listed = True
+        self._has_read |= state.position != began
         self._positions.kinds.pop(state.kind.type_name, None)
         self._states.pop(state.kind.type_name, None)
+        if self._nothing_readable:
+            raise NothingReadable(next(iter(self._refused.values())))
 
     async def _take(self, state: KindState, change: Change) -> None:
         self._reordering.add(change)
@@ -273,7 +298,7 @@ class Recorder:
                 await trio.sleep(REDISCOVERY)
                 self._rediscover.set()
                 continue
-            fresh = [one for one in kinds if one.type_name not in self._refused.union(self._states)]
+            fresh = [one for one in kinds if one.type_name not in self._refused.keys() | self._states.keys()]
             self._writer.journal.register_types([one.type_name for one in fresh])
             for kind in fresh:
                 self._start(kind, nursery)

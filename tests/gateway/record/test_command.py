@@ -112,6 +112,39 @@ def test_unknown_kind(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFi
     assert list(tmp_path.iterdir()) == []
 
 
+def test_user_who_may_read_no_kind(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm,pods"]
+    for out in ("out", "out.journal"):
+        assert main(["record", *flags, "--as", "bob", str(tmp_path / out)]) == 1
+        said = capsys.readouterr().err
+        last = said.splitlines()[-1]
+        assert last.startswith("rewound: no kind could be read, so nothing was recorded: 403: ")
+        assert 'User "bob" cannot list resource ' in last and "grant this user list and watch" in last
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_user_who_may_read_some_kinds(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    group = "rbac.authorization." + ("k8s.io" if rewound.dialect == "kubernetes" else "cluster.io")
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]
+    rewound.request(
+        "POST", f"/apis/{group}/v1/clusterroles", {"metadata": {"name": "reader"}, "rules": rules}
+    )
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "bob"}],
+    }
+    rewound.request("POST", f"/apis/{group}/v1/clusterrolebindings", binding)
+    flags = ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm,pods"]
+    assert main(["record", *flags, "--as", "bob", str(tmp_path / "out")]) == 0
+    assert "pods is not recorded: pods is forbidden" in caplog.text
+    assert "recorded " in capsys.readouterr().err
+
+
 def test_password_of_the_url_is_not_stored(
     rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
