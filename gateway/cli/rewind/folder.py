@@ -52,6 +52,14 @@ class Folder:
             raise _not_found(wanted)
 
     def diff(self, wanted: Wanted, ends: str) -> Document:
+        before, after = self._bodies(wanted, ends)
+        return {"kind": "Difference", "patch": patch_of(before, after, managed_fields=False)}
+
+    def contents(self, wanted: Wanted, ends: str) -> tuple[Document | None, Document | None]:
+        before, after = (None if body is None else orjson.loads(body) for body in self._bodies(wanted, ends))
+        return before, after
+
+    def _bodies(self, wanted: Wanted, ends: str) -> tuple[bytes | None, bytes | None]:
         first, dots, second = ends.partition("..")
         if not dots:
             raise BadRequest(f"{ends!r} are not two versions or times: A..B, or A..")
@@ -59,7 +67,7 @@ class Folder:
         if rows == [None, None]:
             raise _not_found(wanted)
         before, after = (None if row is None else row.body for row in rows)
-        return {"kind": "Difference", "patch": patch_of(before, after, managed_fields=False)}
+        return before, after
 
     def blame(self, wanted: Wanted, at: str) -> Document:
         address = self._address(wanted)

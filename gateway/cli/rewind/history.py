@@ -12,7 +12,13 @@ from __future__ import annotations
 from gateway.cli.access.flags import Options, Parser
 from gateway.cli.journal.query.flags import count
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, ends, open_source, wanted
-from gateway.cli.rewind.printing import masked_patch, operation_lines, print_json, print_lines
+from gateway.cli.rewind.printing import (
+    difference_lines,
+    masked_patch,
+    operation_lines,
+    print_json,
+    print_lines,
+)
 from gateway.cli.rewind.source import Document
 
 
@@ -29,11 +35,10 @@ def run(options: Options) -> int:
     with open_source(options) as source:
         mask = not options.show_secrets and source.is_secret(target)
         if options.diff is not None:
-            document = _masked(source.diff(target, options.diff), mask)
             if options.output == "json":
-                print_json(document)
+                print_json(_masked(source.diff(target, options.diff), mask))
             else:
-                print_lines(list(operation_lines(document["patch"])) or ["nothing changed"])
+                print_lines(difference_lines(*source.contents(target, options.diff), mask=mask))
             return 0
         items = (_masked(item, mask) for item in source.history(target, options.limit))
         if options.output == "json":

@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from actors.rewind.wording import escaped, shortened
-from gateway.cli.journal.query.secrets import MASK, masked
+from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, difference
+from actors.rewind.wording import describe, escaped, shortened
+from gateway.cli.journal.query.secrets import MASK, masked, masked_pair
 from gateway.cli.rewind.source import Document
 
 _SIGNS = {"add": "+", "remove": "-", "replace": "~"}
@@ -40,6 +41,18 @@ def operation_lines(patch: list[Document] | None, indent: str = "") -> Iterator[
             yield f"{indent}{_SIGNS[one['op']]} {one['path']}: {shortened(one['value'])}"
         else:
             yield f"{indent}{_SIGNS[one['op']]} {one['path']}"
+
+
+def difference_lines(before: Document | None, after: Document | None, *, mask: bool) -> list[str]:
+    """`~ data.color: "blue" -> "red"`, a line for each field, like the text of the API."""
+    if before is None or after is None:
+        return (
+            ["nothing changed"] if before is after else ["+ the object" if before is None else "- the object"]
+        )
+    if mask:
+        before, after = masked_pair(before, after)
+    changes = difference(before, after, RESOURCE_VERSION | {MANAGED_FIELDS})
+    return [f"{one.sign} {describe(one)}" for one in changes] or ["nothing changed"]
 
 
 def masked_object(document: Document) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from actors.names import REWIND_GROUP
@@ -39,6 +40,16 @@ class Server:
 
     def diff(self, wanted: Wanted, ends: str) -> Document:
         return self._get(wanted, "history", {"diff": ends, "managedFields": "false"})
+
+    def contents(self, wanted: Wanted, ends: str) -> tuple[Document | None, Document | None]:
+        """The difference has the versions of its ends, and the name of an object that was given by its uid."""
+        found = self.diff(wanted, ends)
+        named = replace(wanted, name=found["object"]["name"])
+        before, after = (
+            self.objects(named, end["version"])[0] if "objectVersion" in end else None
+            for end in (found["from"], found["to"])
+        )
+        return before, after
 
     def blame(self, wanted: Wanted, at: str) -> Document:
         return self._get(wanted, "blame", {"at": at} if at else {})

@@ -30,6 +30,9 @@ class Source(Protocol):
 
     def diff(self, wanted: Wanted, ends: str) -> Document: ...
 
+    def contents(self, wanted: Wanted, ends: str) -> tuple[Document | None, Document | None]:
+        """The object at both ends of a difference; None where it did not exist."""
+
     def blame(self, wanted: Wanted, at: str) -> Document: ...
 
     def objects(self, wanted: Wanted, at: str) -> list[Document]:

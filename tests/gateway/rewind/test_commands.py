@@ -55,7 +55,14 @@ def test_history_of_a_folder(run: Run, folder: Path) -> None:
     )
     assert run("history", "node", "one", "--data-dir", folder).code == 0
     diff = run("history", "cm", "web", "--diff", "1..2", "--data-dir", folder)
-    assert diff.out == '~ /data/color: "red"\n'
+    assert diff.out == '~ data.color: "blue" -> "red"\n'
+    document = json.loads(
+        run("history", "cm", "web", "--diff", "1..2", "-o", "json", "--data-dir", folder).out
+    )
+    assert document["patch"] == [{"op": "replace", "path": "/data/color", "value": "red"}]
+    for ends, lines in (("2..2", "nothing changed\n"), ("4..5", "+ the object\n"), ("5..", "- the object\n")):
+        name = "web" if ends == "2..2" else "gone"
+        assert run("history", "cm", name, "--diff", ends, "--data-dir", folder).out == lines
 
 
 def test_blame_of_a_folder(run: Run, folder: Path) -> None:
@@ -104,7 +111,7 @@ def test_restoring_from_a_folder_prints_the_object(run: Run, folder: Path) -> No
 def test_values_of_secrets_are_masked(run: Run, folder: Path, command: tuple[str, ...]) -> None:
     hidden = run(*command, "--data-dir", folder)
     assert ("Warning: values of the Secret are masked" in hidden.err) == (command[0] == "rollback")
-    assert hidden.code == 0 and "***" in hidden.out + ("***" if "--diff" in command else "")
+    assert hidden.code == 0 and "***" in hidden.out
     assert "bGVha2Vk" not in hidden.out and "Y2hhbmdlZA" not in hidden.out
     shown = run(*command, "--show-secrets", "--data-dir", folder).out
     assert "bGVha2Vk" in shown or "Y2hhbmdlZA" in shown
@@ -161,7 +168,8 @@ async def test_commands_against_a_server(run: Run) -> None:
         assert 'data.color: "red"' in (await rewound("blame", "cm", "web")).out
         assert "color: blue" in (await rewound("at", made, "cm", "web", "-o", "yaml")).out
         assert "web" in (await rewound("at", made, "cm", "-A")).out
-        assert (await rewound("history", "cm", "web", "--diff", f"{made}..")).out == '~ /data/color: "red"\n'
+        diff = await rewound("history", "cm", "web", "--diff", f"{made}..")
+        assert (diff.code, diff.out, diff.err) == (0, '~ data.color: "blue" -> "red"\n', "")
         rolled = await rewound("rollback", "cm", "web", "--to", made)
         assert rolled.out.startswith(f"cm web rolled back to {made}, version ")
         assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
@@ -169,6 +177,7 @@ async def test_commands_against_a_server(run: Run) -> None:
         missing = "fields: spec.colour: neither the object nor its old version has this field"
         assert (wrong.code, wrong.err) == (0, f"Warning: {missing}\n")
         await api.delete("configmaps", "web")
+        assert (await rewound("history", "cm", "web", "--diff", f"{made}..")).out == "- the object\n"
         dry = await rewound("undelete", "cm", "web", "--dry-run")
         assert "undeleted (dry run)" in dry.out
         assert (await rewound("undelete", "cm", "web")).code == 0
