@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import socket
 from collections.abc import Iterator
 
@@ -10,7 +11,10 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.connections.persistent_reads import PersistentReads, use, wait_input
+from gateway.connections import persistent_reads
+from gateway.connections.persistent_reads import POSSIBLE, PersistentReads, use, wait_input
+
+needs_known_trio = pytest.mark.skipif(not POSSIBLE, reason="needs epoll and a release of trio that is known")
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -76,6 +80,7 @@ class Registrations:
         monkeypatch.setattr(PersistentReads, name, counted)
 
 
+@needs_known_trio
 async def test_socket_is_registered_once_for_many_requests(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +96,7 @@ async def test_socket_is_registered_once_for_many_requests(
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_input_that_nobody_waits_for_neither_spins_nor_gets_lost(pair: Pair) -> None:
     here, there = pair
     assert use()
@@ -111,6 +117,7 @@ async def test_input_that_nobody_waits_for_neither_spins_nor_gets_lost(pair: Pai
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_end_of_the_peer_wakes_a_wait_that_begins_later(pair: Pair) -> None:
     here, there = pair
     assert use()
@@ -125,6 +132,7 @@ async def test_end_of_the_peer_wakes_a_wait_that_begins_later(pair: Pair) -> Non
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_another_task_waits_for_output(pair: Pair) -> None:
     here, there = pair
     assert use()
@@ -156,6 +164,7 @@ async def test_another_task_waits_for_output(pair: Pair) -> None:
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_cancelled_wait_leaves_the_input_to_the_next(pair: Pair) -> None:
     here, there = pair
     assert use()
@@ -169,6 +178,7 @@ async def test_cancelled_wait_leaves_the_input_to_the_next(pair: Pair) -> None:
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_closing_wakes_the_wait_and_ends_the_registration(pair: Pair) -> None:
     here, there = pair
     assert use()
@@ -190,6 +200,7 @@ async def test_closing_wakes_the_wait_and_ends_the_registration(pair: Pair) -> N
     notify_closing(here)
 
 
+@needs_known_trio
 async def test_what_is_no_socket_is_an_error_every_time() -> None:
     assert use()
     for _ in range(2):
@@ -202,3 +213,10 @@ async def test_without_use_it_is_the_wait_of_trio(pair: Pair) -> None:
     there.send(b"x")
     await wait_input(here.fileno())
     assert type(trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager) is not PersistentReads
+
+
+def test_with_an_unknown_trio_it_is_the_wait_of_trio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trio, "__version__", "0.99.0")
+    found = runpy.run_path(persistent_reads.__file__)
+    assert found["wait_input"] is wait_readable
+    assert not found["use"]()
