@@ -41,7 +41,7 @@ def record(arguments: Sequence[str]) -> int:
         "out", type=Path, metavar="OUT", help="a folder, or a file that ends in .journal[.gz]"
     )
     parser.add_argument(
-        "--kinds", default="", metavar="KIND,...", help="only these: pods, cm, deployments.apps (default all)"
+        "--kinds", metavar="KIND,...", help="only these: pods, cm, deployments.apps (default all)"
     )
     parser.add_argument(
         "--duration", type=duration, metavar="TIME", help="end after this long (default: when stopped)"
@@ -88,7 +88,7 @@ def _record(options: Options) -> int:
     )
     folder = out.with_name(out.name + UNFINISHED) if as_file else out
     chosen = RecordOptions(
-        tuple(one for one in options.kinds.split(",") if one),
+        _kinds(options.kinds),
         options.namespace,
         options.with_secrets,
         options.duration,
@@ -98,6 +98,16 @@ def _record(options: Options) -> int:
     if as_file:
         _export(folder, out)
     return 0
+
+
+def _kinds(text: str | None) -> tuple[str, ...]:
+    """The kinds of a comma-separated list; none without the flag. UsageError for an empty entry."""
+    if text is None:
+        return ()
+    found = tuple(one.strip() for one in text.split(","))
+    if not all(found):
+        raise UsageError(f"--kinds: {text!r} has an empty entry; name kinds, or leave --kinds out")
+    return found
 
 
 def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:

@@ -77,6 +77,16 @@ class UnknownKind(ClientError):
         )
 
 
+class ClusterScopedKind(UnknownKind):
+    """The user asks for one namespace of a kind whose objects are in none."""
+
+    def __init__(self, text: str) -> None:
+        ClientError.__init__(
+            self,
+            f"--kinds: objects of {text!r} are in no namespace; leave --namespace out, or {text!r}",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Discovered:
     kinds: tuple[RecordedKind, ...]

@@ -22,7 +22,14 @@ from gateway.client.streaming import StreamingSession
 from gateway.record.changes import Change, number_of
 from gateway.record.definitions import built_in_definitions, definition_of
 from gateway.record.follower import Follower, KindState
-from gateway.record.kinds import MAX_KINDS, RecordedKind, UnknownKind, dialect_of, discover
+from gateway.record.kinds import (
+    MAX_KINDS,
+    ClusterScopedKind,
+    RecordedKind,
+    UnknownKind,
+    dialect_of,
+    discover,
+)
 from gateway.record.positions import Positions, load_positions, remove_recording, save_positions
 from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
@@ -187,8 +194,11 @@ class Recorder:
             logger.warning("%s", problem)
         chosen = self._options.kinds
         for text in chosen:
-            if not any(one.has_name(text) for one in discovered.kinds):
+            named = [one for one in discovered.kinds if one.has_name(text)]
+            if not named:
                 raise UnknownKind(text)
+            if self._options.namespace and not any(one.namespaced for one in named):
+                raise ClusterScopedKind(text)
         found = [one for one in discovered.kinds if not chosen or any(one.has_name(text) for text in chosen)]
         if self._options.namespace:
             found = [one for one in found if one.namespaced]

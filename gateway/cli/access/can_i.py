@@ -46,6 +46,8 @@ def run(options: Options) -> int:
         raise UsageError("give a verb and a resource, or --list; see rewound can-i --help")
     if options.resource.startswith("/"):
         _check_path(options)
+    if options.list:
+        _check_list(options)
     with open_session(options) as session:
         return _list(session) if options.list else _ask(session, options)
 
@@ -62,6 +64,13 @@ def _check_path(options: Options) -> None:
             raise UsageError(
                 f"{argument}: has no effect with a path such as {options.resource}; leave it out"
             )
+
+
+def _check_list(options: Options) -> None:
+    """Refuse what a list of all rights in one namespace does not have."""
+    for argument, value in {"--all-namespaces": options.all_namespaces, "--quiet": options.quiet}.items():
+        if value:
+            raise UsageError(f"{argument}: has no effect with --list; leave one of them out")
 
 
 def _ask(session: Session, options: Options) -> int:

@@ -9,7 +9,7 @@ rewound history cm web --data-dir backup        from a data folder, without a se
 
 from __future__ import annotations
 
-from gateway.cli.access.flags import Options, Parser
+from gateway.cli.access.flags import Options, Parser, UsageError
 from gateway.cli.journal.query.flags import count
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, ends, open_source, wanted
 from gateway.cli.rewind.printing import (
@@ -31,6 +31,8 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
+    if options.diff is not None and options.limit is not None:
+        raise UsageError("--limit: has no effect with --diff; leave one of them out")
     target = wanted(options)
     with open_source(options) as source:
         mask = not options.show_secrets and source.is_secret(target)

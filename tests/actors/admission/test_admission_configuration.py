@@ -60,6 +60,13 @@ def test_versions(tmp_path: Path, names: Any, api_version: str) -> None:
     assert read_admission_configuration(file, names).of("Priority") is None
 
 
+def test_plugin_without_configuration_ignores_one(tmp_path: Path) -> None:
+    given = {"apiVersion": "example.com/v1", "kind": "Anything"}
+    file = written(tmp_path, configured({"name": "Priority", "configuration": given}))
+    given_to_it = read_admission_configuration(file, CLUSTER).of("Priority")
+    assert given_to_it is not None and given_to_it.document == given  # the plugin never asks for it
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [

@@ -86,6 +86,16 @@ def test_path_is_asked_for_as_it_is(rewound: Run, server: FakeServer) -> None:
     assert reviewed(server) == {"nonResourceAttributes": {"verb": "get", "path": "/healthz/*"}}
 
 
+@pytest.mark.parametrize(("argument", "flag"), [("-A", "--all-namespaces"), ("-q", "--quiet")])
+def test_arguments_without_effect_on_a_list_are_refused(
+    rewound: Run, server: FakeServer, argument: str, flag: str
+) -> None:
+    ended = rewound("can-i", "--list", argument)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"rewound: {flag}: has no effect with --list; leave one of them out\n"
+    assert server.requests == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "flag"), [(("-n", "x"), "--namespace"), (("-A",), "--all-namespaces"), (("web",), "NAME")]
 )

@@ -81,6 +81,8 @@ def test_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ([], 2, "OUT"),
         (["--duration", "soon", "out"], 2, "not a duration"),
+        (["--server", "http://127.0.0.1:1", "--kinds", ",", "out"], 2, "--kinds: ',' has an empty entry"),
+        (["--server", "http://127.0.0.1:1", "--kinds", "", "out"], 2, "--kinds: '' has an empty entry"),
         (["--kubeconfig", "missing.yaml", "out"], 1, "missing.yaml"),
         (["--server", "http://127.0.0.1:1", "--token", "t", "out"], 1, "cannot reach http://127.0.0.1:1"),
     ],
@@ -109,6 +111,18 @@ def test_unknown_kind(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFi
         "rewound: --kinds: 'nonsense' is no kind of this server that can be listed and watched; "
     )
     assert said.endswith("or leave --kinds out\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cluster_scoped_kind_in_a_namespace(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "-n", "shop", "--kinds", "cm,nodes"]
+    assert main(["record", *flags, str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "rewound: --kinds: objects of 'nodes' are in no namespace; leave --namespace out, or 'nodes'\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -137,6 +137,7 @@ def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], comma
         (["rollback", "cm", "web"], 2, "required: --to"),
         (["rollback", "cm", "web", "--to", "1", "--field", "metadata.uid"], 1, "the server maintains it"),
         (["history", "cm", "web", "--diff", "5"], 2, "are not two versions or times"),
+        (["history", "cm", "web", "--diff", "1..", "--limit", "1"], 2, "--limit: has no effect with --diff"),
         (["at", "1", "cm", "web", "-A"], 2, "leave it out for one object"),
         (
             ["blame", "cm", "web", "--field", "spec"],
