@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from actors.errors import Overloaded
+from actors.tasks.resumption import pause, resume
 from journal.classes.dataclass import dataclass
 
 M = TypeVar("M")
@@ -44,12 +45,12 @@ class Reply(Generic[A]):
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task)
+            resume(task)
 
     async def wait(self) -> A:
         if not self._is_set:
             self._task = current_task()
-            await wait_task_rescheduled(self._abort)
+            await pause(self._abort)
         if self._error is not None:
             raise self._error
         return self._value

@@ -3,9 +3,10 @@
 trio registers a socket for one event at a time (EPOLLONESHOT): each request costs a system call and a hundred
 bytecodes to register its connection again. A connection that waits with `wait_input` stays registered until input
 arrives that no task waits for. It is registered level-triggered, so nothing that arrives is missed. `use` replaces the
-class of the running loop's I/O manager by a subclass that can do this; all other waits go on as before. The
-manager is private to trio, so this is done only with the releases of trio that it was written for; with others, and
-where there is no epoll, `wait_input` is `wait_readable` (docs/decisions/0029).
+class of the running loop's I/O manager by a subclass that can do this, and resumes the tasks that wait by the resumer
+(`actors.tasks.resumption`); all other waits go on as before. The manager is private to trio, so this is done only with
+the releases of trio that it was written for; with others, and where there is no epoll, `wait_input` is `wait_readable`
+(docs/decisions/0029).
 
 Sockets that were waited for must be closed after `notify_closing`, or the next one with the same number would count as
 registered; `Transport` does so.
@@ -16,18 +17,21 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from trio.lowlevel import Abort, current_task, reschedule, wait_readable, wait_task_rescheduled
+from trio.lowlevel import Abort, reschedule, wait_readable
 
-# Releases of trio whose I/O manager for epoll is the one that `PersistentReads` extends.
-RELEASES: Final = frozenset({"0.30", "0.31", "0.32", "0.33", "0.34", "0.35"})
-POSSIBLE: Final = hasattr(select, "epoll") and trio.__version__.rpartition(".")[0] in RELEASES
+from actors.tasks import resumption
+from actors.tasks.resumption import KNOWN, find_resumer, pause, pause_again
+
+POSSIBLE: Final = hasattr(select, "epoll") and KNOWN
 
 if TYPE_CHECKING or POSSIBLE:
     from trio._core._io_epoll import EpollIOManager, EpollWaiters
     from trio._core._run import GLOBAL_RUN_CONTEXT
+    from trio._core._traps import WaitTaskRescheduled
 else:
     EpollIOManager = EpollWaiters = object
     GLOBAL_RUN_CONTEXT = None
@@ -39,29 +43,68 @@ _EPOLLONESHOT: Final = getattr(select, "EPOLLONESHOT", 0)
 _ARMED: Final = _EPOLLIN | 1 << 40
 
 
+class _InputWaiters(EpollWaiters):
+    """The tasks that wait for a socket which stays registered."""
+
+    __slots__ = ("message",)
+
+    message: WaitTaskRescheduled  # the same for each wait for input
+
+    def __init__(self, message: WaitTaskRescheduled) -> None:
+        super().__init__()
+        self.message = message
+
+
 class PersistentReads(EpollIOManager):
     __slots__ = ()
 
     def process_events(self, events: Any) -> None:
+        resumer = find_resumer()
+        if resumer is None:
+            self._process_alone(events)
+            return
         others: list[tuple[int, int]] = []
-        registered = self._registered
+        registered, ready = self._registered, resumer.ready
         for event in events:
             waiters = registered.get(event[0])
             if waiters is None or waiters.current_flags != _ARMED:
                 others.append(event)
-            elif waiters.read_task is not None:
-                task, waiters.read_task = waiters.read_task, None
-                reschedule(task)
+            elif (task := waiters.read_task) is not None:  # as `resume`, without its call
+                waiters.read_task = task._abort_func = None
+                ready.append(task)
             else:
                 self._disarm(event[0])
+        if ready:
+            resumer.wake()
         if others:
             super().process_events(others)
 
-    def arm(self, fd: int, waiters: EpollWaiters) -> None:
-        """Register a socket until input arrives that nobody waits for. OSError."""
+    def _process_alone(self, events: Any) -> None:
+        """The loop is about to end, and the resumer has ended."""
+        for fd, flags in events:
+            waiters = self._registered.get(fd)
+            if waiters is None or waiters.current_flags != _ARMED:
+                super().process_events([(fd, flags)])
+            elif (task := waiters.read_task) is not None:
+                waiters.read_task = None
+                reschedule(task)
+            else:
+                self._disarm(fd)
+
+    def wait_unregistered(self, fd: int) -> Awaitable[None]:
+        """Register a socket until input arrives that nobody waits for, and wait. OSError."""
+        waiters = self._registered[fd]
+        if waiters.read_task is not None:
+            raise trio.BusyResourceError("another task is already reading this fd")
         if waiters.write_task is not None:
+            waiters.read_task = GLOBAL_RUN_CONTEXT.task
             self._update_registrations(fd)  # for one event, together with that task
-            return
+            return pause(partial(_stop_waiting, self._registered, fd))
+        armed = self.arm(fd)
+        armed.read_task = GLOBAL_RUN_CONTEXT.task
+        return pause_again(armed.message)
+
+    def arm(self, fd: int) -> _InputWaiters:
         try:
             try:
                 self._epoll.modify(fd, _EPOLLIN)
@@ -70,7 +113,10 @@ class PersistentReads(EpollIOManager):
         except (OSError, ValueError):  # ValueError: it is no number of a socket
             del self._registered[fd]
             raise
+        message = WaitTaskRescheduled(partial(_stop_waiting, self._registered, fd))
+        waiters = self._registered[fd] = _InputWaiters(message)
         waiters.current_flags = _ARMED
+        return waiters
 
     def _disarm(self, fd: int) -> None:
         del self._registered[fd]
@@ -78,9 +124,15 @@ class PersistentReads(EpollIOManager):
             self._epoll.modify(fd, _EPOLLONESHOT)
 
 
+def _stop_waiting(registered: dict[int, EpollWaiters], fd: int, _: object) -> Abort:
+    """The task that waits for input was cancelled."""
+    registered[fd].read_task = None
+    return Abort.SUCCEEDED
+
+
 def use() -> bool:
     """Let `wait_input` keep sockets registered, in the running loop; False if it cannot."""
-    if not POSSIBLE:
+    if not POSSIBLE or not resumption.start():
         return False
     manager: Any = GLOBAL_RUN_CONTEXT.runner.io_manager
     if type(manager) is EpollIOManager:
@@ -90,21 +142,15 @@ def use() -> bool:
 
 def _wait_input(fd: int) -> Awaitable[None]:
     """As `wait_readable`, to be awaited at once: no coroutine of its own, because every request would pay for it."""
-    manager: Any = GLOBAL_RUN_CONTEXT.runner.io_manager
+    context = GLOBAL_RUN_CONTEXT
+    manager: Any = context.runner.io_manager
     if type(manager) is not PersistentReads:
         return wait_readable(fd)
-    waiters = manager._registered[fd]
-    if waiters.read_task is not None:
-        raise trio.BusyResourceError("another task is already reading this fd")
-    waiters.read_task = current_task()
-    if waiters.current_flags != _ARMED:
-        manager.arm(fd, waiters)
-
-    def abort(_: object) -> Abort:
-        waiters.read_task = None
-        return Abort.SUCCEEDED
-
-    return wait_task_rescheduled(abort)
+    waiters: Any = manager._registered.get(fd)
+    if waiters is None or waiters.current_flags != _ARMED or waiters.read_task is not None:
+        return manager.wait_unregistered(fd)
+    waiters.read_task = context.task
+    return pause_again(waiters.message)
 
 
 wait_input = _wait_input if POSSIBLE else wait_readable

@@ -11,6 +11,7 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 from trio.testing import wait_all_tasks_blocked
 
+from actors.tasks import resumption
 from gateway.connections import persistent_reads
 from gateway.connections.persistent_reads import POSSIBLE, PersistentReads, use, wait_input
 
@@ -73,9 +74,9 @@ class Registrations:
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         original = getattr(PersistentReads, name)
 
-        def counted(*arguments: object) -> None:
+        def counted(*arguments: object) -> object:
             self.count += arguments[1] == self._fd
-            original(*arguments)
+            return original(*arguments)
 
         monkeypatch.setattr(PersistentReads, name, counted)
 
@@ -216,7 +217,7 @@ async def test_without_use_it_is_the_wait_of_trio(pair: Pair) -> None:
 
 
 def test_with_an_unknown_trio_it_is_the_wait_of_trio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trio, "__version__", "0.99.0")
+    monkeypatch.setattr(resumption, "KNOWN", False)
     found = runpy.run_path(persistent_reads.__file__)
     assert found["wait_input"] is wait_readable
     assert not found["use"]()
