@@ -5,12 +5,12 @@ both indexes and the counts, so no reader ever sees one without the others. Offs
 ascend; gaps are allowed (a batch that failed). The journal never interprets a body or facts.
 
 LMDB releases the interpreter lock at every put, so a thread that appends beside a busy one waits for the lock
-again and again: append in the thread that reads, unless the disk is slow (docs/decisions/0001-journal.md).
+again and again: append in the thread that reads, or let that one wait for `on_put` (docs/decisions/0002-committer.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from journal.replay.versions import Versions
 from journal.state import CheckedRows
 from journal.view import View
 
+OnPut = Callable[[], None]
 LAYOUT = 1  # of the databases and their keys
 
 _failpoint = failpoints.from_environment("journal.append")
@@ -68,7 +69,7 @@ class Journal:
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
         A new journal gets a new `cluster_id`, unless it goes on with that of another folder.
         """
-        new = None if readonly else _new_journal(dialect, cluster_id)
+        new = None if readonly else _new_journal(dialect, cluster_id or identity.new_cluster_id())
         environment = Environment(path, new=new, map_size=map_size)
         journal = cls(environment)
         try:
@@ -132,8 +133,7 @@ class Journal:
     def _check_tail(self) -> None:
         with self.read() as view:
             verify.check_tail(view, self.path)
-            newest = view.event(view.head)
-            self._time = newest.time if newest is not None else 0
+            self._time = newest.time if (newest := view.event(view.head)) is not None else 0
 
     def _meta(self) -> dict[bytes, bytes]:
         with self.read() as view:
@@ -228,10 +228,21 @@ class Journal:
         finally:
             environment.end_read(txn)
 
-    def append(self, events: Sequence[Event]) -> None:
-        """Make a batch durable as a whole. After StorageFull or StorageFailed nothing of it is stored."""
-        if events:
-            self._append(events, _Batch(events, self._head))
+    def append(self, events: Sequence[Event], on_put: OnPut | None = None, *, restored: bool = False) -> None:
+        """Make a batch durable as a whole. After StorageFull or StorageFailed nothing of it is stored.
+
+        Calls `on_put` when only LMDB's commit is left, which waits for the disk; again if the map had to grow.
+        `restored` events are the state at a retention floor: the event before each is gone.
+        """
+        if not events:
+            return
+        batch = _Batch(events, self._head, restored=restored)
+        self.environment.write(lambda txn: self._put(txn, batch, on_put), events[-1].offset)
+        self._head, self._time = events[-1].offset, events[-1].time
+        self._appended += len(events)
+        self._batches += 1
+        if _failpoint is not None:
+            _failpoint("after-commit")
 
     def probe(self) -> None:
         """Check whether the disk accepts writes again: StorageFull or StorageFailed if not."""
@@ -239,20 +250,7 @@ class Journal:
         self.environment.write(lambda txn: txn.put(keys.PROBE, bytes(PROBE_BYTES), db=meta))
         self.environment.write(lambda txn: txn.delete(keys.PROBE, db=meta))
 
-    def restore(self, events: Sequence[Event]) -> None:
-        """Append events that are the state at a retention floor: the event before each is gone."""
-        if events:
-            self._append(events, _Batch(events, self._head, restored=True))
-
-    def _append(self, events: Sequence[Event], batch: _Batch) -> None:
-        self.environment.write(lambda txn: self._put(txn, batch), events[-1].offset)
-        self._head, self._time = events[-1].offset, events[-1].time
-        self._appended += len(events)
-        self._batches += 1
-        if _failpoint is not None:
-            _failpoint("after-commit")
-
-    def _put(self, txn: Any, batch: _Batch) -> None:
+    def _put(self, txn: Any, batch: _Batch, on_put: OnPut | None) -> None:
         databases = self.environment.databases
         if _failpoint is not None:
             _failpoint("begun")
@@ -264,6 +262,8 @@ class Journal:
         if _failpoint is not None:
             _failpoint("state-written")
             _failpoint("before-commit")
+        if on_put is not None:
+            on_put()
 
     def check(self) -> str:
         """Check the files: the problem in a sentence, after which writes may be refused; empty without one."""
@@ -292,8 +292,7 @@ class Journal:
         }
 
 
-def _new_journal(dialect: str, cluster_id: bytes | None) -> NewJournal:
-    cluster_id = cluster_id or identity.new_cluster_id()
+def _new_journal(dialect: str, cluster_id: bytes) -> NewJournal:
     meta = {
         keys.DIALECT: dialect.encode(),
         keys.FLOOR: keys.pack_offset(0),

@@ -17,7 +17,7 @@ from pathlib import Path
 from journal import history, keys, records, state
 from journal.environment import Environment
 from journal.errors import NotWritable
-from journal.log import Journal
+from journal.log import Journal, OnPut
 from journal.records import Event, Row
 from journal.replay.past_view import PastView
 from journal.replay.versions import Versions
@@ -78,7 +78,7 @@ class Recording(Journal):
     def types(self) -> dict[str, int]:
         return dict(self._types)
 
-    def append(self, events: Sequence[Event]) -> None:
+    def append(self, events: Sequence[Event], on_put: OnPut | None = None, *, restored: bool = False) -> None:
         raise NotWritable(self.path)
 
     def following(self, count: int, size: int) -> list[Event]:

@@ -8,10 +8,9 @@ that was never stored; offsets are not reused (resourceVersions never decrease) 
 writes.
 
 Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
-wait for it. Rejected: a worker thread for every commit, because lmdb releases the GIL at each of the four puts of an
-event, and with a busy event loop each costs a thread switch (docs/decisions/0002-committer.md). What a worker thread
-has committed is visible to reads a moment before the feed has it: batches of which nobody may see that
-(`commits_on_loop`) stay in the thread of the event loop.
+wait for it (`slow_disk`). Rejected: a worker thread for every commit, because of the switches between threads
+(docs/decisions/0002-committer.md). What a worker thread has committed is visible to reads a moment before the feed has
+it: batches of which nobody may see that (`commits_on_loop`) stay in the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Any, TypeVar
 
 import outcome
@@ -31,6 +31,7 @@ from actors.errors import StorageRefused
 from actors.mailbox import Reply
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
+from actors.store.slow_disk import DiskSpeed, run_beside
 from actors.turns import Turn
 from journal.classes.dataclass import dataclass
 from journal.errors import JournalError
@@ -42,10 +43,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 OnCommitted = Callable[[Exception | None], None]
 
-# Commits that take longer than this on average (seconds) move to a worker thread, and back when they take less than
-# half of it. Other requests wait at most about this long for a commit in the event loop.
-SLOW_COMMIT = 0.004
-SMOOTHING = 0.1
+# The event loop stands still while a worker thread puts up to this many bytes of bodies: some milliseconds.
+PUT_TOGETHER = 1 << 20
 # Of a commit of thousands, between two looks at the clock: some microseconds each in the followers.
 PUBLISHED_AT_ONCE = 32
 
@@ -93,8 +92,8 @@ class Committer:
         self._cancelled = False
         # While it is there, actors decide nothing before it is set: the state is about to change (`commit_alone`).
         self.pause: trio.Event | None = None
-        self._average_seconds = 0.0  # of a commit, smoothed
-        self._in_thread = False
+        self._disk = DiskSpeed()
+        self._disk_seconds = 0.0  # that the newest commit took after its last put
         self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
@@ -187,7 +186,7 @@ class Committer:
             len(self._pending.proposals) + self._writing,
             self._largest,
             self._seconds,
-            self._in_thread,
+            self._disk.slow,
             self.last_failure,
         )
 
@@ -220,18 +219,19 @@ class Committer:
             raise
         self._writing = len(events)
         began = time.perf_counter()
-        if self._in_thread and events and not self.commits_on_loop(events):
-            error = await trio.to_thread.run_sync(self._append, events)
+        if self._disk.slow and events and not self.commits_on_loop(events):
+            error = await self._append_in_thread(events)
         else:
             error = self._append(events)
         if events:
-            self._record_duration(time.perf_counter() - began)
+            self._seconds += time.perf_counter() - began
+            self._disk.record(self._disk_seconds)
         self._writing = 0
         self._complete(events, batch.done, error)
         if error is not None:
             self._fail_pending(error)
         self._completed.unpark_all()
-        if not self._in_thread:
+        if not self._disk.slow:
             await trio.lowlevel.checkpoint()
 
     def _commit(self, proposals: Sequence[Proposal]) -> int:
@@ -289,22 +289,26 @@ class Committer:
         self._next, self._last_time = offset, last
         return events
 
-    def _record_duration(self, seconds: float) -> None:
-        self._seconds += seconds
-        self._average_seconds += (seconds - self._average_seconds) * SMOOTHING
-        if self._average_seconds > SLOW_COMMIT and not self._in_thread:
-            self._in_thread = True
-            # The writer releases the GIL at every put and gets it back within this interval.
-            switch_interval.shorten()
-        elif self._average_seconds < SLOW_COMMIT / 2 and self._in_thread:
-            self._in_thread = False
-            switch_interval.restore()
+    async def _append_in_thread(self, events: list[Event]) -> Exception | None:
+        if sum(len(event.body) for event in events) > PUT_TOGETHER:
+            return await trio.to_thread.run_sync(self._append, events)
+        return await run_beside(partial(self._append, events))
 
-    def _append(self, events: list[Event]) -> Exception | None:
+    def _append(self, events: list[Event], on_put: Callable[[], None] | None = None) -> Exception | None:
+        """Write events, and measure the disk. Calls `on_put` when only the durable commit is left to do."""
         if not events:
             return None
+        began = 0.0
+
+        def put() -> None:
+            nonlocal began
+            began = time.perf_counter()
+            if on_put is not None:
+                on_put()
+
         try:
-            self._journal.append(events)
+            self._journal.append(events, put)
+            self._disk_seconds = time.perf_counter() - began
         except JournalError as error:
             refused = StorageRefused(error.public)
             if str(refused) != self.last_failure:

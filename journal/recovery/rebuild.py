@@ -33,10 +33,7 @@ def write_meta(journal: Journal, types: dict[str, int], floor: int) -> None:
 
 def write_events(journal: Journal, file: PageFile, plan: Plan) -> None:
     for batch in _batches(_events(file, plan), plan.floor):
-        if batch[-1].offset <= plan.floor:
-            journal.restore(batch)
-        else:
-            journal.append(batch)
+        journal.append(batch, restored=batch[-1].offset <= plan.floor)
 
 
 def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:

@@ -42,10 +42,7 @@ def _copy(view: View, journal: Journal, version: int, progress: Progress | None)
     journal.environment.write(lambda txn: records.put_meta(txn, meta, {keys.FLOOR: keys.pack_offset(floor)}))
     upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
     for batch in _batches(upto, floor):
-        if batch[-1].offset <= floor:
-            journal.restore(batch)
-        else:
-            journal.append(batch)
+        journal.append(batch, restored=batch[-1].offset <= floor)
         if progress is not None:
             progress(batch[-1].offset)
 

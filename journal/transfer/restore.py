@@ -118,9 +118,6 @@ def _append(journal: Journal, header: Header, position: int, batch: list[Event])
         if event.type_id not in numbers:
             raise DamagedFile(position, f"event {event.offset} is of a type without a name")
     try:
-        if batch[-1].offset <= header.floor:
-            journal.restore(batch)
-        else:
-            journal.append(batch)
+        journal.append(batch, restored=batch[-1].offset <= header.floor)
     except (ValueError, NameTooLong, BadName) as wrong:
         raise DamagedFile(position, str(wrong)) from wrong

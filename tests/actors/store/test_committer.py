@@ -1,5 +1,6 @@
 """The committer commits batches, calls back when they are durable, and fails every proposal after a failed batch."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,10 @@ class Log:
         self.events: list[Event] = []
         self.failing = False
 
-    def append(self, events):
+    def append(self, events, on_put):
         if self.failing:
             raise StorageFull(Path("data"), "No space left on device")
+        on_put()
         self.batches.append([one.name for one in events])
         self.events += events
 
@@ -141,7 +143,7 @@ async def test_proposal_has_no_offset_before_its_batch_is_ordered():
 
 
 async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", 0.0)
     log = Log()
     committer = Committer(log, Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
@@ -152,6 +154,25 @@ async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
         assert committer.statistics().in_thread
         nursery.cancel_scope.cancel()
     assert log.batches == [["a"], ["b"]]
+
+
+async def test_waiting_for_the_interpreter_lock_does_not_count_as_a_slow_disk(monkeypatch):
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", 0.004)
+
+    class SlowPuts(Log):
+        def append(self, events, on_put):
+            time.sleep(0.02)
+            super().append(events, on_put)
+
+    committer = Committer(SlowPuts(), Feed(0, UNREAD))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        for _ in range(5):
+            committer.submit([proposal("a")], lambda failure: None)
+            await committer.drained()
+        assert committer.statistics().seconds > 0.1
+        assert not committer.statistics().in_thread
+        nursery.cancel_scope.cancel()
 
 
 async def test_housekeeping_runs_between_batches():
@@ -201,7 +222,7 @@ async def test_callback_that_raises_does_not_affect_the_others():
 
 
 async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_run_in_a_thread(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", 0.0)
     committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors.store import committer
+from actors.store import slow_disk
 from journal.log import Journal
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import DEFINITIONS, NAME, WIDGETS, definition, until
@@ -17,7 +17,7 @@ from tests.gateway.custom.kinds import DEFINITIONS, NAME, WIDGETS, definition, u
 async def test_kind_is_served_when_established_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a slow disk: then a worker thread commits, and reads see it before the feed does."""
     seen: list[tuple[bool, int]] = []  # established, and the status of a list of the kind
-    append = Journal.append
+    append, token = Journal.append, trio.lowlevel.current_trio_token()
 
     async def look() -> None:
         found = await api.ask("GET", f"{DEFINITIONS}/{NAME}")
@@ -29,10 +29,10 @@ async def test_kind_is_served_when_established_is_read(monkeypatch: pytest.Monke
     def append_and_look(self: Journal, *given: Any) -> None:
         append(self, *given)
         if threading.current_thread() is not threading.main_thread():
-            trio.from_thread.run(look)
+            trio.from_thread.run(look, trio_token=token)
 
     async with served() as api:
-        monkeypatch.setattr(committer, "SLOW_COMMIT", -1.0)
+        monkeypatch.setattr(slow_disk, "SLOW_COMMIT", -1.0)
         monkeypatch.setattr(Journal, "append", append_and_look)
         (await api.ask("POST", DEFINITIONS, definition())).expect(201)  # the next commits run in a thread
 

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def commits_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", math.inf)
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", math.inf)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from actors.store import committer
+from actors.store import slow_disk
 from gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import until_idle
@@ -95,7 +95,7 @@ async def test_pages_have_one_version() -> None:
 
 async def test_commits_in_a_thread_are_neither_lost_nor_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal then has a commit before the feed: initial events may be of a version that is still to be swept."""
-    monkeypatch.setattr(committer, "SLOW_COMMIT", -1.0)
+    monkeypatch.setattr(slow_disk, "SLOW_COMMIT", -1.0)
     async with served() as api:
         for number in range(40):
             await api.create("configmaps", config_map(f"m-{number:02}"))
