@@ -42,6 +42,8 @@ OF_HTTP1 = (
         "replay-speed", "rate", None, "recorded events to one watcher, per second of CPU", at_least=100_000
     ),
     Target("access-decision", "cpu_us", 15, "authenticate and authorize a known user, 500 roles"),
+    Target("get-user", "cpu_us", 140, "get as an ordinary user, 500 roles"),
+    Target("create-user", "cpu_us", 240, "create 1 kB as an ordinary user, 500 roles"),
     Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),
     Target("admission-config-map", "cpu_us", 10, "admission of a ConfigMap, default plugins"),
