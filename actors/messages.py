@@ -106,6 +106,7 @@ class Delete:
     context: WriteContext
     options: DeleteOptions = field(default_factory=DeleteOptions)
     verb: str = "delete"  # or "deletecollection": what the journal records
+    evicts: bool = False  # webhooks have reviewed the Eviction
 
     @property
     def dry_run(self) -> bool:

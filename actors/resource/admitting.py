@@ -77,7 +77,7 @@ class CommandAdmission:
         if old is not None:
             request.written, request.old_version = attempt.written, old_version
             if isinstance(command, Delete):
-                request.delete_options = command.options
+                request.delete_options, request.evicts = command.options, command.evicts
         if self._in_thread:
             request.in_thread = True
         attempt.request, attempt.chain = request, chain

@@ -96,9 +96,9 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
 def warning_headers(messages: list[str]) -> Iterator[bytes]:
     """Each warning once, shortened or left out where all together exceed the limits: clients refuse large heads.
 
-    The last header reports how many were left out.
+    Empty ones are left out. The last header reports how many were left out.
     """
-    texts = list(dict.fromkeys(messages))
+    texts = [text for text in dict.fromkeys(messages) if text]
     headers = [warning_header(text) for text in texts]
     if sum(map(len, headers)) > MAX_WARNING_BYTES:
         headers = [warning_header(text[:SHORTENED_WARNING]) for text in texts]

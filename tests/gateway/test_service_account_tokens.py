@@ -182,6 +182,13 @@ async def test_token_bound_to_a_node_ends_with_it() -> None:
         assert await status_with(api, token) == 401
 
 
+async def test_token_cannot_be_bound_to_an_object_without_a_name() -> None:
+    async with served() as api:
+        spec = {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1"}}
+        refused = (await request_token(api, "default", spec=spec)).expect(400)
+        assert refused["message"] == "Name parameter required."
+
+
 async def test_hourly_token_of_a_pod_volume_is_accepted_for_a_year(caplog: pytest.LogCaptureFixture) -> None:
     async with served() as api:
         await make_account(api)

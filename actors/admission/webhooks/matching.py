@@ -75,13 +75,15 @@ class Configurations:
 
     def may_match(self, request: AdmissionRequest) -> bool:
         """Whether a rule matches, whatever the selectors say."""
-        return bool(self.hooks) and bool(
+        if not self.hooks or request.evicts:
+            return False
+        return bool(
             self._matching_rules((request.definition, request.operation, request.subresource)).matches
         )
 
     def matching(self, request: AdmissionRequest) -> Sequence[Match]:
         """In the order in which they are called. Any thread may call it."""
-        if not self.hooks:
+        if not self.hooks or request.evicts:
             return ()
         candidates = self.candidates(request)
         if not candidates.matches:

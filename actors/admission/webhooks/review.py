@@ -107,7 +107,7 @@ class Reviews:
         """What a webhook decided. BadResponse if it did not respond with a review of this request."""
         if _only_allows(uid, self._versions[hook.review_version], response):
             return ALLOWED
-        exact = hook.review_version == "v1"  # earlier webhooks may leave out type and uid
+        exact = hook.review_version == "v1"  # earlier webhooks may leave out the type, and have any uid
         self._check_type(hook, response, exact=exact)
         found = response.get("response")
         if found is None:
@@ -115,7 +115,7 @@ class Reviews:
         if not isinstance(found, dict):
             raise BadResponse("response must be an object")
         sent_uid = _text(found, "uid")
-        if sent_uid != uid and (exact or sent_uid):
+        if exact and sent_uid != uid:
             raise BadResponse(f'expected response.uid="{uid}", got "{sent_uid[:64]}"')
         allowed = found.get("allowed") or False
         if not isinstance(allowed, bool):
@@ -132,7 +132,7 @@ class Reviews:
         if got != expected and (exact or any(got)):
             raise BadResponse(
                 f"expected webhook response of {expected[0]}, Kind={expected[1]}, "
-                f"got {got[0][:64]}, Kind={got[1][:64]}"
+                f"got {got[0][:64] or '/'}, Kind={got[1][:64]}"
             )
 
 
@@ -199,8 +199,8 @@ def _resource(definition: Definition) -> Object:
 
 
 def _namespace(request: AdmissionRequest) -> str:
-    """A Namespace object that exists is in its own namespace."""
-    if request.definition.resource == NAMESPACES and request.operation != CREATE:
+    """A Namespace object is in its own namespace, unless its name is to be generated."""
+    if request.definition.resource == NAMESPACES:
         return request.name
     return request.namespace
 

@@ -59,7 +59,8 @@ class Evictions:
         chosen = DeleteOptions(
             options.grace_period_seconds, options.propagation_policy, options.uid, version, options.dry_run
         )
-        await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, context, chosen))
+        delete = Delete(pods.api_version, namespace, name, context, chosen, evicts=True)
+        await self._directory.ask_served(pods, delete)
 
     async def _read(
         self, pods: Definition, namespace: str, name: str, user: str

@@ -113,6 +113,8 @@ class TokenRequests:
         plural = "" if group else _KINDS.get(kind, "")
         if not plural:
             raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+        if not name:
+            raise BadRequest("Name parameter required.")
         namespace = "" if plural == NODES else account.namespace
         row = self._row(plural, namespace, name)
         if row is None:

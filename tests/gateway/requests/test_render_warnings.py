@@ -8,6 +8,10 @@ def test_repeated_warning_is_sent_once() -> None:
     assert list(warning_headers(["a", "b", "a"])) == [b'299 - "a"', b'299 - "b"']
 
 
+def test_empty_warning_is_not_sent() -> None:
+    assert list(warning_headers(["", "a"])) == [b'299 - "a"']
+
+
 def test_long_warnings_are_complete_if_all_fit() -> None:
     assert list(warning_headers(["x" * 4000])) == [b'299 - "%b"' % (b"x" * 4000)]
 

@@ -142,6 +142,10 @@ async def test_scopes_namespaces_and_configurations() -> None:
         role = {"metadata": {"name": "r"}, "rules": []}
         (await hooks.api.ask("POST", hooks.api.path("clusterroles", None), role)).expect(201)
         assert "/all" in hooks.called(), "the selector has no effect on other objects without a namespace"
+        made = {"metadata": {"name": "made", **labels["metadata"]}}
+        (await hooks.api.ask("POST", "/api/v1/namespaces", made)).expect(201)
+        reviewed = [one for one in hooks.requests if one["kind"]["kind"] == "Namespace"][-1]
+        assert (reviewed["operation"], reviewed["namespace"]) == ("CREATE", "made")
 
 
 async def test_equivalent_events_are_converted_across_groups() -> None:
@@ -331,7 +335,7 @@ async def test_audit_events_show_what_webhooks_did() -> None:
 
 
 async def test_review_in_v1beta1() -> None:
-    """Such webhooks may leave out type and uid, and the type of a patch."""
+    """Such webhooks may leave out the type, have any uid, and leave out the type of a patch."""
     response: dict[str, Any] = {}
     async with hooking(old=lambda _: Reply(body=orjson.dumps(response))) as hooks:
         versions = ["v9", "v1beta1", "v1"]
@@ -343,9 +347,9 @@ async def test_review_in_v1beta1() -> None:
         assert (await hooks.create("a")).expect(201)["data"]["x"] == "1"
         assert hooks.peer.received[0].document["apiVersion"] == "admission.cluster.io/v1beta1"
         response = {"response": {"allowed": True, "uid": "another"}}
-        (await hooks.create("b")).expect(500)
+        (await hooks.create("b")).expect(201)
         response = {"apiVersion": "admission.cluster.io/v1", "response": {"allowed": True}}
-        (await hooks.create("b")).expect(500)
+        (await hooks.create("c")).expect(500)
 
 
 async def test_large_objects_are_reviewed_and_patched() -> None:

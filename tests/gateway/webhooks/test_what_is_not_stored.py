@@ -112,3 +112,14 @@ async def test_bindings_evictions_and_token_requests() -> None:
             assert "denied the request" in refused["message"], path
             assert hooks.requests[-1]["object"]["kind"] == kind
             assert hooks.requests[-1]["operation"] == "CREATE"
+
+
+async def test_eviction_is_not_reviewed_as_a_deletion() -> None:
+    async with hooking(deny=DENY) as hooks:
+        containers = [{"name": "c", "image": "i"}]
+        await hooks.api.create("pods", {"metadata": {"name": "p"}, "spec": {"containers": containers}})
+        for kind in ("mutating", "validating"):
+            await hooks.configure(kind, hook_of(hooks, "pods", path="/deny"))
+        (await hooks.api.ask("DELETE", f"{DEFAULT}/pods/p")).expect(400)
+        (await hooks.api.ask("POST", f"{DEFAULT}/pods/p/eviction", {"metadata": {"name": "p"}})).expect(201)
+        (await hooks.api.ask("GET", f"{DEFAULT}/pods/p")).expect(404)
