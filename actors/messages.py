@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from actors.identity import User
 from journal.classes.dataclass import dataclass
@@ -98,6 +98,9 @@ class DeleteOptions:
     orphan_dependents: bool | None = None  # as the client sent it; `propagation_policy` has what it means
 
 
+COLLECTION: Final = "deletecollection"
+
+
 @dataclass(frozen=True, slots=True)
 class Delete:
     version: str
@@ -105,7 +108,7 @@ class Delete:
     name: str
     context: WriteContext
     options: DeleteOptions = field(default_factory=DeleteOptions)
-    verb: str = "delete"  # or "deletecollection": what the journal records
+    verb: str = "delete"  # or COLLECTION: what the journal records
     evicts: bool = False  # webhooks have reviewed the Eviction
 
     @property

@@ -106,6 +106,11 @@ class Chain:
                 return True
         return False
 
+    def may_pause(self, request: AdmissionRequest) -> bool:
+        """Whether any step may be asynchronous for this request."""
+        plugins = (one.plugin for one in (*self.changes, *self.checks))
+        return any(one is not None and not one.idle and one.may_concern(request) for one in plugins)
+
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Like `admit`, for the validating steps."""
         began = perf_counter()

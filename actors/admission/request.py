@@ -49,6 +49,7 @@ class AdmissionRequest:
     # Of a custom kind: the version that `old` is in, if it may not be that of the definition.
     old_version: str = ""
     delete_options: DeleteOptions | None = None  # of a delete
+    in_collection: bool = False  # a delete of a whole collection: webhooks get no name
     evicts: bool = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
 

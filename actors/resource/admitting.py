@@ -12,7 +12,7 @@ import trio
 from actors.admission.chain import Admission, Chain
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Create, Delete, Object
+from actors.messages import COLLECTION, Create, Delete, Object
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.decide import working_copy
 
@@ -78,6 +78,7 @@ class CommandAdmission:
             request.written, request.old_version = attempt.written, old_version
             if isinstance(command, Delete):
                 request.delete_options, request.evicts = command.options, command.evicts
+                request.in_collection = command.verb == COLLECTION
         if self._in_thread:
             request.in_thread = True
         attempt.request, attempt.chain = request, chain

@@ -8,14 +8,18 @@ turns and deletes what each of them read, so that it holds little of a large col
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import trio
 
+from actors.admission.request import DELETE, AdmissionRequest
 from actors.errors import NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Delete, DeleteOptions, WriteContext
+from actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
 from actors.resource.directory import Directory
 from actors.store.list_reader import Listing
 from actors.store.reads import ListOptions, Reads
@@ -73,19 +77,53 @@ async def _delete_batch(
     options: DeleteOptions,
     context: WriteContext,
 ) -> None:
-    failures: list[RequestError] = []
+    """Delete in the order of the list, one by one where webhooks may review it: the first refusal ends it then."""
+    commands = [Delete(definition.api_version, *key, context, options, verb=COLLECTION) for key in keys]
+    if commands and _may_pause(directory, definition, commands[0]):
+        for command in commands:
+            with suppress(NotFound):
+                await directory.ask_served(definition, command)
+        return
+    await _delete_together(directory, definition, commands)
 
-    async def delete_one(namespace: str, name: str) -> None:
-        command = Delete(definition.api_version, namespace, name, context, options, verb="deletecollection")
+
+def _may_pause(directory: Directory, definition: Definition, command: Delete) -> bool:
+    context = command.context
+    request = AdmissionRequest(
+        DELETE, definition, command.namespace, "", "", None, None, context.user, command.dry_run, context
+    )
+    return directory.admission_chain(definition, DELETE, "").may_pause(request)
+
+
+async def _delete_together(directory: Directory, definition: Definition, commands: list[Delete]) -> None:
+    """Send all commands before waiting for the first reply; the first error counts, but others are deleted."""
+    replies: list[Coroutine[Any, Any, Outcome]] = []
+    failure = _send(directory, definition, commands, replies)
+    try:
+        for reply in replies:
+            try:
+                await reply
+            except NotFound:
+                continue
+            except RequestError as error:
+                failure = failure or error
+    finally:
+        for reply in replies:
+            reply.close()
+    if failure is not None:
+        raise failure
+
+
+def _send(
+    directory: Directory,
+    definition: Definition,
+    commands: list[Delete],
+    replies: list[Coroutine[Any, Any, Outcome]],
+) -> RequestError | None:
+    """Add the reply of each command that the actor takes; returns the error of the first that it does not take."""
+    for command in commands:
         try:
-            await directory.ask_served(definition, command)
-        except NotFound:
-            return
+            replies.append(directory.ask_served(definition, command))
         except RequestError as error:
-            failures.append(error)
-
-    async with trio.open_nursery() as nursery:
-        for key in keys:
-            nursery.start_soon(delete_one, *key)
-    if failures:
-        raise failures[0]
+            return error
+    return None

@@ -46,6 +46,23 @@ async def test_only_objects_that_a_selector_matches_are_deleted(
         assert names(await api.list("configmaps")) == left
 
 
+async def test_objects_are_deleted_in_the_order_of_the_list() -> None:
+    """Their finalizers keep them, with the version of the deletion."""
+    async with served() as api:
+        for _ in range(5):  # tasks that started together would run in either order
+            for name in ("c", "a", "b"):
+                made = config_map(name)
+                made["metadata"]["finalizers"] = ["example.com/kept"]
+                await api.create("configmaps", made)
+            await api.delete_collection("configmaps")
+            kept = (await api.list("configmaps"))["items"]
+            versions = [int(one["metadata"]["resourceVersion"]) for one in kept]
+            assert len(versions) == 3 and versions == sorted(versions)
+            for one in kept:
+                one["metadata"]["finalizers"] = []
+                await api.replace("configmaps", one)
+
+
 @generic
 async def test_limit_spares_the_rest(opened: Opener) -> None:
     async with opened() as api:

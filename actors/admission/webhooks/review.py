@@ -65,7 +65,7 @@ class Reviews:
         """The encoded review; `definition` is the version in which the objects are. Any thread may call it."""
         review: Object = {}
         name = request.name or ((new or {}).get("metadata") or {}).get("name", "")
-        if name:
+        if name and not request.in_collection:
             review["name"] = name
         if namespace := _namespace(request):
             review["namespace"] = namespace
