@@ -132,11 +132,13 @@ def prepare_replace(
     """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
 
     `unversioned`: it may lack a version, because that of the current object was unknown when it was patched.
+    Other forms of the object, such as its scale, may lack one too: they change the current object.
     """
     old, version = current.object, new["metadata"].pop("resourceVersion", "")
-    if version or not unversioned:
-        _check_version(definition, command.name, version, current)
     subresource = definition.subresource(command.subresource)
+    viewed = subresource is not None and subresource.update_object is not None
+    if version or not (unversioned or viewed):
+        _check_version(definition, command.name, version, current)
     if subresource is not None and subresource.update_object is not None:
         _validate_sent(subresource, new)
         new = working_copy(subresource.update_object(new, working_copy(old)))

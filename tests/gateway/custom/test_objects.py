@@ -52,6 +52,17 @@ async def test_scale_reads_and_sets_the_replicas() -> None:
         )
 
 
+async def test_scale_may_be_replaced_without_a_version() -> None:
+    async with served() as api:
+        await define(api, definition(version(subresources={"scale": PATHS})))
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        scale = {"metadata": {"name": "a"}, "spec": {"replicas": 3}}
+        assert (await api.ask("PUT", f"{WIDGETS}/a/scale", scale)).expect(200)["spec"] == {"replicas": 3}
+        scale["metadata"]["resourceVersion"] = "0"
+        [cause] = (await api.ask("PUT", f"{WIDGETS}/a/scale", scale)).expect(422)["details"]["causes"]
+        assert cause["field"] == "metadata.resourceVersion"
+
+
 async def test_objects_without_replicas_have_no_scale() -> None:
     async with served() as api:
         await define(api, definition(version(subresources={"status": {}, "scale": PATHS})))
