@@ -65,10 +65,8 @@ def _merge_map(
 
 
 def _check_directive(directive: Any) -> None:
-    if directive not in ("delete", "replace", "merge"):
-        raise MalformedPatch(
-            f"unknown directive {DIRECTIVE}: {_brief(directive)}; say delete, replace or merge"
-        )
+    if directive not in ("delete", "replace"):
+        raise MalformedPatch(f"unknown directive {DIRECTIVE}: {_brief(directive)}; use delete or replace")
 
 
 def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
@@ -137,9 +135,9 @@ def _merge_list(
     special = [entry for entry in patch if _is_special(entry)]
     if special:
         patch = [entry for entry in patch if not _is_special(entry)]
+    before = _without(before, special, field)
     if any(entry[DIRECTIVE] == "replace" for entry in special):
         return [_taken(entry, room) for entry in patch]
-    before = _without(before, special, field)
     item = type_.item if isinstance(type_, ListOf) else None
     merged = _merge_entries(before, patch, field, item, room)
     return merged if order is not None else in_order(merged, patch, before, field.merge_key)
@@ -147,15 +145,17 @@ def _merge_list(
 
 def _is_special(entry: Any) -> bool:
     """Whether an entry is a directive about the list and not an item of it."""
-    return isinstance(entry, dict) and entry.get(DIRECTIVE, "merge") != "merge"
+    return isinstance(entry, dict) and DIRECTIVE in entry
 
 
 def _without(before: list[Any], special: list[Any], field: Field) -> list[Any]:
     """Entries that no directive deletes; of those that share a key all go."""
+    deleted = [entry for entry in special if entry[DIRECTIVE] == "delete"]
     for entry in special:
         _check_directive(entry[DIRECTIVE])
+    for entry in deleted:
         _check_entry(entry, field)
-    unwanted = {identity(entry, field.merge_key) for entry in special if entry[DIRECTIVE] == "delete"}
+    unwanted = {identity(entry, field.merge_key) for entry in deleted}
     return [entry for entry in before if identity(entry, field.merge_key) not in unwanted]
 
 
@@ -199,10 +199,14 @@ def _arrange(
     """Bring the entries that the order names into that order, whether or not the patch changes them."""
     field, _ = _member(type_, key)
     entries = target.get(key)
-    if not isinstance(order, list):
+    if field is None:
+        raise MalformedPatch(f"{ORDER}{key}: there is no list {_brief(key)}")
+    if not isinstance(order, list) or not isinstance(entries, list | None):
         raise MalformedPatch(f"{ORDER}{key} is a list")
-    if field is None or not isinstance(entries, list):
+    if not entries:
         return
+    if field.merge_key and not all(isinstance(one, dict) for one in order):
+        raise MalformedPatch(f"{ORDER}{key} is a list of objects with the key {field.merge_key}")
     named = {identity(one, field.merge_key) for one in order}
     changes = patch.get(key)
     for entry in changes if isinstance(changes, list) else ():

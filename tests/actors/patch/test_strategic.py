@@ -207,6 +207,15 @@ def test_the_order_must_name_what_the_patch_sets():
         patched(boxes("a"), {"$setElementOrder/boxes": [{"name": "a"}], "boxes": [{"name": "b"}]})
 
 
+@cases(
+    "order",
+    [{"$setElementOrder/boxes": ["a"]}, {"$setElementOrder/boxes": "a"}, {"$setElementOrder/crates": []}],
+)
+def test_an_order_is_a_list_of_the_keys_of_a_known_list(order):
+    with pytest.raises(MalformedPatch, match="list"):
+        patched(boxes("a"), order)
+
+
 @cases("patch", [[], "x", 1, None])
 def test_a_patch_is_an_object(patch):
     with pytest.raises(MalformedPatch):
@@ -222,6 +231,10 @@ def test_error_texts():
         patched({"labels": {}}, {"labels": {"$patch": "explode"}})
     with pytest.raises(MalformedPatch, match="directive"):
         patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "explode"}]})
+    with pytest.raises(MalformedPatch, match="directive"):
+        patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "merge"}]})
+    with pytest.raises(MalformedPatch, match="directive"):
+        patched({"labels": {}}, {"labels": {"$patch": "merge", "a": "b"}})
     with pytest.raises(MalformedPatch):
         patched({}, {"$deleteFromPrimitiveList/finalizers": "a"})
 
