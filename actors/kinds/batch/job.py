@@ -48,6 +48,7 @@ from actors.kinds.validation.field_errors import (
     required,
     unchanged,
 )
+from actors.kinds.values.go_format import format_labels
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
@@ -251,7 +252,7 @@ def _generated_rules(errors: FieldErrors, new: Object) -> None:
         if key not in labels:
             errors.add(required(field, f"must be '{value}'"))
         elif labels[key] != value:
-            errors.add(invalid(field, labels, f"must be '{value}'"))
+            errors.add(invalid(field, format_labels(labels), f"must be '{value}'"))
     if selector_compiles(selector) and not matches(selector, expected):
         errors.add(invalid("spec.selector", selector, "`selector` not auto-generated"))
 

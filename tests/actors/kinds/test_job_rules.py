@@ -226,3 +226,10 @@ def test_table_cells_are_computed_from_the_object(
     cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in COLUMNS}
     assert (cells["Completions"], cells["Duration"]) == (completions, duration)
     assert cells["Selector"] == "controller-uid=u-1"
+
+
+def test_labels_of_another_job_are_shown_as_a_map(kinds: Definitions) -> None:
+    causes = kinds.create_causes(PLURAL, job(labels={"job-name": "b"}))
+    assert [message for field, message in causes if field == "spec.template.metadata.labels[job-name]"] == [
+        'Invalid value: map[string]string{"controller-uid":"u-1", "job-name":"b"}: must be \'a\''
+    ]
