@@ -86,12 +86,18 @@ class Discovery:
         return None
 
     def knows_group(self, path: str) -> bool:
-        """Whether the path is in a served group, even if the path itself has no document."""
+        """Whether the path is in a served group, even if the path itself has no document.
+
+        In groups of custom kinds alone, what does not exist is a path that does not exist.
+        """
         match path.strip("/").split("/"):
             case ["api", *_]:
                 return True
             case ["apis", group, *_]:
-                return group in self.groups()
+                is_custom = self.catalog.group_exists(group) and not self._registry.built_in.group_exists(
+                    group
+                )
+                return group in self.groups() and not is_custom
         return False
 
     def paths(self) -> list[str]:

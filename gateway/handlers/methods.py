@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.errors import NoSuchResource, Resource
+from actors.errors import BadRequest, NoSuchResource, NotFound, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from gateway.requests.errors import MethodNotAllowed, NoSuchPath
@@ -20,7 +20,7 @@ _ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
 
 
 def find_definition(registry: Registry, route: Route) -> Definition:
-    """The definition of the resource at this path. NoSuchResource, NoSuchPath."""
+    """The definition of the resource at this path. NoSuchResource, NoSuchPath, NotFound (of a custom subresource)."""
     definition = registry.current.find(route.group, route.version, route.resource)
     if definition is None:
         # In groups of custom kinds, what does not exist is a path that does not exist.
@@ -31,8 +31,10 @@ def find_definition(registry: Registry, route: Route) -> Definition:
         raise NoSuchPath if definition.is_custom else NoSuchResource
     if route.name and not route.subresource and not definition.has_items:
         raise NoSuchResource
+    if route.subresource and definition.subresource(route.subresource) is None:
+        raise NotFound(definition.resource, route.name) if definition.is_custom else NoSuchResource
     # In pods//eviction the name in the body would count, which nobody has authorized.
-    if route.subresource and (not route.name or definition.subresource(route.subresource) is None):
+    if route.subresource and not route.name:
         raise NoSuchResource
     return definition
 
@@ -42,12 +44,24 @@ def check_method(definition: Definition, route: Route, method: str) -> None:
     if method == "OPTIONS" and route.subresource == PROXY and definition.subresource(PROXY) is not None:
         return
     if not _allows(definition, route) or (method == "HEAD" and route.subresource != PROXY):
+        if definition.is_custom:
+            _refuse_custom(definition, route, method)
         raise MethodNotAllowed(allowed_methods(definition, route))
     if route.verb == "watch" and method != "GET":
         raise MethodNotAllowed(["GET"])
     if definition.create_refusal and route.verb == "create":
         allowed = [one for one in allowed_methods(definition, route) if one != "POST"]
-        raise MethodNotAllowed(allowed, definition.create_refusal)
+        raise MethodNotAllowed(allowed, definition.create_refusal, definition.resource)
+
+
+def _refuse_custom(definition: Definition, route: Route, method: str) -> None:
+    """Raise what custom kinds respond with: their requests are told apart by verb and not by path and method."""
+    if route.verb in _ITEM_ONLY and not route.name:
+        raise BadRequest("name must be provided")
+    known = method in ITEM_VERBS
+    if route.subresource or not known:
+        why = f'{route.verb if known else ""} is not supported on resources of kind "{definition.resource}"'
+        raise MethodNotAllowed(allowed_methods(definition, route), why, definition.resource)
 
 
 def allowed_methods(definition: Definition, route: Route) -> list[str]:

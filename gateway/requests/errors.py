@@ -23,9 +23,10 @@ from journal.errors import CannotRead, Damaged
 class MethodNotAllowed(RequestError):
     message = "the server does not allow this method on the requested resource"
 
-    def __init__(self, allowed: Iterable[str], message: str = "") -> None:
+    def __init__(self, allowed: Iterable[str], message: str = "", resource: Resource | None = None) -> None:
         self.allowed = ", ".join(allowed).encode()  # the value of the Allow header
         self.message = message or self.message
+        self.resource = resource  # that details name: only those of custom kinds do
 
 
 class UnsupportedPatch(RequestError):
@@ -129,7 +130,8 @@ def failure_of(error: Exception) -> Failure | None:
         case cause.NoSuchResource():
             return Failure(404, "NotFound", str(error), {})
         case MethodNotAllowed():
-            return Failure(405, "MethodNotAllowed", str(error), {}, [(b"allow", error.allowed)])
+            details = _details(error.resource, "") if error.resource else {}
+            return Failure(405, "MethodNotAllowed", str(error), details, [(b"allow", error.allowed)])
         case cause.AlreadyExists():
             return _already_exists(error)
         case cause.Conflict():

@@ -147,3 +147,31 @@ async def test_journal_commands_know_custom_kinds(tmp_path: Path) -> None:
         (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
     shown = run_journal("state", "-o", "json", "--kind=wd", f"--data-dir={tmp_path / 'data'}").document
     assert [(one["apiVersion"], one["kind"]) for one in shown["items"]] == [(f"{GROUP}/v1", "Widget")]
+
+
+async def test_unknown_subresources_are_objects_that_do_not_exist() -> None:
+    async with served() as api:
+        await define(api, definition(version()))
+        for path in (f"{WIDGETS}/a/status", f"{WIDGETS}/a/scale", f"{WIDGETS}/a/other"):
+            status = (await api.ask("GET", path)).expect(404)
+            assert status["details"] == {"name": "a", "group": GROUP, "kind": "widgets"}, path
+
+
+async def test_methods_that_custom_kinds_do_not_have() -> None:
+    async with served() as api:
+        await define(api, definition(version(subresources={"status": {}})))
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        for method, verb in (("POST", "create"), ("DELETE", "delete"), ("OPTIONS", "")):
+            status = (await api.ask(method, f"{WIDGETS}/a/status", widget("a"))).expect(405)
+            assert status["message"] == f'{verb} is not supported on resources of kind "widgets.{GROUP}"'
+            assert status["details"] == {"group": GROUP, "kind": "widgets"}
+        for method, headers in (("PUT", {}), ("PATCH", MERGE)):
+            status = (await api.ask(method, WIDGETS, widget("a"), headers=headers)).expect(400)
+            assert status["message"] == "name must be provided"
+
+
+async def test_versions_that_a_custom_group_lacks_are_unknown_paths() -> None:
+    async with served() as api:
+        await define(api, definition(version()))
+        missing = await api.ask("GET", f"/apis/{GROUP}/v9")
+        assert (missing.status, missing.body) == (404, b"404 page not found\n")
