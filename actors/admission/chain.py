@@ -4,6 +4,9 @@ The steps that concern one (resource, operation, subresource) are compiled into 
 the plugins are listed; a write that concerns no plugin has an empty chain and no cost. The actor calls `admit` before
 it prepares an object and `validate` after it has validated the object. Either returns early at an asynchronous step,
 with the index of that step, and is called again to continue after it.
+
+Most writes are in a namespace for which no plugin has anything to do at present: they need no request and no steps
+(`admits_all`, then `count_validated`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import trio
 
 from actors.admission.plugin import AsyncPlugin, Plugin, Rule
 from actors.admission.request import AdmissionRequest
-from actors.admission.timings import ADMIT, VALIDATE, StepTiming, Timings
+from actors.admission.timings import ADMIT, QUICK, VALIDATE, Histogram, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from journal.classes.named_tuple import NamedTuple
@@ -38,8 +41,12 @@ class Step(NamedTuple):
 
 class Chain:
     __slots__ = (
+        "_asynchronous",
         "_completing",
         "_mutating",
+        "_passed_changes",
+        "_passed_checks",
+        "_tests",
         "_waiting",
         "admit_timing",
         "annotates",
@@ -58,18 +65,50 @@ class Chain:
         repeated: Sequence[Change] = (),
         admit_timing: StepTiming | None = None,
         validate_timing: StepTiming | None = None,
+        tests: Sequence[Callable[[str], bool]] | None = None,  # of all plugins; None if one has no test
     ) -> None:
         self._mutating, self._completing = tuple(mutating), tuple(completing)
         self.changes, self.checks = (*self._mutating, *self._completing), tuple(checks)
         self.repeated = tuple(repeated)  # run again when a write continues after an asynchronous step
         self.admit_timing = admit_timing or StepTiming()
         self.validate_timing = validate_timing or StepTiming()
-        self.asynchronous = any(one.plugin is not None for one in (*self.changes, *self.checks))
+        self._asynchronous = tuple(
+            one.plugin for one in (*self.changes, *self.checks) if one.plugin is not None
+        )
+        self.asynchronous = bool(self._asynchronous)
         self._waiting = tuple(one.plugin for one in self.checks if one.plugin is not None)
         self.annotates = any(plugin.annotates for plugin in self._waiting)
+        self._tests = None if tests is None else tuple(tests)
+        self._passed_changes = _passed(self.changes, self.admit_timing)
+        self._passed_checks = _passed(self.checks, self.validate_timing)
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
+
+    def admits_all(self, namespace: str) -> bool:
+        """Whether no step has anything to do for a write in this namespace; if so, count the changes as passed."""
+        if self._tests is None:
+            return False
+        began = perf_counter()
+        for plugin in self._asynchronous:
+            if not plugin.idle:
+                return False
+        for test in self._tests:
+            if not test(namespace):
+                return False
+        seconds = perf_counter() - began
+        for histogram in self._passed_changes:
+            if seconds <= QUICK:  # cheaper than a call
+                histogram.seconds += seconds
+                histogram.quick += 1
+            else:
+                histogram.add(seconds)
+        return True
+
+    def count_validated(self) -> None:
+        """Count the checks of a write as passed after `admits_all`: they took no time."""
+        for histogram in self._passed_checks:
+            histogram.quick += 1
 
     def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Change the object; returns the index of the asynchronous step that comes next, or None at the end.
@@ -118,6 +157,11 @@ class Chain:
             request.phase_began = began
         steps = self.checks[first:] if first else self.checks
         return _run(steps, request, self.validate_timing, began, True)
+
+
+def _passed(steps: tuple[Step, ...], phase: StepTiming) -> tuple[Histogram, ...]:
+    """The histograms to which a write without an asynchronous step adds, if no step refuses it."""
+    return (*(one.timing.passed for one in steps if one.run is not None), phase.passed)
 
 
 def _run(
@@ -192,7 +236,21 @@ class Admission:
             [self._call(one, one.mutate) for one in mutating if one.repeats],
             self.timings.phase(ADMIT, operation),
             self.timings.phase(VALIDATE, operation),
+            self._tests([*mutating, *completing, *checking], operation),
         )
+
+    def _tests(self, plugins: list[Plugin], operation: str) -> list[Callable[[str], bool]] | None:
+        """The tests of all plugins with synchronous steps; None if one has none, or in a thread."""
+        if self._in_thread:
+            return None
+        found: list[Callable[[str], bool]] = []
+        for plugin in plugins:
+            if not isinstance(plugin, AsyncPlugin):
+                test = plugin.admits_all(operation)
+                if test is None:
+                    return None
+                found.append(test)
+        return found
 
     def _step(self, index: int, plugin: Plugin, run: Change, timing: StepTiming) -> Step:
         if isinstance(plugin, AsyncPlugin):

@@ -20,6 +20,8 @@ class Namespaces:
         self._journal = journal
         self._type_id = journal.type_id("namespaces")
         self._terminating: dict[str, bool] = {}
+        self._active: set[str] = set()  # those that are known not to be terminating
+        self.is_known_active = self._active.__contains__
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def terminating(self, name: str) -> bool | None:
@@ -32,8 +34,7 @@ class Namespaces:
             row = view.get(self._type_id, "", name)
         if row is None:
             return None
-        self._terminating[name] = is_being_deleted(row.body)
-        return self._terminating[name]
+        return self._remember(name, row.body)
 
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -41,5 +42,14 @@ class Namespaces:
                 continue
             if event.removed:
                 self._terminating.pop(event.name, None)
+                self._active.discard(event.name)
             else:
-                self._terminating[event.name] = is_being_deleted(event.body)
+                self._remember(event.name, event.body)
+
+    def _remember(self, name: str, body: bytes) -> bool:
+        terminating = self._terminating[name] = is_being_deleted(body)
+        if terminating:
+            self._active.discard(name)
+        else:
+            self._active.add(name)
+        return terminating

@@ -11,7 +11,7 @@ other commands; the actor decides the write again when the step has its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from actors.access.remote.slots import Slots
@@ -73,6 +73,13 @@ class Plugin:
 
     def check_configuration(self) -> None:
         """Called at the start of a server that runs the plugin; ValueError if it lacks a configuration it needs."""
+
+    def admits_all(self, operation: str) -> Callable[[str], bool] | None:
+        """Return a test of a namespace: whether the plugin, at present, admits all such writes in it unchanged.
+
+        A write for which this holds of all plugins skips their steps. None: the plugin needs to see every write.
+        """
+        return None
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         raise NotImplementedError

@@ -61,6 +61,9 @@ class CommandAdmission:
                 return self.resume(attempt, attempt.resumed)
             # Release what the outdated attempt reserved, so that this one can reserve it again.
             self._release(attempt.resumed.request)
+        elif chain.admits_all(command.namespace):
+            attempt.chain = chain
+            return None
         context = command.context
         request = AdmissionRequest(
             operation,
@@ -148,6 +151,8 @@ class CommandAdmission:
             index = chain.validate(request, attempt.first_check)
             if index is not None:
                 raise Paused(Progress(request, chain, index, True, attempt.admitted, attempt.written))
+        else:
+            attempt.chain.count_validated()
 
     def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         address = definition.api_version, operation, subresource

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, AdmissionRequest
@@ -20,6 +22,9 @@ class NamespaceLifecycle(Plugin):
     def __init__(self, names: Names, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._protected = frozenset({"default", names.system_namespace, names.public_namespace})
+
+    def admits_all(self, operation: str) -> Callable[[str], bool] | None:
+        return self._namespaces.is_known_active if operation == CREATE else None
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         """Refuses here, not in `validate`, because this error comes before all other errors of the object."""

@@ -59,6 +59,10 @@ class QuotaAccounts:
             self._sets = self._read()
         return self._sets.get(namespace)
 
+    def has_no_quotas(self, namespace: str) -> bool:
+        """Whether a namespace has none; False if quotas were not read yet. Not in a thread."""
+        return self._sets is not None and namespace not in self._sets
+
     def all_quotas(self) -> list[QuotaKey]:
         self.quotas_of("")
         return [(namespace, name) for namespace, quotas in self._quotas.items() for name in quotas]

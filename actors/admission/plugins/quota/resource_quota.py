@@ -7,6 +7,8 @@ the configuration names resources that need a quota (`limited`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from actors.admission.plugin import Plugin, rule
@@ -39,6 +41,9 @@ class ResourceQuota(Plugin):
         self._accounts = accounts
         self._limited = limited
         self._measures = {one.resource: one for one in accounts.measures}
+
+    def admits_all(self, operation: str) -> Callable[[str], bool] | None:
+        return None if self._limited else self._accounts.has_no_quotas
 
     def validate(self, request: AdmissionRequest) -> None:
         if request.in_thread:
