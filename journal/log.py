@@ -215,10 +215,11 @@ class Journal:
         environment = self.environment
         txn = environment.begin_read()
         try:
-            value = txn.get(key, None, environment.databases.state)
+            databases = environment.databases
+            value = txn.get(key, None, databases.state)
             if value is not None:
                 return decode_row(key, value)[2]
-            state.check_absent(txn, environment.databases, key)
+            state.check_absent(txn, databases, txn.cursor(databases.by_object), key)
             return None
         except Damaged as damage:
             environment.note_damage(damage)

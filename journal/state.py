@@ -170,13 +170,15 @@ def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
     value = txn.get(key, None, databases.state)
     if value is not None:
         return Row(*decode_row(key, value))
-    check_absent(txn, databases, key)
+    check_absent(txn, databases, txn.cursor(databases.by_object), key)
     return None
 
 
-def check_absent(txn: Any, databases: Databases, key: bytes) -> None:
-    """Damaged when an object without a row was not removed: then the row, or its key, is not what was written."""
-    cursor = txn.cursor(databases.by_object)
+def check_absent(txn: Any, databases: Databases, cursor: Any, key: bytes) -> None:
+    """Damaged when an object without a row was not removed: then the row, or its key, is not what was written.
+
+    `cursor` is one of `by_object`.
+    """
     prefix = key + b"\0"
     if cursor.set_range(prefix) and cursor.key()[: len(prefix)] == prefix:  # usually not, for a create
         _check_removed(txn, databases, cursor, key)

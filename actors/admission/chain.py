@@ -21,7 +21,7 @@ import trio
 
 from actors.admission.plugin import AsyncPlugin, Plugin, Rule
 from actors.admission.request import AdmissionRequest
-from actors.admission.timings import ADMIT, QUICK, VALIDATE, Histogram, StepTiming, Timings
+from actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from journal.classes.named_tuple import NamedTuple
@@ -44,8 +44,8 @@ class Chain:
         "_asynchronous",
         "_completing",
         "_mutating",
-        "_passed_changes",
-        "_passed_checks",
+        "_skipped_changes",
+        "_skipped_checks",
         "_tests",
         "_waiting",
         "admit_timing",
@@ -66,6 +66,8 @@ class Chain:
         admit_timing: StepTiming | None = None,
         validate_timing: StepTiming | None = None,
         tests: Sequence[Callable[[str], bool]] | None = None,  # of all plugins; None if one has no test
+        skipped_changes: Skipped | None = None,
+        skipped_checks: Skipped | None = None,
     ) -> None:
         self._mutating, self._completing = tuple(mutating), tuple(completing)
         self.changes, self.checks = (*self._mutating, *self._completing), tuple(checks)
@@ -79,8 +81,8 @@ class Chain:
         self._waiting = tuple(one.plugin for one in self.checks if one.plugin is not None)
         self.annotates = any(plugin.annotates for plugin in self._waiting)
         self._tests = None if tests is None else tuple(tests)
-        self._passed_changes = _passed(self.changes, self.admit_timing)
-        self._passed_checks = _passed(self.checks, self.validate_timing)
+        self._skipped_changes = skipped_changes or Skipped()
+        self._skipped_checks = skipped_checks or Skipped()
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
@@ -89,26 +91,18 @@ class Chain:
         """Whether no step has anything to do for a write in this namespace; if so, count the changes as passed."""
         if self._tests is None:
             return False
-        began = perf_counter()
         for plugin in self._asynchronous:
             if not plugin.idle:
                 return False
         for test in self._tests:
             if not test(namespace):
                 return False
-        seconds = perf_counter() - began
-        for histogram in self._passed_changes:
-            if seconds <= QUICK:  # cheaper than a call
-                histogram.seconds += seconds
-                histogram.quick += 1
-            else:
-                histogram.add(seconds)
+        self._skipped_changes.count += 1
         return True
 
     def count_validated(self) -> None:
-        """Count the checks of a write as passed after `admits_all`: they took no time."""
-        for histogram in self._passed_checks:
-            histogram.quick += 1
+        """Count the checks of a write as passed, after `admits_all`."""
+        self._skipped_checks.count += 1
 
     def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
         """Change the object; returns the index of the asynchronous step that comes next, or None at the end.
@@ -157,11 +151,6 @@ class Chain:
             request.phase_began = began
         steps = self.checks[first:] if first else self.checks
         return _run(steps, request, self.validate_timing, began, True)
-
-
-def _passed(steps: tuple[Step, ...], phase: StepTiming) -> tuple[Histogram, ...]:
-    """The histograms to which a write without an asynchronous step adds, if no step refuses it."""
-    return (*(one.timing.passed for one in steps if one.run is not None), phase.passed)
 
 
 def _run(
@@ -237,7 +226,13 @@ class Admission:
             self.timings.phase(ADMIT, operation),
             self.timings.phase(VALIDATE, operation),
             self._tests([*mutating, *completing, *checking], operation),
+            self._skipped([*mutating, *completing], ADMIT, operation),
+            self._skipped(checking, VALIDATE, operation),
         )
+
+    def _skipped(self, plugins: list[Plugin], type_: str, operation: str) -> Skipped:
+        names = [one.name for one in plugins if not isinstance(one, AsyncPlugin)]
+        return self.timings.skipped(names, type_, operation)
 
     def _tests(self, plugins: list[Plugin], operation: str) -> list[Callable[[str], bool]] | None:
         """The tests of all plugins with synchronous steps; None if one has none, or in a thread."""

@@ -227,19 +227,28 @@ class ResourceActor:
                 return False
             attempt = envelope.converted or Attempt(command, view, envelope.progress)
         try:
-            if envelope.came_back and envelope.converted is not None:
-                envelope.converted = None
-                definition = self._definitions.get(command.version)
-                attempt = attempt_after(self._current, self._commands, definition, view, envelope, attempt)
-            if envelope.came_back and envelope.outcome is not None:
-                attempt = envelope.outcome.attempt
-                result = self._take_result(view, envelope)
-                decided, body = result.decided, result.body
-                proposals += result.proposals
-            elif command.context.large or (envelope.came_back and _was_in_thread(envelope)):
-                raise NeedsThread
+            if not envelope.came_back:
+                if command.context.large:
+                    raise NeedsThread
+                # Like `decide_and_propose`, without a call.
+                decided = attempt.decided = self._commands.decide(attempt)
+                body = self._proposer.propose(decided, command, proposals)
             else:
-                decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
+                if envelope.converted is not None:
+                    envelope.converted = None
+                    definition = self._definitions.get(command.version)
+                    attempt = attempt_after(
+                        self._current, self._commands, definition, view, envelope, attempt
+                    )
+                if envelope.outcome is not None:
+                    attempt = envelope.outcome.attempt
+                    result = self._take_result(view, envelope)
+                    decided, body = result.decided, result.body
+                    proposals += result.proposals
+                elif command.context.large or _was_in_thread(envelope):
+                    raise NeedsThread
+                else:
+                    decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
             for proposal in proposals[before:]:
                 self._pending[proposal.namespace, proposal.name] = proposal
         except Paused as paused:
@@ -256,13 +265,8 @@ class ResourceActor:
             if attempt.request is not None and attempt.request.warnings:
                 decided = decided._replace(warnings=(*decided.warnings, *attempt.request.warnings))
             envelope.decided, envelope.body = decided, body
-        if attempt.resumed is not None:
-            attempt.resumed.request.complete(False)
-        if attempt.request is not None and attempt.request.callbacks:
-            if len(proposals) > before:
-                envelope.request = attempt.request
-            else:
-                attempt.request.complete(False)
+        if attempt.request is not None or attempt.resumed is not None:
+            envelope.take_request(attempt, has_proposal=len(proposals) > before)
         return True
 
     def _take_result(self, view: View, envelope: Envelope) -> LargeResult:

@@ -61,9 +61,14 @@ class Paused(Exception):
 
 
 class Attempt:
-    """One attempt to decide a command. What few attempts use is in the class: every write creates one."""
+    """One attempt to decide a command. What few attempts have is in the class: every write creates one."""
 
     definition: Definition
+    resumed: Progress | None = None  # None once it is used
+    conversions: Conversions | None = None  # by webhooks, so far
+    request: AdmissionRequest | None = None  # None if no plugin is concerned
+    first_check = 0  # earlier checks have run
+    decided: Decided | None = None  # set when only its events are still to be proposed
     chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
     admitted: Object | None = None  # the object before preparation, if a paused command would need it again
@@ -72,16 +77,15 @@ class Attempt:
         self,
         command: Command,
         view: View | None,  # None in a thread, where `Find` opens its own
-        resumed: Progress | None = None,  # None once it is used
-        conversions: Conversions | None = None,  # by webhooks, so far
+        resumed: Progress | None = None,
+        conversions: Conversions | None = None,
     ) -> None:
         self.command = command
         self.view = view
-        self.resumed = resumed
-        self.conversions = conversions
-        self.request: AdmissionRequest | None = None  # None if no plugin is concerned
-        self.first_check = 0  # earlier checks have run
-        self.decided: Decided | None = None  # set when only its events are still to be proposed
+        if resumed is not None:
+            self.resumed = resumed
+        if conversions is not None:
+            self.conversions = conversions
 
     def release(self) -> None:
         """Nothing follows: give back what admission plugins reserved."""

@@ -98,9 +98,12 @@ class Commands:
         attempt.definition = definition
         if attempt.resumed is not None and self._can_continue(attempt, attempt.resumed):
             return self._continue(attempt, attempt.resumed)
-        match attempt.command:
-            case Create() as create:
-                return self._create(attempt, create)
+        command = attempt.command
+        if type(command) is Create:  # the most frequent one, and cheaper than a pattern
+            return self._create(attempt, command)
+        match command:
+            case Create():
+                return self._create(attempt, command)
             case Replace() as replacement:
                 return self._replace(attempt, replacement)
             case Patch() as patch:
@@ -120,10 +123,12 @@ class Commands:
             drop_system_metadata(metadata)
             self._set_managers(command, "", new, None)
         try:
-            new = self._admission.admit(attempt, CREATE, "", metadata.get("name", ""), new, None)
+            request = self._admission.run(attempt, CREATE, "", metadata.get("name", ""), new, None)
         except Paused as paused:
             paused.progress.kept = Kept(command, None, verb, warnings)
             raise
+        if request is not None and request.object is not None:
+            new = request.object
         return self._create_admitted(attempt, command, new, verb, warnings)
 
     def _create_admitted(

@@ -16,7 +16,7 @@ from functools import partial
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect
+from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooManyErrors, collect
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
@@ -103,7 +103,7 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> None
     metadata["uid"] = command.context.uid
     metadata["creationTimestamp"] = seconds_text(command.context.time)
     definition.strategy.prepare_for_create(new)
-    if errors := collect(_validate_new, definition, new):
+    if errors := _validate_new(definition, new):
         raise _invalid(definition, metadata.get("name", ""), errors)
 
 
@@ -119,11 +119,16 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
     return make_store((prepared, True))
 
 
-def _validate_new(errors: FieldErrors, definition: Definition, created: Object) -> None:
-    strategy = definition.strategy
-    if not strategy.validates_metadata:
-        validate_metadata_create(errors, created["metadata"], definition)
-    strategy.validate_create(errors, created)
+def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
+    """What `collect` does, with one call less for each create."""
+    errors, strategy = FieldErrors(), definition.strategy
+    try:
+        if not strategy.validates_metadata:
+            validate_metadata_create(errors, created["metadata"], definition)
+        strategy.validate_create(errors, created)
+    except TooManyErrors:
+        pass
+    return errors.found
 
 
 def prepare_replace(

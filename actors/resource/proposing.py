@@ -28,20 +28,13 @@ class Proposer:
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
         """Append the proposed events; returns the body of the response. ConversionNeeded."""
         decision, current, verb, _, _ = decided
+        if type(decision) is Store and self._versions is None and not command.dry_run:  # most writes
+            written = 0 if current is None else current.written
+            return self._append(decision.object, "", written, command, verb, proposals)
         version = "" if self._versions is None else _version(command, current)
         match decision:
             case Store():
-                new = decision.object
-                if self._versions is not None and not isinstance(command, Delete):
-                    stored = self._versions.to_storage(new, version)
-                    if _is_stored(self._versions, stored, current):
-                        assert current is not None
-                        return _kept(current)
-                    new, version = stored, self._versions.storage
-                if command.dry_run:
-                    return _body(new, current, version)
-                written = 0 if current is None else current.written
-                return self._append(new, version, written, command, verb, proposals)
+                return self._store(decision.object, version, current, command, verb, proposals)
             case Keep():
                 assert current is not None
                 return _kept(current)
@@ -59,6 +52,26 @@ class Proposer:
                     stored_in = current.api_version
                     self._append(last, stored_in, written, command, verb, proposals, removed=True)
                 return _body(returned or current.object, current, version)
+
+    def _store(
+        self,
+        new: Object,
+        version: str,
+        current: Current | None,
+        command: Command,
+        verb: str,
+        proposals: list[Proposal],
+    ) -> Body:
+        if self._versions is not None and not isinstance(command, Delete):
+            stored = self._versions.to_storage(new, version)
+            if _is_stored(self._versions, stored, current):
+                assert current is not None
+                return _kept(current)
+            new, version = stored, self._versions.storage
+        if command.dry_run:
+            return _body(new, current, version)
+        written = 0 if current is None else current.written
+        return self._append(new, version, written, command, verb, proposals)
 
     def _append(
         self,

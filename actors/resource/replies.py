@@ -56,6 +56,16 @@ class Envelope(Reply[Outcome]):
             None  # of a write that is not durable yet, if it has callbacks
         )
 
+    def take_request(self, attempt: Attempt, *, has_proposal: bool) -> None:
+        """Complete the admission request of a decided command; with a proposal, when that is durable or failed."""
+        if attempt.resumed is not None:
+            attempt.resumed.request.complete(False)
+        if attempt.request is not None and attempt.request.callbacks:
+            if has_proposal:
+                self.request = attempt.request
+            else:
+                attempt.request.complete(False)
+
     def refuse(self, error: BaseException) -> None:
         """Reply with an error, and give back what admission plugins reserved while the command was outside."""
         if self.progress is not None:

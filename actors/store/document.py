@@ -50,9 +50,12 @@ def facts_of(storage: Definition, stored: Object) -> bytes:
     if metadata.get("labels"):
         for key, value in metadata["labels"].items():
             labels += (key, LABEL, value)
-    fields: tuple[str | int, ...] = "metadata.name", FIELD, metadata["name"]
+    fields: tuple[str | int, ...]
     if storage.namespaced:
-        fields += ("metadata.namespace", FIELD, metadata["namespace"])
+        namespace = metadata["namespace"]
+        fields = "metadata.name", FIELD, metadata["name"], "metadata.namespace", FIELD, namespace
+    else:
+        fields = "metadata.name", FIELD, metadata["name"]
     if storage.selection.fields:
         fields = (*_selectable(storage, stored), *fields)
     owners = [owner["uid"] for owner in metadata["ownerReferences"]] if "ownerReferences" in metadata else ()

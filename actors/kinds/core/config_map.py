@@ -10,7 +10,7 @@ from actors.kinds.declaration.definition import Definition, DiscoveryNames, Tabl
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
-from actors.kinds.validation.checks import config_key, name_is_subdomain, size
+from actors.kinds.validation.checks import config_key, is_plain_config_key, name_is_subdomain, size
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, too_long
 from actors.messages import Object
 from actors.names import Names
@@ -48,13 +48,16 @@ def define(_: Names) -> Definition:
     )
 
 
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
 def rules(errors: FieldErrors, new: Object) -> None:
-    data, binary = new.get("data") or {}, new.get("binaryData") or {}
+    data, binary = new.get("data") or _NOTHING, new.get("binaryData") or _NOTHING
     characters = 0
     for key, text in data.items():
         characters += len(text)
-        if wrong := config_key(key):
-            errors.add_each(f"data[{key}]", key, wrong)
+        if not is_plain_config_key(key):
+            errors.add_each(f"data[{key}]", key, config_key(key))
         if key in binary:
             errors.add(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key, text in binary.items():

@@ -101,8 +101,12 @@ def metadata_rules(
     check_name: CheckName,
     known_finalizers: bool = True,
 ) -> None:
-    _name_rules(errors, metadata, check_name)
-    _namespace_rules(errors, metadata.get("namespace", ""), namespaced)
+    # Most names and namespaces are valid: that is tested here, because every write needs it.
+    name, namespace = metadata.get("name"), metadata.get("namespace", "")
+    if not name or "generateName" in metadata or check_name(name, False):
+        _name_rules(errors, metadata, check_name)
+    if namespace not in _valid_namespaces or not namespaced:
+        _namespace_rules(errors, namespace, namespaced)
     if "generation" in metadata and metadata["generation"] < 0:
         errors.add(invalid("metadata.generation", metadata["generation"], NEGATIVE))
     _common_rules(errors, metadata)
@@ -215,7 +219,7 @@ def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field:
 
 
 def _common_rules(errors: FieldErrors, metadata: Object) -> None:
-    if "labels" in metadata:
+    if "labels" in metadata and not metadata["labels"].items() <= _known_labels:
         label_rules(errors, metadata["labels"], "metadata.labels")
     if "annotations" in metadata:
         annotation_rules(errors, metadata["annotations"], "metadata.annotations")
@@ -242,6 +246,15 @@ def _namespace_rules(errors: FieldErrors, namespace: str, namespaced: bool) -> N
         errors.add(required("metadata.namespace"))
     elif wrong := dns_label(namespace):
         errors.add_each("metadata.namespace", namespace, wrong)
+    else:
+        if len(_valid_namespaces) >= VALID_NAMESPACES:
+            _valid_namespaces.clear()
+        _valid_namespaces.add(namespace)
+
+
+# Names of namespaces that were found valid.
+_valid_namespaces: set[str] = set()
+VALID_NAMESPACES: Final = 1024
 
 
 def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:

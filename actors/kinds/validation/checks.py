@@ -46,7 +46,7 @@ is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
 is_config_key = re.compile(_CONFIG_KEY).fullmatch
-_is_plain_config_key = re.compile("[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch  # does not begin with a dot
+is_plain_config_key = re.compile("[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch  # does not begin with a dot
 is_variable = re.compile(_VARIABLE).fullmatch
 _is_header = re.compile(_HEADER).fullmatch
 is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
@@ -140,7 +140,7 @@ def label_value(value: str) -> list[str]:
 
 def config_key(value: str) -> list[str]:
     """A key of a ConfigMap or Secret, which becomes a file name."""
-    if _is_plain_config_key(value):
+    if is_plain_config_key(value):
         return []
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):
@@ -193,6 +193,8 @@ _PORT_LETTERS: Final = _LOWER | frozenset("-0123456789")
 
 
 def name_is_subdomain(name: str, prefix: bool) -> list[str]:
+    if not prefix and len(name) <= 253 and is_subdomain(name):
+        return []
     return dns_subdomain(_without_dash(name) if prefix else name)
 
 

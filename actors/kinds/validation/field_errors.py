@@ -4,7 +4,8 @@ A validation function takes the collector as its first parameter, adds what it f
 order of the calls is the order of the causes in the response. Making a `FieldError` has no effect beyond itself.
 
 The collector bounds the count: a body of three megabytes can break a million rules. Past `MOST` it raises
-`TooManyErrors`, which ends validation there and then; `collect` makes the collector and is the only one to catch it.
+`TooManyErrors`, which ends validation there and then; only `collect`, which makes the collector, catches it, and
+`decide` for creates.
 It also cuts paths and messages: both can hold a key or a name of megabytes, and there may be a thousand of them.
 Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide counter in the
 constructor of `FieldError`, because constructing a value then depends on who else is validating.

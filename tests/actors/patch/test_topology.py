@@ -146,3 +146,6 @@ def test_only_small_maps_are_cached():
     many = [f"k{number:03}" for number in range(100)]
     assert list(shape.whole(dict.fromkeys(many, ""))) == [".", *(f"f:{name}" for name in many)]
     assert tuple(many) not in shape._wholes
+    long = "a" * 3000
+    assert list(shape.whole({long: ""})) == [".", f"f:{long}"]
+    assert (long,) not in shape._wholes
