@@ -21,7 +21,7 @@ from actors.kinds.validation.field_errors import collect
 from actors.messages import Object
 
 RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond
-WRONG_TOKEN = "invalid bearer token"
+WRONG_TOKEN = "invalid bearer token"  # other reasons follow it
 
 
 class Reviews:
@@ -63,7 +63,7 @@ class Reviews:
         try:
             who, audiences = await self._authenticated(token.encode(), wanted)
         except Unauthorized as error:
-            return {"user": {}, "error": join_errors(error.reasons) or WRONG_TOKEN}
+            return {"user": {}, "error": join_errors((WRONG_TOKEN, *error.reasons))}
         status: Object = {"authenticated": True, "user": _user_info(who.user)}
         if audiences:
             status["audiences"] = list(audiences)
@@ -81,16 +81,24 @@ class Reviews:
         try:
             found = self._authenticator.by_token(token, wanted)
             who = found if isinstance(found, Authenticated) else await found
-        except Unauthorized:
+        except Unauthorized as refused:
             if not wanted or not own:
                 raise
+            return await self._authenticated_here(token, own, refused)
+        return who, who.audiences or own
+
+    async def _authenticated_here(
+        self, token: bytes, own: tuple[str, ...], refused: Unauthorized
+    ) -> tuple[Authenticated, tuple[str, ...]]:
+        try:
             found = self._authenticator.by_token(token)
             who = found if isinstance(found, Authenticated) else await found
-            audiences = tuple(one for one in own if one in who.audiences) if who.audiences else own
-            if not audiences:
-                raise
-            return who, audiences
-        return who, who.audiences or own
+        except Unauthorized:
+            raise refused from None
+        audiences = tuple(one for one in own if one in who.audiences) if who.audiences else own
+        if not audiences:
+            raise refused
+        return who, audiences
 
     async def _access(self, spec: Object, user: User) -> Object:
         decision = self._authorizer.authorize(_attributes(spec, user))

@@ -77,7 +77,8 @@ async def test_refused_token_gets_401_without_a_reason(tmp_path: Path, token: st
 
 async def test_token_review_gives_the_reason(tmp_path: Path) -> None:
     async with running(tmp_path) as (_, api):
-        assert await token_review(api, "old") == {"user": {}, "error": "token expired yesterday"}
+        reason = "[invalid bearer token, token expired yesterday]"
+        assert await token_review(api, "old") == {"user": {}, "error": reason}
         assert await token_review(api, "unknown") == {"user": {}, "error": "invalid bearer token"}
         assert await token_review(api, "poor") == {
             "authenticated": True,

@@ -20,9 +20,10 @@ from actors.access.accounts.keys import AccountKeys, Keys
 from actors.access.accounts.options import AccountOptions
 from actors.access.accounts.references import FOR_EVER, ObjectKey, References
 from actors.access.accounts.signatures import unverified_issuer, verified_claims
-from actors.access.authentication.authenticate import Authenticated
+from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
 from actors.clock import Clock
 from actors.identity import User
+from actors.kinds.values.go_format import quoted_start
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.classes.dataclass import dataclass
@@ -35,6 +36,11 @@ logger = logging.getLogger(__name__)
 MAX_CACHED_TOKENS = 10_000
 # Longer ones are verified with every request: who may request tokens could fill the memory with long audiences.
 MAX_CACHED_BYTES = 4096
+MAX_LISTED = 20  # audiences in an error
+# What TokenReviews say, in the words of Kubernetes.
+WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
+WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
+EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
 _SECOND = 1_000_000
 
 
@@ -77,14 +83,12 @@ class AccountTokens:
         self._named_by: dict[ObjectKey, set[bytes]] = {}  # the cached tokens that name an object
         feed.follow(self._observe, self._references.types)
 
-    def authenticate(
-        self, token: bytes, audiences: tuple[str, ...]
-    ) -> Authenticated | Awaitable[Authenticated | None] | None:
+    def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Outcome | Awaitable[Outcome]:
         known = self._verified.get(token)
         if known is not None:
             now = self._clock.now()
             if known.not_before <= now < known.known_until and not audiences:
-                return known.result
+                return known.result or self._wrong_audience(known.subject, ())
             return self._check(known, token, audiences, now)
         if unverified_issuer(token) not in self._issuers:
             return None
@@ -96,17 +100,17 @@ class AccountTokens:
     def cached(self, token: bytes) -> _Verified | None:
         return self._verified.get(token)
 
-    async def _load_keys(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
+    async def _load_keys(self, token: bytes, audiences: tuple[str, ...]) -> Outcome:
         return self._verify(await self._keys.get(), token, audiences)
 
-    def _verify(self, keys: Keys, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
+    def _verify(self, keys: Keys, token: bytes, audiences: tuple[str, ...]) -> Outcome:
         claims = verified_claims(token, keys)
         if claims is None:
-            return None
+            return Refused(WRONG_SIGNATURE)
         try:
             subject = (read_secret if self._is_of_secret(claims) else read_bound)(self._names, claims)
         except InvalidClaims:
-            return None
+            return Refused(WRONG_CLAIMS)
         verified = self._remember(token, subject)
         return self._check(verified, token, audiences, self._clock.now())
 
@@ -152,19 +156,28 @@ class AccountTokens:
 
     def _check(
         self, verified: _Verified, token: bytes, audiences: tuple[str, ...], now: int
-    ) -> Authenticated | None:
+    ) -> Authenticated | Refused:
         """What a token with a good signature is worth now."""
+        subject = verified.subject
+        accepted = self._accepted_audiences(subject, audiences)
         if now >= verified.expires:
             self._forget(token)
-            return None
+        if not accepted:
+            return self._wrong_audience(subject, audiences)
+        if now >= verified.expires:
+            return Refused(EXPIRED)
         if now < verified.not_before:
-            return None
+            return Refused(TOO_EARLY)
         if now >= verified.known_until and not self._look_up(verified, token, now):
-            return None
-        if not audiences:
+            return Refused(self._references.refusal(subject, token, now))
+        if not audiences and verified.result is not None:
             return verified.result
-        accepted = self._accepted_audiences(verified.subject, audiences)
-        return Authenticated(verified.user, audiences=accepted) if accepted else None
+        return Authenticated(verified.user, audiences=accepted)
+
+    def _wrong_audience(self, subject: Subject, requested: tuple[str, ...]) -> Refused:
+        own = self._options.audiences
+        of_token, wanted = _listed(subject.audiences or own), _listed(requested or own)
+        return Refused(f"token audiences {of_token} is invalid for the target audiences {wanted}")
 
     def _look_up(self, verified: _Verified, token: bytes, now: int) -> bool:
         """Read whether the objects that the token names exist, and keep the result until one changes."""
@@ -193,6 +206,10 @@ class AccountTokens:
         for event in events:
             for token in self._named_by.get((event.type_id, event.namespace, event.name), ()):
                 self._verified[token].known_until = 0
+
+
+def _listed(audiences: tuple[str, ...]) -> str:
+    return f"[{' '.join(map(quoted_start, audiences[:MAX_LISTED]))}]"
 
 
 def _micros(seconds: float | None, missing: float) -> float:

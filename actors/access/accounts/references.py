@@ -43,6 +43,33 @@ class References:
         until = self._exists_until(subject.account)
         return until if subject.bound is None else min(until, self._exists_until(subject.bound))
 
+    def refusal(self, subject: Subject, token: bytes, now: float) -> str:
+        """Why the objects invalidate a token, in the words of Kubernetes."""
+        account, bound = subject.account, subject.bound
+        if subject.in_secret:
+            assert bound is not None
+            if self._exists_until(bound) != FOR_EVER:
+                return "Token has been invalidated"
+            if not self._is_in_secret(bound, token):
+                return "Token does not match server's copy"
+            return self._account_refusal(account, "ServiceAccount")
+        if bound is None or self._exists_until(account) <= now:
+            return self._account_refusal(account, "service account")
+        row, kind = self._row(bound), bound.plural.removesuffix("s")
+        uid = "" if row is None else unpack_uids(row.facts)[0]
+        if not uid or uid == bound.uid:
+            return "service account token has been invalidated"
+        return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({bound.uid})"
+
+    def _account_refusal(self, account: Reference, kind: str) -> str:
+        row = self._row(account)
+        if row is None:
+            return f'serviceaccounts "{account.name}" not found'
+        uid = unpack_uids(row.facts)[0]
+        if uid == account.uid:
+            return f"{kind} {account.namespace}/{account.name} has been deleted"
+        return f"{kind} UID ({uid}) does not match claim ({account.uid})"
+
     def _exists_until(self, reference: Reference) -> float:
         row = self._row(reference)
         if row is None or (reference.uid and unpack_uids(row.facts)[0] != reference.uid):
@@ -56,7 +83,10 @@ class References:
         assert subject.bound is not None
         if self._exists_until(subject.account) != FOR_EVER or self._exists_until(subject.bound) != FOR_EVER:
             return False
-        row = self._row(subject.bound)
+        return self._is_in_secret(subject.bound, token)
+
+    def _is_in_secret(self, secret: Reference, token: bytes) -> bool:
+        row = self._row(secret)
         data = {} if row is None else decode(row.body).get("data") or {}
         return bool(data.get("token") == base64.b64encode(token).decode())
 

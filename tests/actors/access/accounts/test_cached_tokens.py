@@ -17,7 +17,7 @@ from actors.access.accounts.keys import AccountKeys, KeyFiles
 from actors.access.accounts.options import default_options
 from actors.access.accounts.references import References
 from actors.access.authentication import authenticate as authentication
-from actors.access.authentication.authenticate import Authenticated, Authenticator
+from actors.access.authentication.authenticate import Authenticated, Authenticator, Refused
 from actors.errors import Unauthorized
 from actors.names import CLUSTER
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
@@ -49,8 +49,8 @@ class Issuing:
     def accepts(self, token: bytes) -> bool:
         """Without waiting: the keys are loaded."""
         found = self.tokens.authenticate(token, ())
-        assert found is None or isinstance(found, Authenticated)
-        return found is not None
+        assert isinstance(found, Authenticated | Refused)
+        return isinstance(found, Authenticated)
 
     def accepts_header(self, token: bytes) -> bool:
         try:
