@@ -1,9 +1,8 @@
 """HTTP/1.1 on one transport: read, parse, handle and respond, all in the connection's own task.
 
 The server runs one `Http1Connection` per connection. It creates no task, channel or cancel scope per request, and
-sends the responses of pipelined requests together, in order. A stream (a watch) gets the transport itself; requests
-that the client sends meanwhile are handled after it. Invariant: a request that was read whole is handled and gets its
-response before the transport is closed, also while draining.
+sends the responses of pipelined requests together, in order (`responses`). Invariant: a request that was read whole is
+handled and gets its response before the transport is closed, also while draining.
 
 A request whose body does not arrive together with its head is handled at once: its handler reads the body
 (`Request.arriving`) when it wants it. If it responds without, a small rest is discarded, else the connection ends.
@@ -15,25 +14,18 @@ from math import inf
 
 import trio
 
-from gateway.connections.forwarding import forward
-from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE, all_fields
+from gateway.connections.heads import CONTINUE
 from gateway.connections.limits import KIB
-from gateway.connections.metering import MeteredTransport, complete_observed, meter_of, start_observed
+from gateway.connections.metering import complete_observed
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.parsing.parser import Parser
-from gateway.connections.parts import PartCounter, send_parts
+from gateway.connections.responses import GATHER, Responses
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
-from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
-from gateway.connections.websocket.opening import new_websocket
-from gateway.requests.exchange import Exchange
 from gateway.requests.memory import SMALL
-from gateway.requests.observer import RequestObserver, add_audit_id, observe
-from gateway.requests.request import BodyNotRead, EndReason, Peer, Request, Response, Stream
-from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
+from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.request import BodyNotRead, Peer, Request
 
-# Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
-_GATHER = 32 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 # A chunked body takes memory in steps of this size.
 _STEP = 256 * KIB
@@ -41,17 +33,13 @@ _STEP = 256 * KIB
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 
-class Http1Connection:
-    __slots__ = ("_body_began", "_early", "_observed", "_parser", "_partial_head", "_server", "_transport")
+class Http1Connection(Responses):
+    __slots__ = ("_body_began", "_partial_head")
 
     def __init__(self, server: ServerState, transport: Transport, peer: Peer) -> None:
-        self._server = server
-        self._transport = transport
-        self._parser = Parser(peer, server.limits)
+        super().__init__(server, transport, Parser(peer, server.limits))
         self._body_began = 0.0  # when the rest of a body was first awaited
-        self._early = b""  # bytes received during a stream
         self._partial_head = 0  # bytes of a head that has arrived in part
-        self._observed: list[Exchange] = []  # requests in progress, oldest first, if there is an observer
 
     async def run(self) -> bytes:
         """Serve until the connection ends. Returns bytes only if they are the start of HTTP/2 instead."""
@@ -103,24 +91,79 @@ class Http1Connection:
         transport, parser, server = self._transport, self._parser, self._server
         idle_seconds = server.limits.idle_seconds
         while data:
-            discarding = parser.discarding
-            parser.feed(data)
-            size, data = len(data), b""  # not held while a request waits
-            if self._partial_head and (parser.ready or parser.incomplete is not None):
-                self._hold_head(0)
-            if discarding and not parser.discarding:
-                transport.idle = True
-            if parser.ready:
+            requests: list[Request] = []
+            response, size = None, 0
+            request = parser.find(data)
+            if request is not None:  # one whole request that came alone, as most do
+                data = b""  # not held while a request waits
                 transport.idle = False
                 transport.deadline = inf
-                requests, parser.ready = parser.ready, []
+                server.requests += 1
+                exchange = audit_id = None
+                if server.observer is not None:
+                    self._observed.append(exchange := observe(server.observer, request))
                 try:
-                    if await self._respond(requests):
+                    try:
+                        response = await server.handle(request)
+                    except Exception as error:
+                        response = self._failure(request, error)
+                        if response is None:
+                            return
+                    if (
+                        response.stream is not None
+                        or response.parts is not None
+                        or response.forwarding is not None
+                        or len(response.body) > GATHER
+                        or server.draining
+                    ):
+                        requests.append(request)
+                    else:
+                        if exchange is not None:
+                            exchange.response, audit_id = response, exchange.audit_id
+                        parts = server.heads.render(request.method, response, b"", audit_id)
+                        if exchange is not None:
+                            exchange.respond(response.status, len(parts[1]))
+                        rest = transport.send_nowait(b"".join(parts))
+                        if rest is not None:
+                            await transport.send_rest(rest)
+                        if exchange is not None:
+                            complete_observed(self._observed)
+                        del parts, rest
+                finally:
+                    if request.reserved and not requests:
+                        server.memory.release(request)
+                del request, exchange
+                if not requests:
+                    transport.idle = True
+                    if not server.draining:
+                        del response
+                        transport.deadline = server.now + idle_seconds
+                        try:  # as `_receive_more`, without another coroutine
+                            data = await transport.receive()
+                        except trio.ClosedResourceError:
+                            data = await self._interrupted()
+                        continue
+            else:
+                discarding = parser.discarding
+                parser.parse(data)
+                size, data = len(data), b""
+                if self._partial_head and (parser.ready or parser.incomplete is not None):
+                    self._hold_head(0)
+                if discarding and not parser.discarding:
+                    transport.idle = True
+                if parser.ready:
+                    transport.idle = False
+                    transport.deadline = inf
+                    requests, parser.ready = parser.ready, []
+            if requests:
+                try:
+                    if await self._respond(requests, response):
                         return
                 finally:
                     if server.memory.held:
                         self._release(requests)
                     requests.clear()
+                response = None
                 transport.idle = True
             if parser.incomplete is not None and await self._serve_incomplete():
                 return
@@ -137,7 +180,7 @@ class Http1Connection:
                 if server.draining:
                     data = transport.receive_nowait()
                     continue
-            try:  # as `_receive_more`, without another coroutine
+            try:
                 data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()
@@ -211,151 +254,6 @@ class Http1Connection:
             return await self._respond(requests)
         finally:
             self._release(requests)
-
-    def _release(self, requests: list[Request]) -> None:
-        """The requests have their responses, or the connection is broken: they hold nothing any more."""
-        for request in requests:
-            self._server.memory.release(request)
-        requests.clear()
-
-    async def _respond(self, requests: list[Request]) -> bool:
-        """Respond to the requests read so far; True when the last response closes the connection."""
-        parser, server, transport = self._parser, self._server, self._transport
-        left = len(requests)
-        server.requests += left
-        ending = behind = False
-        gathered, observer = b"", server.observer
-        for request in requests:
-            exchange = audit_id = None
-            if observer is not None:
-                self._observed.append(exchange := observe(observer, request))
-            try:
-                response = await server.handle(request)
-            except BodyNotRead as error:
-                if not error.status:
-                    return True
-                parser.fault = parser.fault or Fault(error.status, error.message)
-                response = server.refusal(error.status, error.message)
-            except Exception as error:
-                response = server.failure(request, error)
-            if exchange is not None:
-                if response.stream is None and response.parts is None and response.forwarding is None:
-                    exchange.response, audit_id = response, exchange.audit_id
-                elif response.forwarding is None:
-                    add_audit_id(response, exchange)
-            left -= 1
-            if response.forwarding is not None:
-                if gathered:
-                    await transport.send(gathered)
-                    gathered = b""
-                last = not left and not parser.ready
-                ending, self._early = await forward(
-                    server, transport, parser, request, response, self._observed, self._early, last=last
-                )
-                if ending:
-                    return True
-                continue
-            if left == 0:
-                behind = bool(parser.ready)  # requests that arrived with the rest of this one
-                ending = (server.draining or parser.closing) and not (parser.mid_message or behind)
-                if parser.incomplete is request:
-                    ending = not parser.discard() or server.draining or response.stream is not None
-            if response.stream is not None and request.method != "HEAD":
-                if left or behind or not parser.upgrading:
-                    ending = ending or parser.http10
-                    await transport.send(gathered + self._streaming_head(response, ending))
-                    gathered = b""
-                    if not left:
-                        self._release(requests)  # the request's memory is free while the watch lasts
-                        del request
-                    await self._stream(response.stream, response.status, exchange)
-                    if parser.http10:
-                        return True
-                    continue
-                accepted = accept_websocket(request.headers)
-                if isinstance(accepted, Accepted):
-                    await transport.send(gathered + accepted.head(all_fields(response)))
-                    self._release(requests)
-                    del request
-                    transport.streaming = True
-                    websocket = await new_websocket(transport, parser.decline_upgrade(), exchange)
-                    if exchange is not None:
-                        start_observed(self._observed, exchange, 101, websocket)
-                    await websocket.run(response.stream)
-                    complete_observed(self._observed)
-                    return True
-                response = server.refusal(accepted.status, accepted.message)
-                response.headers.extend(REFUSAL_HEADERS)
-                if exchange is not None:
-                    add_audit_id(response, exchange)
-            if response.parts is not None:
-                ending = ending or parser.http10
-                await transport.send(gathered + self._streaming_head(response, ending))
-                gathered = b""
-                if request.method != "HEAD":
-                    counter = PartCounter()
-                    if exchange is not None:
-                        start_observed(self._observed, exchange, response.status, counter)
-                    await send_parts(server, transport, request, response, counter, not parser.http10)
-                elif exchange is not None:
-                    exchange.respond(response.status, 0)
-                complete_observed(self._observed)
-                if parser.http10:
-                    return True
-                continue
-            line = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
-            head, body = server.heads.render(request.method, response, line, audit_id)
-            gathered += head
-            if exchange is not None:
-                exchange.respond(response.status, len(body))
-            if len(gathered) + len(body) > _GATHER:
-                await transport.send_large(gathered, body)
-                gathered = b""
-                if request.reserved:
-                    server.memory.release(request)
-                if observer is not None:
-                    complete_observed(self._observed)
-            else:
-                gathered += body
-        if gathered:
-            rest = transport.send_nowait(gathered)
-            if rest is not None:
-                await transport.send_rest(rest)
-            if observer is not None:
-                complete_observed(self._observed)
-        if parser.upgrading and not behind:
-            self._early += parser.decline_upgrade()
-        return ending
-
-    def _streaming_head(self, response: Response, ending: bool) -> bytes:
-        line = CLOSE if ending else b""
-        return self._server.heads.streaming(response, line, chunked=not self._parser.http10)
-
-    async def _stream(self, stream: Stream, status: int, exchange: Exchange | None) -> None:
-        """Send a body of unknown length: in chunks, or for HTTP/1.0 up to the end of the connection."""
-        transport, chunked = self._transport, not self._parser.http10
-        transport.streaming, framing = True, as_chunk if chunked else as_it_is
-        pipe: Transport | MeteredTransport = transport
-        if exchange is not None:
-            pipe = MeteredTransport(transport, meter_of(framing))
-            start_observed(self._observed, exchange, status, pipe.meter)
-        finished = await stream.run(pipe, framing)
-        if exchange is not None and finished.reason is EndReason.FAILED:
-            exchange.panic()
-        self._early += finished.early
-        transport.streaming = False
-        transport.deadline = inf
-        if chunked:
-            await transport.send(LAST_CHUNK)
-        complete_observed(self._observed)
-
-    def _cut_off(self, observer: RequestObserver) -> None:
-        """The connection has ended: report every incomplete request as cut off."""
-        if (unread := self._parser.take_unread()) is not None:
-            self._observed.append(observe(observer, unread))
-        for exchange in self._observed:
-            exchange.cut_off()
-        self._observed.clear()
 
     def _await_rest(self, size: int) -> None:
         """Part of a request has been read: set the deadline of the rest of its head, or of what is discarded."""

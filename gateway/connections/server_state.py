@@ -17,7 +17,7 @@ import trio
 from actors.errors import RequestError
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
-from gateway.connections.partial_heads import PartialHeads
+from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.transport import Transport
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
 from gateway.requests.observer import RequestObserver

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Sequence
+from typing import Any
 
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint
@@ -21,14 +21,9 @@ from actors.certificates.pools import verified_chain
 from gateway.connections.limits import Limits
 from gateway.connections.persistent_reads import wait_input
 from gateway.connections.shared_bios import SharedBios
+from gateway.connections.tls_broadcasts import SLICE, SMALL_SLICE, broadcast, send_each
 from gateway.connections.transport import RECEIVE, Transport
-from gateway.watch.broadcast import Missed, one_by_one
 
-# Bytes encrypted at a time: two full records.
-SLICE = 32 * 1024
-# The same for a peer that is far `behind`: the ciphertext that it does not take stays in memory until it reads, and
-# thousands may not read.
-_SMALL_SLICE = 8 * 1024
 # Bytes encrypted for one system call. A peer that stops reading keeps no more than this in memory as ciphertext, and
 # other tasks run before the next.
 _BURST = 256 * 1024
@@ -39,9 +34,6 @@ _HANDSHAKE_RECORD = 0x16
 # thousands connect at once after a restart, each with two or three flights. A peer that sends byte by byte gains no
 # more than these.
 _MAX_EXTENSIONS = 3
-# Transports of a broadcast to encrypt for before sending to any of them. Alternating between OpenSSL and the kernel's
-# network code at every transport would evict each other's code from the processor's caches: a tenth of the whole cost.
-_BROADCAST_BATCH = 64
 
 
 class NotTLS(Exception):
@@ -53,7 +45,17 @@ class HandshakeFailed(Exception):
 
 
 class TlsTransport(Transport):
-    __slots__ = ("_bios", "_extensions", "_failure", "_output", "_received", "_sending", "_tls", "_unsent")
+    __slots__ = (
+        "_bios",
+        "_extensions",
+        "_failure",
+        "_output",
+        "_received",
+        "_sending",
+        "_ssl",
+        "_tls",
+        "_unsent",
+    )
 
     def __init__(
         self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, bios: SharedBios
@@ -61,6 +63,8 @@ class TlsTransport(Transport):
         super().__init__(sock, limits)
         self._bios = bios
         self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
+        # What `_tls` calls to read and write: one call less for each.
+        self._ssl: Any = self._tls._sslobj  # type: ignore[attr-defined]
         self._received = b""  # ciphertext received after the record that was read
         self._failure: ssl.SSLError | None = None  # what followed the bytes that `receive` returned last
         self._output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
@@ -127,9 +131,12 @@ class TlsTransport(Transport):
 
     async def receive(self) -> bytes:
         bios = self._bios
+        incoming = bios.incoming
         while True:
-            data, self._received = self._received, b""
-            if not data:
+            data = self._received
+            if data:
+                self._received = b""
+            else:
                 if self._failure is not None:
                     return self._ended(self._failure)
                 await wait_input(self.fd)
@@ -139,24 +146,28 @@ class TlsTransport(Transport):
                     continue
                 if not data:
                     return b""
-            bios.incoming.write(data)
+            incoming.write(data)
             try:
-                plain = self._tls.read(_RECORD)
-                return plain if not bios.incoming.pending else self._with_more_records(plain)
+                plain: bytes = self._ssl.read(_RECORD)
             except ssl.SSLWantReadError:
+                self._empty_bios()
                 continue
             except ssl.SSLError as error:
+                self._empty_bios()
                 return self._ended(error)
-            finally:
-                if bios.incoming.pending or bios.outgoing.pending:
-                    self._empty_bios()
+            if incoming.pending:
+                plain = self._with_more_records(plain)
+                self._empty_bios()
+            elif bios.outgoing.pending:
+                self._empty_bios()
+            return plain
 
     def _with_more_records(self, plain: bytes) -> bytes:
         """Return these bytes and those of the records that arrived together with them."""
         parts = [plain]
         try:
             while self._bios.incoming.pending:
-                more = self._tls.read(_RECORD)
+                more = self._ssl.read(_RECORD)
                 if not more:
                     raise ssl.SSLZeroReturnError("the peer sent close_notify")
                 parts.append(more)
@@ -177,7 +188,7 @@ class TlsTransport(Transport):
         data, self._received = self._received or super().receive_nowait(), b""
         self._bios.incoming.write(data)
         try:
-            return self._with_more_records(self._tls.read(_RECORD))
+            return self._with_more_records(self._ssl.read(_RECORD))
         except ssl.SSLError:
             return b""
         finally:
@@ -193,7 +204,7 @@ class TlsTransport(Transport):
     def _encrypt(self, data: bytes | memoryview) -> bytes:
         """Return all unsent ciphertext in the order it was made, that of `data` last."""
         try:
-            self._tls.write(data)
+            self._ssl.write(data)
         except OSError:
             self._empty_bios()
             raise
@@ -220,8 +231,15 @@ class TlsTransport(Transport):
             ciphers = []
 
     def send_nowait(self, data: bytes) -> memoryview | None:
-        cipher = self._encrypt(data)
-        try:  # as `_send_cipher`, without its call
+        try:  # as `_encrypt` and `_send_cipher`, without their calls
+            self._ssl.write(data)
+        except OSError:
+            self._empty_bios()
+            raise
+        cipher = self._bios.outgoing.read()
+        if self._output:
+            cipher, self._output = self._output + cipher, b""
+        try:
             sent = self.socket.send(cipher)
         except BlockingIOError:
             sent = 0
@@ -255,7 +273,7 @@ class TlsTransport(Transport):
             return 0
         taken, size = 0, len(data)
         while taken < size:
-            piece = _SMALL_SLICE if size > _SMALL_SLICE and self.behind() else SLICE
+            piece = SMALL_SLICE if size > SMALL_SLICE and self.behind() else SLICE
             part = data if not taken and size <= piece else memoryview(data)[taken : taken + piece]
             taken += len(part)
             self._unsent = self._send_cipher(self._encrypt(part))
@@ -275,63 +293,8 @@ class TlsTransport(Transport):
         self._sending = True
         return -len(part)
 
-    @staticmethod
-    def broadcast(transports: Sequence[TlsTransport], data: bytes) -> Missed:  # type: ignore[override]
-        """`transmit` to many, in batches: first encrypt for each, then send to each."""
-        if len(data) > SLICE:
-            return one_by_one(transports, data)
-        missed: Missed = []
-        for first in range(0, len(transports), _BROADCAST_BATCH):
-            encrypted = _encrypt_each(transports[first : first + _BROADCAST_BATCH], data, missed)
-            for transport, cipher in encrypted:
-                try:
-                    sent = transport.socket.send(cipher)
-                except BlockingIOError:
-                    sent = 0
-                except OSError as error:
-                    missed.append((transport, error))
-                    continue
-                if sent != len(cipher):
-                    transport._unsent, transport._sending = memoryview(cipher)[sent:], True
-                    missed.append((transport, -len(data)))
-        return missed
-
-    @staticmethod
-    def send_each(
-        parcels: Sequence[tuple[TlsTransport, bytes | memoryview]],
-    ) -> list[tuple[int, int | Exception]]:
-        """`transmit` different bytes to each transport, in batches: first encrypt for each, then send to each."""
-        missed: list[tuple[int, int | Exception]] = []
-        for first in range(0, len(parcels), _BROADCAST_BATCH):
-            encrypted: list[tuple[int, TlsTransport, bytes]] = []
-            for index, (transport, data) in enumerate(parcels[first : first + _BROADCAST_BATCH], first):
-                try:
-                    if len(data) > _SMALL_SLICE or transport._unsent is not None:
-                        taken = transport.transmit(data)
-                        if taken != len(data):
-                            missed.append((index, taken))
-                        continue
-                    transport._tls.write(data)
-                    cipher = transport._bios.outgoing.read()
-                except OSError as error:
-                    transport._empty_bios()
-                    missed.append((index, error))
-                    continue
-                if transport._output:
-                    cipher, transport._output = transport._output + cipher, b""
-                encrypted.append((index, transport, cipher))
-            for index, transport, cipher in encrypted:
-                try:
-                    sent = transport.socket.send(cipher)
-                except BlockingIOError:
-                    sent = 0
-                except OSError as error:
-                    missed.append((index, error))
-                    continue
-                if sent != len(cipher):
-                    transport._unsent, transport._sending = memoryview(cipher)[sent:], True
-                    missed.append((index, -len(parcels[index][1])))
-        return missed
+    broadcast = staticmethod(broadcast)
+    send_each = staticmethod(send_each)
 
     async def flush(self) -> None:
         await super().flush()
@@ -377,24 +340,3 @@ class TlsTransport(Transport):
             pass  # do not wait for the peer's close_notify
         self._drain_nowait()
         super().send_eof()
-
-
-def _encrypt_each(
-    transports: Sequence[TlsTransport], data: bytes, missed: Missed
-) -> list[tuple[TlsTransport, bytes]]:
-    """Return the ciphertext for each transport that can take it; those behind are sent to at once, in small slices."""
-    encrypted: list[tuple[TlsTransport, bytes]] = []
-    for transport in transports:
-        if transport._unsent is not None:
-            missed.append((transport, 0))
-            continue
-        try:
-            if len(data) > _SMALL_SLICE and transport.behind():
-                taken = transport.transmit(data)
-                if taken != len(data):
-                    missed.append((transport, taken))
-                continue
-            encrypted.append((transport, transport._encrypt(data)))
-        except OSError as error:
-            missed.append((transport, error))
-    return encrypted

@@ -32,7 +32,7 @@ from gateway.connections.http2.protocol import (
     WINDOW_UPDATE,
     ConnectionFault,
 )
-from gateway.connections.partial_heads import PartialHeads
+from gateway.connections.parsing.partial_heads import PartialHeads
 
 Frame = tuple[int, int, int, bytes]  # type, flags, stream, payload
 

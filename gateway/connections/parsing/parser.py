@@ -99,16 +99,27 @@ class Parser:
         self._heads = RepeatedHeads(peer, limits)
         self._http: Any = httptools.HttpRequestParser(self)
 
-    def feed(self, data: bytes) -> None:
-        if self.mid_message:
-            self._continue(data)
-            return
+    def find(self, data: bytes) -> Request | None:
+        """The request if these bytes are a whole one that repeats a header block; else they are for `parse`."""
+        if self.mid_message or self.closing:
+            return None
         request = self._heads.find(data)
         if request is not None:
             self.http10 = False
+        return request
+
+    def feed(self, data: bytes) -> None:
+        request = self.find(data)
+        if request is not None:
             self.ready.append(request)
+        else:
+            self.parse(data)
+
+    def parse(self, data: bytes) -> None:
+        if self.mid_message:
+            self._continue(data)
             return
-        self._parse(data)
+        self._parse_bytes(data)
         self._keep_head(data)
 
     def _keep_head(self, data: bytes) -> None:
@@ -125,10 +136,10 @@ class Parser:
             if self._head > self._limits.head:
                 self.fault = self._too_large()
                 return
-            self._parse(data)
+            self._parse_bytes(data)
         else:
             self._since_body += len(data)
-            self._parse(data)
+            self._parse_bytes(data)
             if self._since_body > self._limits.head and self.incomplete is not None and self.fault is None:
                 self.fault = self._too_large()
         if self.mid_message:
@@ -139,7 +150,7 @@ class Parser:
         if len(self._headers) > self._limits.headers and self.fault is None:
             self.fault = self._too_large(fields=True)
 
-    def _parse(self, data: bytes) -> None:
+    def _parse_bytes(self, data: bytes) -> None:
         while data:
             if self._upgrade_body_left:
                 data = self._read_upgrade_body(data)

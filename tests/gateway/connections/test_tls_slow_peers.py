@@ -8,9 +8,8 @@ import socket
 import pytest
 import trio
 
-from gateway.connections import tls
 from gateway.connections import transport as transports
-from gateway.connections.tls import SLICE, TlsTransport
+from gateway.connections.tls import SLICE, SMALL_SLICE, TlsTransport
 from tests.gateway.connections.test_tls_shared_bios import Peer, pairs
 
 ROUND = 256 * 1024
@@ -48,7 +47,7 @@ async def test_unsent_ciphertext_is_a_small_slice(small_threshold: None) -> None
         taken = transport.transmit(data)
         assert taken < 0
         assert transport.has_unsent
-        assert len(transport._unsent or b"") <= tls._SMALL_SLICE + OVERHEAD < SLICE
+        assert len(transport._unsent or b"") <= SMALL_SLICE + OVERHEAD < SLICE
         assert await read_all(transport, peer, -taken) == data[:-taken]
 
 
@@ -62,7 +61,7 @@ async def test_unsent_ciphertext_of_broadcast_is_a_small_slice(small_threshold: 
             expected += data[: -int(missed[0][1]) if missed else len(data)]  # type: ignore[arg-type]
             assert [transport for transport, _ in missed] in ([], [stalled])
             assert await read_all(healthy, other, len(data)) == data
-        assert len(stalled._unsent or b"") <= tls._SMALL_SLICE + OVERHEAD
+        assert len(stalled._unsent or b"") <= SMALL_SLICE + OVERHEAD
         assert await read_all(stalled, peer, len(expected)) == expected
 
 
