@@ -150,9 +150,13 @@ class Client:
             headers[name] = value
         status = int(first.split(b" ")[1])
         length = 0 if head or status < 200 else int(headers.get(b"content-length", b"0"))
+        return Reply(status, headers, await self.receive(length))
+
+    async def receive(self, length: int) -> bytes:
+        """The next bytes, as they are."""
         while len(self._buffer) < length:
             await self._more()
-        return Reply(status, headers, self._take(length))
+        return self._take(length)
 
     def _take(self, length: int) -> bytes:
         taken = bytes(self._buffer[:length])
