@@ -46,7 +46,7 @@ _IN_DOMAIN: Final[dict[str, tuple[int, _Versions]]] = {
     "coordination": (16500, {"v1": 15}),
     "node": (16300, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
     "discovery": (16200, {"v1": 15, "v1beta1": 12}),
-    "flowcontrol.apiserver": (16100, {"v1beta2": 12, "v1beta1": 9, "v1alpha1": 1}),
+    "flowcontrol.apiserver": (16100, {"v1beta2": 15, "v1beta1": 12, "v1alpha1": 9}),
     "internal.apiserver": (16000, {"v1alpha1": 9}),
 }
 

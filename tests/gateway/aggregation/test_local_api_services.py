@@ -20,7 +20,7 @@ PRIORITIES = {
     "v2.autoscaling": (17500, 30),
     "v1.autoscaling": (17500, 15),
     "v1.policy": (17100, 15),
-    "v1beta2.flowcontrol.apiserver.DOMAIN": (16100, 12),
+    "v1beta2.flowcontrol.apiserver.DOMAIN": (16100, 15),
     "v1.apiextensions.DOMAIN": (16700, 15),
 }
 
