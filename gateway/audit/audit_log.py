@@ -2,8 +2,9 @@
 
     request -> AuditRecord -> policy -> (record, stage, time, status) -> LogBackend, WebhookBackend
 
-Each request calls `received` once and `emit` twice, so these are the class of records and the `put` of the backend
-themselves where nothing else is to be done.
+Each request calls `received` once and `emit` up to twice, so these are a function of records and the `put` of the
+backend themselves where nothing else is to be done. A log backend in mode `batch` that is the only one takes records
+instead of most events.
 
 A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until its
 events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
@@ -12,18 +13,18 @@ events are stored, and `blocking-strict` also refuses a request whose RequestRec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
-from actors.clock import Clock
+from actors.clock import Clock, WallClock
 from gateway.audit.backends.losses import Losses
-from gateway.audit.event import Event
-from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Policy
-from gateway.audit.record import AuditRecord
-from gateway.requests.observer import AuditNotStored
+from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
+from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
+from gateway.requests.observer import AuditNotStored, ExchangeObserver
 from gateway.requests.request import Request, Response
 from journal.classes.dataclass import dataclass
 
@@ -33,6 +34,10 @@ Handle = Callable[[Request], Awaitable[Response]]
 class Backend(Protocol):
     def put(self, event: Event) -> None:
         """Queue an event; never waits."""
+
+    @property
+    def pending(self) -> PendingList | None:
+        """What is not yet lines; None if the backend takes no records instead of events."""
 
     async def store(self, event: Event) -> bool:
         """Wait until the event is stored; False if it is lost."""
@@ -65,24 +70,41 @@ class AuditStatistics:
     errors: Mapping[str, int]
 
 
-class AuditLog:
+class AuditLog(ExchangeObserver):
     def __init__(self, policy: Policy, backends: Sequence[Attached], clock: Clock) -> None:
-        self.now = clock.now
+        self.now = _nanoseconds(clock)
+        self.for_all = policy.for_all
         self.evaluate = policy.evaluate
         self._policy = policy
         self._backends = backends
         self._batching = [one.backend.put for one in backends if not one.blocking]
         self._blocking = [one for one in backends if one.blocking]
         self._rejected = 0
-        self.received: Callable[[Request], AuditRecord] = partial(AuditRecord, self)
+        self._make_record = receiver(self, AuditRecord)
+        self.received: Callable[[Request], AuditRecord] = self._make_record
         if self._blocking:
             self.received = self._received_blocking
-        self.emit: Callable[[Event], None] = self._emit
+        self.emit: Callable[[Any], None] = self._emit
         if len(backends) == 1 and self._batching:
             self.emit = self._batching[0]
+            self._let_records_wait(backends[0].backend.pending)
+
+    def _let_records_wait(self, pending: PendingList | None) -> None:
+        """Have records in this list instead of their events, or in none."""
+        if pending is not None:
+            pending.now = self.now
+        for treatment in self._policy.treatments:
+            treatment.pending = pending if treatment.is_ordinary else None
+
+    def share(self) -> None:
+        """Another observer will have records in those of this log."""
+        self._let_records_wait(None)
+        self._make_record = receiver(self, SharedRecord)
+        if not self._blocking:
+            self.received = self._make_record
 
     def _received_blocking(self, request: Request) -> AuditRecord:
-        record = AuditRecord(self, request)
+        record = self._make_record(request)
         record.responding = record.report_response
         return record
 
@@ -130,6 +152,11 @@ class AuditLog:
         levels = {LEVEL_NAMES[level]: count for level, count in self._policy.evaluated.items()}
         events = max(one.backend.events for one in self._backends)
         return AuditStatistics(events, self._rejected, levels, errors)
+
+
+def _nanoseconds(clock: Clock) -> Callable[[], int]:
+    """The time by this clock; of the wall clock without a call of Python code."""
+    return time.time_ns if isinstance(clock, WallClock) else lambda: clock.now() * 1000
 
 
 class BlockingHandler:

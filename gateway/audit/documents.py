@@ -1,6 +1,6 @@
 """Objects of requests and responses inside audit events: on one line, and without managedFields if the policy says so.
 
-Only threads that write events work on them. orjson keeps the interpreter lock for a whole call, about 1 ms for 200 KiB,
+Only threads that write events parse them. orjson keeps the interpreter lock for a whole call, about 1 ms for 200 KiB,
 and the event loop waits for it: larger documents than MAX_OBJECT are left out of events.
 """
 
@@ -10,7 +10,23 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.requests.exchange import ObservedResponse
+
 MAX_OBJECT: Final = 512 * 1024
+
+
+def plain_body(response: ObservedResponse) -> bytes | None:
+    """The body if it is JSON already."""
+    if response.content_type != b"application/json":
+        return None
+    if any(name == b"content-encoding" for name, _ in response.headers):
+        return None
+    return response.body or None
+
+
+def is_document(response: ObservedResponse) -> bool:
+    """Whether it is an object in another format than JSON, and no text such as that of /healthz."""
+    return not response.content_type.startswith(b"text/")
 
 
 def embedded(body: bytes, *, omit_managed_fields: bool) -> bytes:

@@ -9,44 +9,39 @@ repeat, and what the two events of a request have in common.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring as quote
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from actors.access.authorize import Verdict
 from actors.identity import User
 from actors.names import Names
-from gateway.audit.documents import embedded, name_in, parsed
-from gateway.audit.policy import (
-    LEVEL_NAMES,
-    PANIC,
-    REQUEST_RECEIVED,
-    RESPONSE_COMPLETE,
-    Level,
-)
-from gateway.audit.record import AuditRecord, Target
-from gateway.audit.source_addresses import source_addresses
+from gateway.audit.client_json import MAX_AGENT, origin_json, user_json
+from gateway.audit.documents import embedded, name_in
+from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
+from gateway.audit.record import AuditRecord, Event, Pending, Target
+from gateway.audit.response_status import response_status
+from gateway.requests.exchange import AUDIT_BASE
+from gateway.requests.request import ClientFields
 
-Event = tuple[AuditRecord, str, int, int]  # record, stage, microseconds since 1970, status code or 0
-
-_MAX_AGENT = 1024
-_STATUS_FIELDS = ("status", "message", "reason", "details")
 _PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webhooks begin so
 _CACHED = 1024  # texts of a kind that repeat
 _LONGEST_CACHED = 1024  # characters
-
-
 _ALLOW: Final = Verdict.ALLOW
 _METADATA: Final = Level.METADATA
 _DIGITS: Final = [
-    f"{number:03d}" for number in range(1000)
+    b"%03d" % number for number in range(1000)
 ]  # a format of six digits takes three times as long
-# The responseStatus of successful responses.
-_STATUSES: Final = {
-    status: f',"responseStatus":{{"metadata":{{}},"code":{status}}}' for status in (101, 200, 201, 202, 204)
-}
+_MILLISECOND: Final = 1_000_000  # nanoseconds
+_RECEIVED_TIME: Final = b',"requestReceivedTimestamp":"'
+_STAGE_TIME: Final = b'Z","stageTimestamp":"'
+_END_OF_FIRST: Final = b'Z"}\n'
+# What successful requests show beside Audit-Id and times: after the Audit-Id of RequestReceived, after that of
+# ResponseComplete, and at the end. The user is the one whose id is in the key.
+_Ordinary = tuple[User, bytes, bytes, bytes]
+_OrdinaryKey = tuple[
+    int, str, Target, int, str
+]  # id of the user, verb, target, status, reason of the decision
 
 
 class EventFormat:
@@ -58,108 +53,113 @@ class EventFormat:
             level: f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":'
             for level in Level
         }
-        self._metadata_start = self._starts[_METADATA]
+        self._start = self._starts[_METADATA].encode() + b'"' + AUDIT_BASE + b"%012x"
         self._truncated = f"{group}/truncated"
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
         # Values refer to the user whose id is in the key, so that no other user has this id.
+        self._ordinary: dict[_OrdinaryKey, _Ordinary] = {}
         self._requests: dict[tuple[int, str, Target], tuple[User, str]] = {}
         self._clients: dict[tuple[int, bytes, str], tuple[User, str]] = {}
         self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
-        self._second = self._millisecond = -1
-        self._second_text = self._millisecond_text = ""
+        self._second, self._second_text = -1, b""
+        self._millisecond, self._millisecond_text = -_MILLISECOND, b""
 
-    def lines(self, events: Sequence[Event]) -> bytes:
-        """The lines of events that show no bodies, each with its newline."""
-        texts: list[str] = []
-        remaining = iter(events)
-        event = next(remaining, None)
-        while event is not None:
-            following = next(remaining, None)
-            # Most often the other event of a request follows its RequestReceived.
-            if following is not None and following[0] is event[0] and event[1] is REQUEST_RECEIVED:
-                texts.append(self._both_lines(event, following))
-                event = next(remaining, None)
+    def lines(self, pending: Sequence[Pending]) -> bytes:
+        """The lines, each with its newline, of events without bodies and of records that stand for their events."""
+        parts: list[bytes] = []
+        for one in pending:
+            if not isinstance(one, tuple):
+                if one.completed_at:
+                    self._add_both(parts, one)
+                else:
+                    parts.append(self._short_line((one, REQUEST_RECEIVED, one.received_at, 0)))
             else:
-                texts.append(self._short_line(event))
-                event = following
-        return "".join(texts).encode("utf-8", "replace")
+                parts.append(self._short_line(one))
+        return b"".join(parts)
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
         record, stage, at, status = event
         if stage is REQUEST_RECEIVED or not record.has_bodies:
-            return self._short_line(event)[:-1].encode("utf-8", "replace")
+            return self._short_line(event)[:-1]
         audit_id, request, moment = self._shown(record, stage)
         head = f'{self._starts[record.treatment.level]}{audit_id},"stage":"{stage}","requestURI":{request}'
-        parts = [head.encode("utf-8", "replace"), _response_status(record, stage, status)]
+        parts = [head.encode("utf-8", "replace"), response_status(record, stage, status)]
         truncated = record.treatment.level > Level.METADATA and self._add_bodies(parts, record, bodies=bodies)
         times = f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{self._timestamp(at)}"'
         tail = f"{times}{self._annotations(record, truncated=truncated)}}}"
         parts.append(tail.encode("utf-8", "replace"))
         return b"".join(parts)
 
-    def _both_lines(self, first: Event, last: Event) -> str:
-        """The two events of a request; at once if they are those of an ordinary, successful one."""
-        record, stage, at, status = last
-        target, attributes, decision = record.target, record.attributes_, record.decision_
-        known = self._requests.get((id(attributes[0]), attributes[1], target))
-        annotations, response = None, _STATUSES.get(status)
-        if decision is not None and decision.verdict is _ALLOW:
-            annotations = self._allowed.get(decision.reason)
+    def _add_both(self, parts: list[bytes], record: AuditRecord) -> None:
+        """Add the lines of a record that stands for both of its events."""
+        attributes, decision, target = record.attributes_, record.decided, record.target
+        number = record.audit_number
         if (
-            known is None
-            or annotations is None
-            or response is None
-            or stage is not RESPONSE_COMPLETE
-            or record.treatment.level is not _METADATA
-            or target[2][3] is not None  # the client chose the Audit-Id
-            or record.annotations
-            or record.message
-            or record.impersonated is not None
-            or record.written is not None
-            or record.response_body is not None
+            record.rare is not None  # annotations, an impersonated user, an object in the body
+            or not number  # the client chose the Audit-Id
+            or decision is None
+            or decision.verdict is not _ALLOW
         ):
-            return self._short_line(first) + self._short_line(last)
-        start, audit_id, request = self._metadata_start, record.audit_id.decode(), known[1]
-        received_at = record.received_at
-        millisecond, rest = divmod(received_at, 1000)
-        if millisecond != self._millisecond:
-            self._read_millisecond(millisecond)
-        moment = f"{self._millisecond_text}{_DIGITS[rest]}Z"
-        rest += at - received_at
-        ended = f"{self._millisecond_text}{_DIGITS[rest]}Z" if 0 <= rest < 1000 else self._timestamp(at)
-        return (
-            f'{start}"{audit_id}","stage":"RequestReceived","requestURI":{request}'
-            f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{moment}"}}\n'
-            f'{start}"{audit_id}","stage":"ResponseComplete","requestURI":{request}{response}'
-            f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{ended}"{annotations}}}\n'
-        )
+            parts += [self._short_line(event) for event in events_of((record,))]
+            return
+        key = (id(attributes[0]), attributes[1], target, record.status, decision.reason)
+        _, received, complete, end = self._ordinary.get(key) or self._make_ordinary(key, record)
+        rest = record.received_at - self._millisecond
+        if not 0 <= rest < _MILLISECOND:
+            rest = self._read_millisecond(record.received_at)
+        began = self._millisecond_text + _DIGITS[rest // 1000]
+        rest = record.completed_at - self._millisecond
+        if not 0 <= rest < _MILLISECOND:
+            rest = self._read_millisecond(record.completed_at)
+        ended = self._millisecond_text + _DIGITS[rest // 1000]
+        start = self._start % number
+        parts += (start, received, began, _STAGE_TIME, began, _END_OF_FIRST)
+        parts += (start, complete, began, _STAGE_TIME, ended, end)
 
-    def _short_line(self, event: Event) -> str:
+    def _make_ordinary(self, key: _OrdinaryKey, record: AuditRecord) -> _Ordinary:
+        """What the lines of such requests have in common; kept unless it is long."""
+        request = self._request(record, RESPONSE_COMPLETE).encode("utf-8", "replace")
+        made = (
+            record.attributes_.user,
+            b'","stage":"RequestReceived","requestURI":' + request + _RECEIVED_TIME,
+            b'","stage":"ResponseComplete","requestURI":'
+            + request
+            + response_status(record, RESPONSE_COMPLETE, record.status)
+            + _RECEIVED_TIME,
+            b'Z"' + self._annotations(record, truncated=False).encode("utf-8", "replace") + b"}\n",
+        )
+        if len(self._ordinary) >= _CACHED:
+            self._ordinary.clear()
+        if len(request) + len(made[3]) + _size(record.client) <= _LONGEST_CACHED:
+            self._ordinary[key] = made
+        return made
+
+    def _short_line(self, event: Event) -> bytes:
         """The line of an event that shows no bodies, with its newline."""
         record, stage, at, status = event
         level = record.treatment.level
         start = self._starts[level]
         if stage is REQUEST_RECEIVED:
             audit_id, request, moment = record.shown = self._shown(record, stage)
-            return (
+            line = (
                 f'{start}{audit_id},"stage":"RequestReceived","requestURI":{request}'
                 f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{moment}"}}\n'
             )
+            return line.encode("utf-8", "replace")
         shown = record.shown
         if shown is None or record.impersonated is not None or record.written is not None:
             shown = self._shown(record, stage)
         audit_id, request, moment = shown
-        response = _STATUSES.get(status) if not record.message else None
-        if response is None:
-            response = _response_status(record, stage, status).decode()
+        response = response_status(record, stage, status).decode()
         annotations = self._annotations(record, truncated=level is not _METADATA and record.truncated)
-        return (
+        line = (
             f'{start}{audit_id},"stage":"{stage}","requestURI":{request}{response}'
             f',"requestReceivedTimestamp":"{moment}","stageTimestamp":"{self._timestamp(at)}"{annotations}}}\n'
         )
+        return line.encode("utf-8", "replace")
 
     def _shown(self, record: AuditRecord, stage: str) -> tuple[str, str, str]:
         """The audit ID, the request, and when it arrived."""
@@ -179,7 +179,7 @@ class EventFormat:
             known = (user, self._request(record, stage))
             if len(self._requests) >= _CACHED:
                 self._requests.clear()
-            if len(known[1]) + sum([len(one) for one in client if one is not None]) <= _LONGEST_CACHED:
+            if len(known[1]) + _size(client) <= _LONGEST_CACHED:
                 self._requests[key] = known
         return audit_id, known[1], moment
 
@@ -195,18 +195,20 @@ class EventFormat:
         user = record.attributes_.user
         impersonated = record.impersonated
         if impersonated is not None and stage is not REQUEST_RECEIVED:
-            return f'{_user(user)},"impersonatedUser":{_user(impersonated)}{_origin(record)}'
+            return (
+                f'{user_json(user)},"impersonatedUser":{user_json(impersonated)}{origin_json(record.target)}'
+            )
         agent, forwarded_for, real_ip, _ = record.client
         if forwarded_for is not None or real_ip is not None:
-            return _user(user) + _origin(record)
+            return user_json(user) + origin_json(record.target)
         key = (id(user), agent, record.address)
         known = self._clients.get(key)
         if known is not None:
             return known[1]
-        text = _user(user) + _origin(record)
+        text = user_json(user) + origin_json(record.target)
         if len(self._clients) >= _CACHED:
             self._clients.clear()
-        if len(agent) <= _MAX_AGENT:
+        if len(agent) <= MAX_AGENT:
             self._clients[key] = (user, text)
         return text
 
@@ -267,7 +269,7 @@ class EventFormat:
         return truncated
 
     def _annotations(self, record: AuditRecord, *, truncated: bool) -> str:
-        decision = record.decision_
+        decision = record.decided
         if truncated or record.annotations or decision is None or decision.verdict is not _ALLOW:
             return self._all_annotations(record, truncated=truncated)
         text = self._allowed.get(decision.reason)
@@ -281,7 +283,7 @@ class EventFormat:
 
     def _all_annotations(self, record: AuditRecord, *, truncated: bool) -> str:
         found: dict[str, str] = {}
-        decision = record.decision_
+        decision = record.decided
         if decision is not None:
             found[self._decision] = "allow" if decision.allowed else "forbid"
             found[self._reason] = decision.reason
@@ -298,20 +300,39 @@ class EventFormat:
             ',"annotations":{' + ",".join(f"{quote(key)}:{quote(found[key])}" for key in sorted(found)) + "}"
         )
 
-    def _timestamp(self, microseconds: int) -> str:
-        millisecond, rest = divmod(microseconds, 1000)
-        if millisecond != self._millisecond:
-            self._read_millisecond(millisecond)
-        return f"{self._millisecond_text}{_DIGITS[rest]}Z"
+    def _timestamp(self, at: int) -> str:
+        rest = self._read_millisecond(at)
+        return f"{self._millisecond_text.decode()}{rest // 1000:03d}Z"
 
-    def _read_millisecond(self, millisecond: int) -> None:
-        """Keep the text of the millisecond: the next time stamps are likely to be in it, too."""
-        second, thousandths = divmod(millisecond, 1000)
-        if second != self._second:
-            self._second = second
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
-        self._millisecond = millisecond
-        self._millisecond_text = self._second_text + _DIGITS[thousandths]
+    def _read_millisecond(self, at: int) -> int:
+        """Keep the text of the millisecond: the next time stamps are likely to be in it, too. Returns the rest."""
+        milliseconds, rest = divmod(at, _MILLISECOND)
+        if milliseconds * _MILLISECOND != self._millisecond:
+            self._millisecond = milliseconds * _MILLISECOND
+            second, fraction = divmod(milliseconds, 1000)
+            if second != self._second:
+                self._second = second
+                self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)).encode()
+            self._millisecond_text = self._second_text + _DIGITS[fraction]
+        return rest
+
+
+def events_of(pending: Iterable[Pending]) -> list[Event]:
+    """The events, with those that records stand for."""
+    events: list[Event] = []
+    for one in pending:
+        if isinstance(one, tuple):
+            events.append(one)
+            continue
+        if one.treatment.is_received:
+            events.append((one, REQUEST_RECEIVED, one.received_at, 0))
+        if one.completed_at:
+            events.append((one, RESPONSE_COMPLETE, one.completed_at, one.status))
+    return events
+
+
+def _size(client: ClientFields) -> int:
+    return sum([len(one) for one in client if one is not None])
 
 
 def _shows_more(record: AuditRecord) -> bool:
@@ -321,66 +342,3 @@ def _shows_more(record: AuditRecord) -> bool:
         or record.written is not None
         or (record.response_body is not None and not record.attributes_.name)
     )
-
-
-def _list(texts: tuple[str, ...]) -> str:
-    return "[" + ",".join(map(quote, texts)) + "]"
-
-
-def _user(user: User) -> str:
-    fields = []
-    if user.name:
-        fields.append(f'"username":{quote(user.name)}')
-    if user.uid:
-        fields.append(f'"uid":{quote(user.uid)}')
-    if user.groups:
-        fields.append(f'"groups":{_list(user.groups)}')
-    if user.extra:
-        extra = ",".join(f"{quote(key)}:{_list(values)}" for key, values in sorted(user.extra))
-        fields.append(f'"extra":{{{extra}}}')
-    return "{" + ",".join(fields) + "}"
-
-
-def _origin(record: AuditRecord) -> str:
-    agent, forwarded_for, real_ip, _ = record.client
-    addresses = source_addresses(forwarded_for, real_ip, record.address)
-    text = f',"sourceIPs":{_list(addresses)}'
-    return f'{text},"userAgent":{quote(agent_text(agent))}' if agent else text
-
-
-def agent_text(agent: bytes) -> str:
-    """The user agent, shortened as Kubernetes shortens it."""
-    if len(agent) > _MAX_AGENT:
-        agent = agent[:_MAX_AGENT] + b"...TRUNCATED"
-    return agent.decode(errors="replace")
-
-
-_CLOSED_EARLY: Final = (
-    b',"responseStatus":{"metadata":{},"status":"Success","message":"Connection closed early","code":200}'
-)
-
-
-def _response_status(record: AuditRecord, stage: str, status: int) -> bytes:
-    if not status:
-        return _CLOSED_EARLY
-    if stage is PANIC:
-        shown = f'"status":"Failure","message":{quote(record.message)},"reason":"InternalError",'
-        return f',"responseStatus":{{"metadata":{{}},{shown}"code":{status}}}'.encode()
-    body = record.response_body
-    if body is not None and b'"Status"' in body[:128]:
-        return _copied_status(body, status, record.message)
-    if record.message:
-        shown = f'"message":{quote(record.message)},'
-        return f',"responseStatus":{{"metadata":{{}},{shown}"code":{status}}}'.encode()
-    return b',"responseStatus":{"metadata":{},"code":%d}' % status
-
-
-def _copied_status(body: bytes, code: int, message: str) -> bytes:
-    """What a response of kind Status says; an audit event shows it at every level."""
-    found = parsed(body)
-    shown: dict[str, Any] = {"metadata": {}}
-    if isinstance(found, dict) and found.get("kind") == "Status":
-        shown |= {field: found[field] for field in _STATUS_FIELDS if found.get(field)}
-    if message:
-        shown["message"] = message
-    return b',"responseStatus":' + orjson.dumps({**shown, "code": code})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from gateway.audit.event import Event, agent_text
+from gateway.audit.client_json import agent_text
 from gateway.audit.policy import REQUEST_RECEIVED
+from gateway.audit.record import Event
 from gateway.audit.source_addresses import source_addresses
 
 
@@ -34,7 +35,7 @@ def legacy_line(event: Event) -> bytes:
         f"uri={_quote(uri)}",
         f'response="{"<deferred>" if received else status or 200}"',
     )
-    return f"{_time(record.received_at)} AUDIT: {' '.join(fields)}".encode(errors="replace")
+    return f"{_time(record.received_at // 1000)} AUDIT: {' '.join(fields)}".encode(errors="replace")
 
 
 def _quote(text: str) -> str:

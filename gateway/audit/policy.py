@@ -7,7 +7,8 @@ one, so results are cached by what rules can look at. A policy whose first rule 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from time import time_ns
+from typing import Any, Final
 
 from actors.access.attributes import Attributes
 from journal.classes.dataclass import dataclass
@@ -64,13 +65,40 @@ def _matches_resource(pattern: str, attributes: Attributes) -> bool:
     return pattern.endswith("/*") and pattern[:-2] == resource
 
 
-@dataclass(frozen=True, slots=True)
-class Treatment:
-    """What the policy wants of one request."""
+class PendingList(list[Any]):
+    """Records and events of a backend that are not yet lines, in the order in which they happened.
 
-    level: Level
-    omit_stages: frozenset[str] = frozenset()
-    omit_managed_fields: bool = False
+    The first one, and those from number `limit` on, have to be put into the backend, which appends them.
+    """
+
+    __slots__ = ("limit", "now")
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+        self.now = time_ns
+
+
+class Treatment:
+    """What the policy wants of one request, and how many requests got it."""
+
+    __slots__ = ("is_received", "level", "omit_managed_fields", "omit_stages", "pending", "requests")
+
+    def __init__(
+        self, level: Level, omit_stages: frozenset[str] = frozenset(), omit_managed_fields: bool = False
+    ) -> None:
+        self.level = level
+        self.omit_stages = omit_stages
+        self.omit_managed_fields = omit_managed_fields
+        self.requests = 0
+        self.is_received = REQUEST_RECEIVED not in omit_stages
+        # Where a record can stand for the events of its request, which are these two and show no bodies.
+        self.pending: PendingList | None = None
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether requests have both events, and none shows bodies."""
+        return self.level is Level.METADATA and self.omit_stages <= {RESPONSE_STARTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +144,32 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str, str]
 
 
 class Policy:
-    __slots__ = ("_by_name", "_cache", "_for_all", "default", "evaluated", "rules")
+    __slots__ = ("_by_name", "_cache", "default", "for_all", "rules")
 
     def __init__(self, rules: tuple[Rule, ...], default: Treatment) -> None:
         """`default` is for requests that no rule matches."""
         self.rules = rules
         self.default = default
         self._by_name = any(one.names for rule in rules for one in rule.resources)
-        self._for_all = rules[0].treatment if rules and rules[0] == Rule(rules[0].treatment) else None
+        # The treatment of all requests, if they do not differ.
+        self.for_all = rules[0].treatment if rules and rules[0] == Rule(rules[0].treatment) else None
         self._cache: dict[_Key, Treatment] = {}
-        self.evaluated = dict.fromkeys(Level, 0)  # how many requests were treated at each level
+
+    @property
+    def treatments(self) -> set[Treatment]:
+        return {self.default, *[rule.treatment for rule in self.rules]}
+
+    @property
+    def evaluated(self) -> dict[Level, int]:
+        """How many requests were treated at each level."""
+        counts = dict.fromkeys(Level, 0)
+        for treatment in self.treatments:
+            counts[treatment.level] += treatment.requests
+        return counts
 
     def evaluate(self, attributes: Attributes) -> Treatment:
-        found = self._for_all
-        if found is None:
-            found = self._find_cached(attributes)
-        self.evaluated[found.level] += 1
-        return found
+        """The treatment of a request; the caller counts it."""
+        return self.for_all or self._find_cached(attributes)
 
     def _find_cached(self, attributes: Attributes) -> Treatment:
         user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes

@@ -3,18 +3,22 @@
 A record decides by the policy which stages become events, and gives each to the `AuditLog` as a tuple
 `(record, stage, time, status)`. It does no more than that: `event` makes JSON of many of them at a time. A record that
 is queued refers to no more of the request than its events show.
+
+Most requests are short, and at level Metadata. A log backend has a list of what is pending, in which the record itself
+stands for its RequestReceived event, and for its ResponseComplete event too if no other event is between the two:
+`attributes` and `complete` then need no further calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, Union
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
 from actors.identity import User
 from gateway.audit.credentials import attempted_methods
-from gateway.audit.documents import MAX_OBJECT
+from gateway.audit.documents import MAX_OBJECT, is_document, plain_body
 from gateway.audit.policy import (
     PANIC,
     REQUEST_RECEIVED,
@@ -23,8 +27,14 @@ from gateway.audit.policy import (
     Level,
     Treatment,
 )
-from gateway.connections.heads import audit_id as next_audit_id
-from gateway.requests.exchange import Counter, Exchange, ObservedResponse
+from gateway.requests.exchange import (
+    Counter,
+    Exchange,
+    ObservedResponse,
+    Rare,
+    next_audit_number,
+    numbered_id,
+)
 from gateway.requests.parameters import parse
 from gateway.requests.request import ClientFields, Request
 from gateway.requests.route import find_route
@@ -42,6 +52,10 @@ _OVERHEAD = 2048
 
 # Path, query, what headers say of the client, and its address.
 Target = tuple[str, str, ClientFields, str]
+# Record, stage, nanoseconds since 1970, status code or 0.
+Event = tuple["AuditRecord", str, int, int]
+# What is not yet a line: an event, or a record that stands for its events.
+Pending = Union["AuditRecord", Event]
 
 
 class Recorder(Protocol):
@@ -49,65 +63,82 @@ class Recorder(Protocol):
 
     @property
     def now(self) -> Callable[[], int]:
-        """Microseconds since 1970."""
+        """Nanoseconds since 1970."""
+
+    @property
+    def for_all(self) -> Treatment | None:
+        """What the policy wants of every request; None if it depends."""
 
     @property
     def evaluate(self) -> Callable[[Attributes], Treatment]:
         """What the policy wants of a request."""
 
     @property
-    def emit(self) -> Callable[[tuple[AuditRecord, str, int, int]], None]:
-        """Takes an event."""
+    def emit(self) -> Callable[[Pending], None]:
+        """Takes an event; a record only if its treatment has a list of what is pending."""
 
 
 class AuditRecord(Exchange):
+    """`receiver` creates it, and sets what is not `Rare`."""
+
     __slots__ = (
         "_complete",
         "_log",
         "_request",
         "attributes_",
-        "decision_",
+        "completed_at",
+        "decided",
         "received_at",
-        "shown",
         "target",
         "treatment",
     )
-    message = ""  # of the responseStatus, where the response has none
-    has_bodies = False  # of request or response; no event shows one before ResponseComplete or Panic
-    request_body: bytes | None = None
-    response_body: bytes | None = None
-    truncated = False  # a body that the level asks for is left out: it is too large
-    _started = False
-
-    def __init__(self, log: Recorder, request: Request) -> None:
-        client = request.facts.client or request.facts.read_client(request.headers)
-        # As Exchange.__init__, without its call.
-        self.audit_id = client.audit_id or next_audit_id()
-        self.ended = False
-        self._status = self._size = 0
-        self.response = None
-        self._log = log
-        self._request: Request | None = request
-        self.received_at = log.now()
-        self.target: Target = request.path, request.query, client, request.peer.address
-        self.attributes_ = _UNKNOWN
-        self.decision_: Decision | None = None
-        self.treatment = _NOTHING
-        self.shown: tuple[str, str, str] | None = None  # JSON that the events of the request have in common
-        self._complete = False  # no event follows
+    target: Target
+    received_at: int  # nanoseconds since 1970
+    completed_at: int  # the same; 0 unless the record stands for its ResponseComplete event
+    attributes_: Attributes
+    decided: Decision | None
+    treatment: Treatment
+    # JSON that the events of the request have in common.
+    shown: Rare[tuple[str, str, str] | None] = Rare(None)
+    message = Rare("")  # of the responseStatus, where the response has none
+    has_bodies = Rare(False)  # of request or response; no event shows one before ResponseComplete or Panic
+    request_body: Rare[bytes | None] = Rare(None)
+    response_body: Rare[bytes | None] = Rare(None)
+    truncated = Rare(False)  # a body that the level asks for is left out: it is too large
+    _log: Recorder
+    _request: Request | None
+    _complete: bool  # no event follows
+    _started = Rare(False)
 
     # Stages.
 
     def attributes(self, attributes: Attributes) -> None:
         self.attributes_ = attributes
-        log = self._log
-        treatment = self.treatment = log.evaluate(attributes)
+        treatment = self.treatment
+        pending = treatment.pending
+        if pending is None:
+            self._report_attributes(attributes)
+            return
+        treatment.requests += 1
+        self._request = None  # a body is held no longer than without an audit log
+        if 0 < len(pending) < pending.limit:
+            pending.append(self)
+        else:
+            self._log.emit(self)
+
+    def _report_attributes(self, attributes: Attributes) -> None:
+        """The same where the policy decides by request, or a record cannot stand for its events."""
+        treatment = self.treatment = self._log.evaluate(attributes)
+        if treatment.pending is not None:
+            self.attributes(attributes)
+            return
+        treatment.requests += 1
         if treatment.level is _METADATA:
-            self._request = None  # a body is held no longer than without an audit log
+            self._request = None
         else:
             self._ask_for_bodies(treatment.level, attributes.verb)
-        if not self._complete and REQUEST_RECEIVED not in treatment.omit_stages:
-            log.emit((self, REQUEST_RECEIVED, self.received_at, 0))
+        if not self._complete and treatment.is_received:
+            self._log.emit((self, REQUEST_RECEIVED, self.received_at, 0))
         if self._record is not None:
             self._record.attributes(attributes)
 
@@ -122,11 +153,6 @@ class AuditRecord(Exchange):
         self.keeps_request = True
         self.keeps_response = level is Level.REQUEST_RESPONSE
 
-    def decision(self, decision: Decision) -> None:
-        self.decision_ = decision
-        if self._record is not None:
-            self._record.decision(decision)
-
     def start(self, status: int, stream: Counter) -> None:
         self._start_response(status)
         super().start(status, stream)
@@ -139,7 +165,7 @@ class AuditRecord(Exchange):
             self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
 
     def panic(self, error: BaseException | None = None) -> None:
-        if not self._complete:
+        if not (self._complete or self.ended):
             self._complete = True
             # The type alone: the text of an error may quote what the client sent.
             self.message = (
@@ -151,11 +177,22 @@ class AuditRecord(Exchange):
         super().panic(error)
 
     def complete(self) -> None:
+        pending = self.treatment.pending
+        if pending and pending[-1] is self and self.status < 400:
+            verb = self.attributes_[1]
+            if verb == "get" or verb == "list":  # as most are; their events show nothing of the response
+                self.completed_at = pending.now()
+                self.ended = True
+                self.response = None
+                return
+        self._report_end()
+
+    def _report_end(self) -> None:
         if self.ended:
             return
         self.ended = True
         if not self._complete:
-            self._finish(self._status)
+            self._finish(self.status)
         if self._record is not None:
             super().complete()
 
@@ -166,7 +203,7 @@ class AuditRecord(Exchange):
         if self.responding is not None:
             self.responding = None  # it refers to this record
         if not self._complete:
-            self._finish(self._status)
+            self._finish(self.status)
         super().cut_off()
 
     def _finish(self, status: int) -> None:
@@ -208,6 +245,7 @@ class AuditRecord(Exchange):
             return  # the client disconnected before the request was handled
         self.attributes_ = _unauthenticated(request)
         self.treatment = self._log.evaluate(self.attributes_)
+        self.treatment.requests += 1
         if not self.treatment.level or RESPONSE_STARTED in self.treatment.omit_stages:
             return
         if status == 401:
@@ -235,8 +273,8 @@ class AuditRecord(Exchange):
                 return
         elif status < 400 and not self._needs_response(response):
             return
-        body = converted or _plain_body(response)
-        if body is None and response.body and _is_document(response):
+        body = converted or plain_body(response)
+        if body is None and response.body and is_document(response):
             self.truncated = True
         self.response_body = self._short_enough(body)
 
@@ -254,6 +292,10 @@ class AuditRecord(Exchange):
         if attributes.verb == "create":
             return not attributes.name and (written is None or not written.name)
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
+
+    @property
+    def audit_id(self) -> bytes:
+        return numbered_id(self.audit_number) if self.audit_number else self.target[2].audit_id or b""
 
     @property
     def path(self) -> str:
@@ -282,23 +324,52 @@ class AuditRecord(Exchange):
         return weight
 
 
+_DECIDED: Any = AuditRecord.__dict__["decided"]  # the slot
+
+
+class SharedRecord(AuditRecord):
+    """One in which another observer has a record."""
+
+    __slots__ = ()
+
+    @property
+    def decided(self) -> Decision | None:
+        found: Decision | None = _DECIDED.__get__(self, AuditRecord)
+        return found
+
+    @decided.setter
+    def decided(self, decision: Decision | None) -> None:
+        _DECIDED.__set__(self, decision)
+        if self._record is not None and decision is not None:
+            self._record.decision(decision)
+
+
+def receiver(log: Recorder, of_class: type[AuditRecord]) -> Callable[[Request], AuditRecord]:
+    """What connections call for every request: makes its record, and stores it in the request."""
+    now, number, treatment = log.now, next_audit_number, log.for_all or _NOTHING
+
+    def received(request: Request) -> AuditRecord:
+        facts = request.facts
+        client = facts.client or facts.read_client(request.headers)
+        record = request.exchange = of_class()
+        record.ended = record._complete = False
+        record.audit_number = 0 if client.audit_id else number()
+        record.status = record.completed_at = 0
+        record.rare = record.response = record.stored = record.decided = None
+        record.attributes_ = _UNKNOWN
+        record.treatment = treatment
+        record._log = log
+        record._request = request
+        record.received_at = now()
+        record.target = (request.path, request.query, client, request.peer.address)
+        return record
+
+    return received
+
+
 def _is_long(attributes: Attributes) -> bool:
     """Whether the response goes on after it has started: only then has its start an event."""
     return attributes.verb == "watch" or attributes.subresource in _LONG_SUBRESOURCES
-
-
-def _plain_body(response: ObservedResponse) -> bytes | None:
-    """The body if it is JSON already."""
-    if response.content_type != b"application/json":
-        return None
-    if any(name == b"content-encoding" for name, _ in response.headers):
-        return None
-    return response.body or None
-
-
-def _is_document(response: ObservedResponse) -> bool:
-    """Whether it is an object in another format than JSON, and no text such as that of /healthz."""
-    return not response.content_type.startswith(b"text/")
 
 
 def _unauthenticated(request: Request) -> Attributes:

@@ -9,12 +9,10 @@ Every response has `Cache-Control: no-cache, private` and its own Audit-Id, unle
 
 from __future__ import annotations
 
-import itertools
-import uuid
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
+from gateway.requests.exchange import AUDIT_BASE, Exchange, next_audit_id, next_audit_number
 from gateway.requests.request import Response, SharedFields
 from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
@@ -27,18 +25,9 @@ Fields = list[tuple[bytes, bytes]]
 
 CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 _CACHE_LINE: Final = b"%b: %b\r\n" % CACHE_CONTROL
-# The first four groups of a random UUID, and a counter as the fifth: a random UUID for each response would cost
-# as much as the rest of its head.
-_AUDIT_BASE: Final = str(uuid.uuid4())[:24].encode()
-_count = itertools.count(1)
-_next_count = _count.__next__
 _LINE_FEED: Final = 10
 _CARRIAGE_RETURN: Final = 13
 _TEMPLATE_END: Final = b"%012x\r\ncontent-length: %d\r\n\r\n"
-
-
-# Returns the next Audit-Id.
-audit_id: Final[Callable[[], bytes]] = map((_AUDIT_BASE + b"%012x").__mod__, _count).__next__
 
 
 class _Start(NamedTuple):
@@ -60,24 +49,26 @@ class Heads:
         self._starts.clear()
 
     def render(
-        self, method: str, response: Response, connection: bytes, observed: bytes | None = None
+        self, method: str, response: Response, connection: bytes, observed: Exchange | None = None
     ) -> tuple[bytes, bytes]:
         """Return the head and body to send; `connection` is CLOSE, KEEP_ALIVE or empty.
 
-        `observed` is the Audit-Id of the observer, if the response has it not.
+        `observed` has the Audit-Id, if the response has it not.
         """
         key = (response.status, response.content_type, response.shared)
         lines, template, has_body = self._starts.get(key) or self._start(*key)
         body, fields = response.body, response.headers
         if has_body and not connection and not fields:
-            if observed is None:
-                return template % (_next_count(), len(body)), body if method != "HEAD" else b""
+            number = next_audit_number() if observed is None else observed.audit_number
+            if number:
+                return template % (number, len(body)), body if method != "HEAD" else b""
+            observed_id = observed.audit_id if observed is not None else b""
             # By number: a search for bytes takes far longer.
-            if _LINE_FEED not in observed and _CARRIAGE_RETURN not in observed:
-                head = b"%baudit-id: %b\r\ncontent-length: %d\r\n\r\n" % (lines, observed, len(body))
+            if _LINE_FEED not in observed_id and _CARRIAGE_RETURN not in observed_id:
+                head = b"%baudit-id: %b\r\ncontent-length: %d\r\n\r\n" % (lines, observed_id, len(body))
                 return head, body if method != "HEAD" else b""
         if observed is not None:
-            fields = [*fields, (b"audit-id", observed)]
+            fields = [*fields, (b"audit-id", observed.audit_id)]
         lines, connection = _with_fields(lines, connection, fields)
         if not has_body:
             return b"%b%b\r\n" % (lines, connection), b""
@@ -103,7 +94,7 @@ class Heads:
             + kind
             + _lines(shared.fields if shared is not None else [])
         )
-        template = lines.replace(b"%", b"%%") + b"audit-id: " + _AUDIT_BASE + _TEMPLATE_END
+        template = lines.replace(b"%", b"%%") + b"audit-id: " + AUDIT_BASE + _TEMPLATE_END
         start = _Start(lines, template, has_body(status))
         self._starts[status, content_type, shared] = start
         return start
@@ -117,7 +108,7 @@ def default_fields(fields: Fields) -> Fields:
     """Return the default fields that the handler of a response did not set."""
     names = [name for name, _ in fields]
     defaults = [] if CACHE_CONTROL[0] in names else [CACHE_CONTROL]
-    return defaults if b"audit-id" in names else [*defaults, (b"audit-id", audit_id())]
+    return defaults if b"audit-id" in names else [*defaults, (b"audit-id", next_audit_id())]
 
 
 def _with_fields(start: bytes, connection: bytes, fields: Fields) -> tuple[bytes, bytes]:

@@ -23,7 +23,7 @@ from gateway.connections.responses import GATHER, Responses
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.requests.memory import SMALL
-from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.observer import add_audit_id
 from gateway.requests.request import BodyNotRead, Peer, Request
 
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
@@ -58,8 +58,8 @@ class Http1Connection(Responses):
                 self._observed[-1].panic(error)
             raise
         finally:
-            if server.observer is not None:
-                self._cut_off(server.observer)
+            if server.observe is not None:
+                self._cut_off(server.observe)
             self._parser.release()
             self._hold_head(0)
         return b""
@@ -99,9 +99,9 @@ class Http1Connection(Responses):
                 transport.idle = False
                 transport.deadline = inf
                 server.requests += 1
-                exchange = audit_id = None
-                if server.observer is not None:
-                    self._observed.append(exchange := observe(server.observer, request))
+                exchange = None
+                if server.observe is not None:
+                    self._observed.append(exchange := server.observe(request))
                 try:
                     try:
                         response = await server.handle(request)
@@ -118,16 +118,16 @@ class Http1Connection(Responses):
                     ):
                         requests.append(request)
                     else:
+                        parts = server.heads.render(request.method, response, b"", exchange)
                         if exchange is not None:
-                            exchange.response, audit_id = response, exchange.audit_id
-                        parts = server.heads.render(request.method, response, b"", audit_id)
-                        if exchange is not None:
-                            exchange.respond(response.status, len(parts[1]))
+                            exchange.response = response
+                            exchange.status, exchange.size = response.status, len(parts[1])
                         rest = transport.send_nowait(b"".join(parts))
                         if rest is not None:
                             await transport.send_rest(rest)
                         if exchange is not None:
-                            complete_observed(self._observed)
+                            exchange.complete()
+                            self._observed.clear()
                         del parts, rest
                 finally:
                     if request.reserved and not requests:
@@ -287,8 +287,8 @@ class Http1Connection(Responses):
         self._transport.deadline = inf
         server = self._server
         response = server.refusal(fault.status, fault.message)
-        if server.observer is not None and (unread := self._parser.take_unread()) is not None:
-            exchange = observe(server.observer, unread)
+        if server.observe is not None and (unread := self._parser.take_unread()) is not None:
+            exchange = server.observe(unread)
             exchange.respond(response.status, len(response.body))
             add_audit_id(response, exchange)
             self._observed.append(exchange)

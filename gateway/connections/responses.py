@@ -20,7 +20,7 @@ from gateway.connections.transport import Transport
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.connections.websocket.opening import new_websocket
 from gateway.requests.exchange import Exchange
-from gateway.requests.observer import RequestObserver, add_audit_id, observe
+from gateway.requests.observer import Observe, add_audit_id
 from gateway.requests.request import BodyNotRead, EndReason, Request, Response, Stream
 from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 
@@ -58,13 +58,13 @@ class Responses:
         left = len(requests)
         server.requests += left if handled is None else 0
         ending = behind = False
-        gathered, observer = b"", server.observer
+        gathered, observe = b"", server.observe
         for request in requests:
-            response, handled, audit_id = handled, None, None
+            response, handled, observed = handled, None, None
             exchange = request.exchange
             if response is None:
-                if observer is not None:
-                    self._observed.append(exchange := observe(observer, request))
+                if observe is not None:
+                    self._observed.append(exchange := observe(request))
                 try:
                     response = await server.handle(request)
                 except Exception as error:
@@ -73,7 +73,7 @@ class Responses:
                         return True
             if exchange is not None:
                 if response.stream is None and response.parts is None and response.forwarding is None:
-                    exchange.response, audit_id = response, exchange.audit_id
+                    exchange.response, observed = response, exchange
                 elif response.forwarding is None:
                     add_audit_id(response, exchange)
             left -= 1
@@ -137,7 +137,7 @@ class Responses:
                     return True
                 continue
             line = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
-            head, body = server.heads.render(request.method, response, line, audit_id)
+            head, body = server.heads.render(request.method, response, line, observed)
             gathered += head
             if exchange is not None:
                 exchange.respond(response.status, len(body))
@@ -146,7 +146,7 @@ class Responses:
                 gathered = b""
                 if request.reserved:
                     server.memory.release(request)
-                if observer is not None:
+                if observe is not None:
                     complete_observed(self._observed)
             else:
                 gathered += body
@@ -154,7 +154,7 @@ class Responses:
             rest = transport.send_nowait(gathered)
             if rest is not None:
                 await transport.send_rest(rest)
-            if observer is not None:
+            if observe is not None:
                 complete_observed(self._observed)
         if parser.upgrading and not behind:
             self._early += parser.decline_upgrade()
@@ -188,10 +188,10 @@ class Responses:
             self._server.memory.release(request)
         requests.clear()
 
-    def _cut_off(self, observer: RequestObserver) -> None:
+    def _cut_off(self, observe: Observe) -> None:
         """The connection has ended: report every incomplete request as cut off."""
         if (unread := self._parser.take_unread()) is not None:
-            self._observed.append(observe(observer, unread))
+            self._observed.append(observe(unread))
         for exchange in self._observed:
             exchange.cut_off()
         self._observed.clear()

@@ -20,7 +20,7 @@ from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.transport import Transport
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
-from gateway.requests.observer import RequestObserver
+from gateway.requests.observer import RequestObserver, observing
 from gateway.requests.request import Request, Response
 from journal.classes.dataclass import dataclass
 
@@ -55,7 +55,7 @@ class ServerState:
         "limits",
         "memory",
         "now",
-        "observer",
+        "observe",
         "partial_heads",
         "refuse",
         "refused",
@@ -75,7 +75,7 @@ class ServerState:
         self.handle = handle
         self.refuse = refuse
         self.limits = limits
-        self.observer = observer
+        self.observe = observing(observer)
         self.memory = memory or MemoryBudget(NO_LIMIT)
         self.heads = Heads()
         self.partial_heads = PartialHeads(self.memory.strangers_share)

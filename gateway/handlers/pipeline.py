@@ -186,7 +186,7 @@ class Pipeline:
             if not route.is_resource and not decision.allowed and self._paths.is_public(route.path):
                 decision = PUBLIC
             if exchange is not None:
-                exchange.decision(decision)
+                exchange.decided = decision
             if decision.verdict is not _ALLOW:  # without the call of a property
                 raise refusal(attributes, decision)
             if began >= self._process.next_check:

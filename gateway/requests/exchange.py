@@ -12,13 +12,26 @@ know them, and the observer reads them when it needs them.
 
 from __future__ import annotations
 
+import itertools
+import uuid
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
 from actors.identity import User
 from journal.classes.named_tuple import NamedTuple
+
+# Audit-Ids: the first four groups of a random UUID, and a counter as the fifth. A random UUID for each request would
+# cost as much as the rest of the head of its response.
+AUDIT_BASE: Final = str(uuid.uuid4())[:24].encode()
+_count = itertools.count(1)
+next_audit_number: Final[Callable[[], int]] = _count.__next__
+next_audit_id: Final[Callable[[], bytes]] = map((AUDIT_BASE + b"%012x").__mod__, _count).__next__
+
+
+def numbered_id(number: int) -> bytes:
+    return b"%b%012x" % (AUDIT_BASE, number)
 
 
 class RequestRecord(Protocol):
@@ -83,37 +96,82 @@ class Counter(Protocol):
         """Bytes of a stream's body that the connection accepted so far."""
 
 
+T = TypeVar("T")
+
+
+class Rare(Generic[T]):
+    """An attribute that few exchanges set: it takes no time and memory of the others."""
+
+    def __init__(self, default: T) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, exchange: Exchange, owner: type) -> T:
+        if exchange.rare is None:
+            return self._default
+        found: T = exchange.rare.get(self._name, self._default)
+        return found
+
+    def __set__(self, exchange: Exchange, value: T) -> None:
+        if exchange.rare is None:
+            exchange.rare = {}
+        exchange.rare[self._name] = value
+
+
 class Exchange:
-    """What every request sets is in slots; the rest has its default in the class, which costs nothing to create."""
+    """What every request sets is in slots; the rest is `Rare`."""
 
-    __slots__ = ("__dict__", "_size", "_status", "audit_id", "ended", "response")
-    _record: RequestRecord | None = None
-    _stream: Counter | None = None
-    _panicked = False
-    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
-    keeps_request = False
-    keeps_response = False
-    request_json: bytes | None = None
-    response_json: bytes | None = None
-    # Set if an audit log wants the response before it is sent.
-    responding: Callable[[ObservedResponse], None] | None = None
+    __slots__ = (
+        "audit_number",
+        "ended",
+        "rare",
+        "response",
+        "size",
+        "status",
+        "stored",
+    )
+    rare: dict[str, Any] | None  # what `Rare` attributes are set to
+    audit_number: int  # makes the Audit-Id; 0 if there is another one
+    status: int  # of the response; 0 until it is about to be sent
+    size: int  # of the body of a response without a stream; no value until then
+    ended: bool  # complete or cut off
+    response: ObservedResponse | None  # without a stream
     # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
-    stored: Callable[[], Awaitable[None]] | None = None
+    stored: Callable[[], Awaitable[None]] | None
+    _given_id = Rare(b"")
+    _record: Rare[RequestRecord | None] = Rare(None)
+    _stream: Rare[Counter | None] = Rare(None)
+    _panicked = Rare(False)
+    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+    keeps_request = Rare(False)
+    keeps_response = Rare(False)
+    request_json: Rare[bytes | None] = Rare(None)
+    response_json: Rare[bytes | None] = Rare(None)
+    # Set if an audit log wants the response before it is sent.
+    responding: Rare[Callable[[ObservedResponse], None] | None] = Rare(None)
     # For an audit log: what its events show beyond user, attributes and decision.
-    impersonated: User | None = None  # as whom the request is served, if not as the authenticated user
-    annotations: dict[str, str] | None = None
-    written: ObjectIdentity | None = None  # of the object in the request body, once it is decoded
+    impersonated: Rare[User | None] = Rare(
+        None
+    )  # as whom the request is served, if not as the authenticated user
+    annotations: Rare[dict[str, str] | None] = Rare(None)
+    written: Rare[ObjectIdentity | None] = Rare(None)  # of the object in the request body, once it is decoded
 
-    def __init__(self, audit_id: bytes = b"") -> None:
-        self.audit_id = audit_id
-        self.ended = False  # complete or cut off
-        self._status = self._size = 0
-        self.response: ObservedResponse | None = None  # without a stream
+    def begin(self) -> None:
+        """Set what is not `Rare`. An audit log does so itself, which saves the call."""
+        self.rare = self.response = self.stored = None
+        self.audit_number = self.status = self.size = 0
+        self.ended = False
+
+    @property
+    def audit_id(self) -> bytes:
+        return numbered_id(self.audit_number) if self.audit_number else self._given_id
 
     def report_to(self, record: RequestRecord) -> None:
         """Report every stage to this record; the response has its Audit-Id, unless there is one already."""
         self._record = record
-        self.audit_id = self.audit_id or record.audit_id
+        self._given_id = self.audit_id or record.audit_id
 
     def annotate(self, key: str, value: str) -> None:
         """Add an annotation to the audit events of this request; the first value of a key stays."""
@@ -125,17 +183,23 @@ class Exchange:
         if self._record is not None:
             self._record.attributes(attributes)
 
-    def decision(self, decision: Decision) -> None:
-        if self._record is not None:
+    @property
+    def decided(self) -> Decision | None:
+        """Set once the authorizers have decided."""
+        return None
+
+    @decided.setter
+    def decided(self, decision: Decision | None) -> None:
+        if self._record is not None and decision is not None:
             self._record.decision(decision)
 
     def respond(self, status: int, size: int) -> None:
         """A response with a body of this size is about to be sent."""
-        self._status, self._size = status, size
+        self.status, self.size = status, size
 
     def start(self, status: int, stream: Counter) -> None:
         """The head of a stream has been sent; `stream` counts what follows."""
-        self._status, self._stream = status, stream
+        self.status, self._stream = status, stream
         self.response = None  # nothing of it is needed while the stream lasts
         if self._record is not None:
             self._record.response_started(status)
@@ -146,7 +210,7 @@ class Exchange:
             self._record.panic(error)
 
     def complete(self) -> None:
-        self._end(self._size if self._stream is None else self._stream.payload, cut_off=False)
+        self._end(self.size if self._stream is None else self._stream.payload, cut_off=False)
 
     def cut_off(self) -> None:
         """No effect on an exchange that is complete."""
@@ -156,4 +220,4 @@ class Exchange:
         self.ended = True
         record, self._record = self._record, None
         if record is not None:
-            record.response_complete(self._status, sent, cut_off=cut_off)
+            record.response_complete(self.status, sent, cut_off=cut_off)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from gateway.requests.exchange import Exchange, RequestRecord
 from gateway.requests.request import Request, Response
+
+# Makes the Exchange of a request that has arrived, and stores it in the request.
+Observe = Callable[[Request], Exchange]
 
 
 class RequestObserver(Protocol):
@@ -18,15 +22,24 @@ class RequestObserver(Protocol):
         """
 
 
-class ExchangeObserver(Protocol):
-    """An observer that has an Exchange of its own class."""
+class ExchangeObserver:
+    """An observer that has an Exchange of its own class, and stores it in the request itself."""
 
-    @property
-    def received(self) -> Callable[[Request], Exchange]: ...
+    received: Observe
+
+    def share(self) -> None:
+        """Another observer will have records in its exchanges."""
 
 
 class AuditNotStored(Exception):
     """An audit log in mode blocking-strict could not store the event of a request, which is therefore refused."""
+
+
+def observing(observer: RequestObserver | None) -> Observe | None:
+    """What connections call for each request; None without an observer."""
+    if observer is None:
+        return None
+    return observer.received if isinstance(observer, ExchangeObserver) else partial(observe, observer)
 
 
 def observe(observer: RequestObserver, request: Request) -> Exchange:
@@ -35,6 +48,7 @@ def observe(observer: RequestObserver, request: Request) -> Exchange:
         request.exchange = received
         return received
     exchange = request.exchange = Exchange()
+    exchange.begin()
     exchange.report_to(received)
     return exchange
 
@@ -45,17 +59,19 @@ def add_audit_id(response: Response, exchange: Exchange) -> None:
     exchange.response = response
 
 
-class BothObservers:
+class BothObservers(ExchangeObserver):
     """Two observers of one server: the audit log, and that of a program which embeds the server.
 
     The second has a record in the first one's Exchange, whose Audit-Id the response has.
     """
 
     def __init__(self, first: ExchangeObserver, second: RequestObserver) -> None:
+        first.share()
         self._first = first
         self._second = second
+        self.received = self._received
 
-    def received(self, request: Request) -> Exchange:
+    def _received(self, request: Request) -> Exchange:
         exchange = self._first.received(request)
         record = self._second.received(request)
         assert not isinstance(record, Exchange)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from actors.names import Names
-from gateway.audit.event import Event, EventFormat
+from gateway.audit.event import EventFormat
 from gateway.audit.legacy import legacy_line
+from gateway.audit.record import Event, Pending
 from journal.classes.dataclass import dataclass
 
 
@@ -21,13 +22,13 @@ class Truncation:
 class Lines:
     """`at_once` is for the event loop, the rest for the thread or task that writes.
 
-    `at_once` makes the lines, each with its newline, of events that show no bodies, in a few microseconds each; None if
-    lines have a limit or another format.
+    `at_once` makes the lines, each with its newline, of events that show no bodies, and of records that stand for
+    their events, in a few microseconds each; None if lines have a limit or another format.
     """
 
     def __init__(self, names: Names, truncation: Truncation | None = None, *, legacy: bool = False) -> None:
         self._json = EventFormat(names)
-        self.at_once: Callable[[Sequence[Event]], bytes] | None = None
+        self.at_once: Callable[[Sequence[Pending]], bytes] | None = None
         if truncation is None and not legacy:
             self.at_once = EventFormat(names).lines  # of its own: one thread may use one
         self._truncation = truncation

@@ -1,8 +1,8 @@
 """Writes events to a file or to standard output, in a thread of its own.
 
-    put -> pending -> every 32 events, or max_wait after the first -> queue of lines -> thread
+    put -> pending -> every 32 requests, or max_wait after the first -> queue of lines -> thread
 
-A request only appends its events to a list. The event loop makes lines of 32 of them at a time, which takes a third of
+A request only appends its record to a list. The event loop makes lines of 32 of them at a time, which takes a third of
 the time that one after each request would, because the processor has the code and the texts at hand. The thread writes
 what is queued `max_wait` after the first event, or when a quarter of the buffer is used: every time it wakes, both
 compete for the interpreter, which costs as much as thirty events. Events with bodies take long to format and are
@@ -29,10 +29,12 @@ from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.losses import Losses
 from gateway.audit.backends.rotated_file import NotWritten
 from gateway.audit.backends.throttle import Throttle
-from gateway.audit.event import Event
+from gateway.audit.event import events_of
+from gateway.audit.policy import PendingList
+from gateway.audit.record import Event, Pending
 from journal.classes.named_tuple import NamedTuple
 
-# How many events the event loop formats at a time: more would save little, and hold it for longer than 0.2 ms.
+# Of how many requests the event loop makes lines at a time: more would save little, and hold it longer than 0.2 ms.
 _GATHERED: Final = 32
 # Bodies are held until they are written; at level Metadata an event is counted with about 2 KiB.
 MAX_QUEUED_BYTES = 64 << 20
@@ -77,8 +79,7 @@ class LogBackend:
         self._wake_at = max_size if throttle is not None else max(max_size, buffer_size // 4)
         self._max_wait = max_wait
         self._throttle = throttle
-        self._pending: list[Event] = []
-        self._gather_at = min(_GATHERED, self._wake_at)
+        self.pending = PendingList(min(_GATHERED, (self._wake_at + 1) // 2) - 1)
         self._ticking = False  # the pending events have a deadline
         self._first = trio.Event()  # it is to be set
         self._queue: deque[_Queued] = deque()
@@ -93,7 +94,7 @@ class LogBackend:
 
     @property
     def events(self) -> int:
-        return self._events_in + self._dropped.count + len(self._pending)
+        return self._events_in + self._dropped.count + len(events_of(self.pending))
 
     @property
     def losses(self) -> tuple[Losses, ...]:
@@ -114,14 +115,13 @@ class LogBackend:
             with trio.move_on_after(FLUSH_SECONDS, shield=True):
                 await self._close()
 
-    def put(self, event: Event) -> None:
-        """Queue an event; never waits."""
-        if event[0].has_bodies:
+    def put(self, event: Pending) -> None:
+        """Queue an event, or a record for its events; never waits."""
+        if isinstance(event, tuple) and event[0].has_bodies:
             self._put_long(event)
             return
-        pending = self._pending
-        pending.append(event)
-        if len(pending) >= self._gather_at:
+        self.pending.append(event)
+        if len(self.pending) > self.pending.limit:
             self._gather()
         if not self._ticking:
             self._ticking = True
@@ -162,11 +162,14 @@ class LogBackend:
 
     def _gather(self) -> None:
         """Queue the pending events for the thread, as lines."""
-        pending, self._pending = self._pending, []
+        pending: list[Pending] = self.pending[:]
+        self.pending.clear()
         room = self._room
-        if len(pending) > room:
-            self._drop(len(pending) - room)
-            del pending[room:]
+        if 2 * len(pending) > room:
+            events = events_of(pending)
+            if len(events) > room:
+                self._drop(len(events) - room)
+            pending = list(events[:room])
         if pending:
             self._push_lines(pending)
         if self._events_in - self._events_out >= self._wake_at:
@@ -182,16 +185,16 @@ class LogBackend:
             return 0
         return max(0, self._buffer_size - (self._events_in - self._events_out))
 
-    def _push_lines(self, events: list[Event]) -> None:
+    def _push_lines(self, pending: list[Pending]) -> None:
         if self._lines_at_once is not None:
             try:
-                lines = self._lines_at_once(events)
+                lines = self._lines_at_once(pending)
             except Exception:  # the thread finds out which one it is, and counts it
                 pass
             else:
-                self._push(_Queued(lines, len(events), len(lines)))
+                self._push(_Queued(lines, lines.count(b"\n"), len(lines)))
                 return
-        for event in events:
+        for event in events_of(pending):
             self._push(_Queued(event, 1, event[0].weight))
 
     def _push(self, queued: _Queued) -> None:
@@ -201,7 +204,7 @@ class LogBackend:
 
     async def _close(self) -> None:
         """Write what is queued, and end the thread."""
-        self._gather_at = 1
+        self.pending.limit = 0
         self._gather()
         self._closing = True
         self._wake.set()

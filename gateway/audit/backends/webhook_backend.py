@@ -18,10 +18,12 @@ from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import FLUSH_SECONDS, MAX_QUEUED_BYTES
 from gateway.audit.backends.losses import Losses
 from gateway.audit.backends.throttle import Throttle
-from gateway.audit.event import Event
+from gateway.audit.record import Event
 
 
 class WebhookBackend:
+    pending = None  # it takes no records instead of events
+
     def __init__(
         self,
         webhook: Webhook,

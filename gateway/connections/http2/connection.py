@@ -27,7 +27,6 @@ from gateway.connections.http2.uploads import Uploads
 from gateway.connections.http2.watches import Watches
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.observer import observe
 from gateway.requests.request import BodyNotRead, Peer, Request, Response
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
@@ -145,8 +144,8 @@ class Http2Connection:
             request = stream.request
             assert request is not None
             server.requests += 1
-            if server.observer is not None:
-                observe(server.observer, request)
+            if server.observe is not None:
+                server.observe(request)
             if request.method not in _READS or request.body:
                 self._start_task(stream, request)
                 continue

@@ -19,7 +19,7 @@ from gateway.connections.parsing.fault import Fault
 from gateway.connections.parts import PartsFailed, next_part
 from gateway.connections.server_state import ServerState
 from gateway.requests.exchange import Exchange
-from gateway.requests.observer import add_audit_id, observe
+from gateway.requests.observer import add_audit_id
 from gateway.requests.request import Response
 
 
@@ -93,8 +93,8 @@ class Responses:
         """Respond to a request that cannot be handled."""
         request, server = stream.request, self._server
         assert request is not None
-        if server.observer is not None:
-            observe(server.observer, request)
+        if server.observe is not None:
+            server.observe(request)
         self.send(stream, server.refusal(fault.status, fault.message))
 
     def lose(self, stream: Stream) -> None:
@@ -133,8 +133,8 @@ class Responses:
             return
         if stream.scope is None:
             self._receiver.release_memory(request)
-        if request.exchange is None and self._server.observer is not None:
-            cut_off(observe(self._server.observer, request))
+        if request.exchange is None and self._server.observe is not None:
+            cut_off(self._server.observe(request))
         elif stream.responding:
             cut_off(request.exchange)
 

@@ -18,7 +18,6 @@ from gateway.connections.http2.stream import Stream
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
 from gateway.requests.memory import SMALL
-from gateway.requests.observer import observe
 from gateway.requests.request import BodyNotRead, Request
 
 # A body of unknown length takes memory in steps of this size.
@@ -46,8 +45,8 @@ class Uploads:
         request.arriving = partial(self._read, stream)
         stream.started = True
         server.requests += 1
-        if server.observer is not None:
-            observe(server.observer, request)
+        if server.observe is not None:
+            server.observe(request)
         return request
 
     async def _read(self, stream: Stream) -> bytes:

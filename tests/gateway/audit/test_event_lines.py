@@ -16,9 +16,10 @@ from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.losses import Losses
-from gateway.audit.event import Event, EventFormat
+from gateway.audit.event import EventFormat, events_of
+from gateway.audit.policy import PendingList
 from gateway.audit.policy_file import parse_policy
-from gateway.audit.record import AuditRecord
+from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.request import Peer, Request
 from tests.actors.object_store import ManualClock
@@ -45,13 +46,14 @@ POLICIES = [
 
 
 class Kept:
-    """A backend that keeps events."""
+    """A backend that keeps events, or the records that stand for them."""
 
     losses: Sequence[Losses] = ()
 
-    def __init__(self) -> None:
-        self.kept: list[Event] = []
+    def __init__(self, *, takes_records: bool = False) -> None:
+        self.kept = PendingList(1_000_000)
         self.put = self.kept.append
+        self.pending = self.kept if takes_records else None
 
     @property
     def events(self) -> int:
@@ -106,16 +108,19 @@ def play(log: AuditLog, clock: ManualClock, random: Random) -> None:
         attributes = random_attributes(random, users, request.path)
         if attributes.verb != 'od"d' or random.random() < 0.7:
             record.attributes(attributes)
-            record.decision(Decision(random.choice(list(Verdict)), random.choice(ODD)))
+            record.decided = Decision(random.choice(list(Verdict)), random.choice(ODD))
         record.respond(random.choice([200, 201, 204, 302, 404, 500]), 0)
-        if random.random() < 0.2:
+        if random.random() < 0.1:
             record.impersonated = random.choice(users)
-        if random.random() < 0.2:
+        if random.random() < 0.1:
             record.written = ObjectIdentity("", random.choice(ODD), random.choice(ODD), "7")
-        if random.random() < 0.2:
+        if random.random() < 0.1:
             record.annotate(random.choice(ODD), random.choice(ODD))
         if random.random() < 0.1 and record.attributes_.verb:
             record.panic(ValueError("secret"))
+        if random.random() < 0.4:
+            record.complete()  # nothing came between its events
+            continue
         open_records.append(record)
         if random.random() < 0.6:
             open_records.pop(random.randrange(len(open_records))).complete()
@@ -123,8 +128,8 @@ def play(log: AuditLog, clock: ManualClock, random: Random) -> None:
         record.cut_off()
 
 
-def moment(microseconds: int) -> str:
-    seconds, rest = divmod(microseconds, 1_000_000)
+def moment(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds // 1000, 1_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
 
 
@@ -161,10 +166,10 @@ def document(event: Event) -> dict[str, Any]:
     found["requestReceivedTimestamp"] = moment(record.received_at)
     found["stageTimestamp"] = moment(at)
     annotations = dict(record.annotations or {})
-    if record.decision_ is not None:
+    if record.decided is not None:
         own = {
-            "decision": "allow" if record.decision_.allowed else "forbid",
-            "reason": record.decision_.reason,
+            "decision": "allow" if record.decided.allowed else "forbid",
+            "reason": record.decided.reason,
         }
         annotations = {f"authorization.cluster.io/{key}": value for key, value in own.items()} | annotations
     if annotations and not first:
@@ -204,21 +209,54 @@ def status_document(event: Event) -> dict[str, Any]:
     return {"metadata": {}, "code": status}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_lines_are_the_json_of_what_records_hold(policy: str) -> None:
-    backend, clock = Kept(), ManualClock()
+def played(policy: str, *, takes_records: bool) -> list[Pending]:
+    """What a backend got."""
+    backend, clock = Kept(takes_records=takes_records), ManualClock()
     log = AuditLog(parse_policy(policy.encode(), CLUSTER), [Attached(backend)], clock)
     play(log, clock, Random(11))
-    events = [
-        event for event in backend.kept if event[0].attributes_.resource or event[1] != "ResponseStarted"
-    ]
+    return backend.kept
+
+
+def of_resources(events: list[Event]) -> list[Event]:
+    return [event for event in events if event[0].attributes_.resource or event[1] != "ResponseStarted"]
+
+
+def expected_lines(events: list[Event]) -> list[bytes]:
+    documents = [document(event) for event in events]
+    return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in documents]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lines_are_the_json_of_what_records_hold(policy: str) -> None:
+    events = of_resources(events_of(played(policy, takes_records=False)))
     assert {stage for _, stage, _, _ in events} >= {"ResponseComplete", "Panic"}
-    expected = [
-        json.dumps(document(event), ensure_ascii=False, separators=(",", ":")).encode() for event in events
-    ]
+    expected = expected_lines(events)
     general = EventFormat(CLUSTER)
     assert [general.line(event) for event in events] == expected
     for event in events:
         event[0].shown = None
     fast = EventFormat(CLUSTER)
     assert fast.lines(events[:7]) + fast.lines(events[7:]) == b"".join([line + b"\n" for line in expected])
+
+
+def facts(event: Event) -> tuple[object, ...]:
+    record, *rest = event
+    return record.target, record.treatment.level, *rest
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_records_stand_for_the_same_events_in_the_same_order(policy: str) -> None:
+    pending = played(policy, takes_records=True)
+    records = [one for one in pending if isinstance(one, AuditRecord)]
+    assert bool(records) == ("omitStages" not in policy)
+    assert {bool(one.completed_at) for one in records} == ({True, False} if records else set())
+    events = events_of(played(policy, takes_records=False))
+    assert [facts(event) for event in events_of(pending)] == [facts(event) for event in events]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lines_of_records_are_those_of_their_events(policy: str) -> None:
+    pending = [one for one in played(policy, takes_records=True) if of_resources(events_of([one]))]
+    expected = b"".join([line + b"\n" for line in expected_lines(events_of(pending))])
+    made = EventFormat(CLUSTER)
+    assert made.lines(pending[:40]) + made.lines(pending[40:]) == expected

@@ -6,10 +6,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import trio
 
 from actors.access.attributes import Attributes
+from actors.access.authorize import Decision, Verdict
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
@@ -17,11 +19,12 @@ from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import LogBackend
 from gateway.audit.policy_file import parse_policy
 from gateway.audit.record import AuditRecord
-from gateway.requests.observer import observe
+from gateway.requests.observer import both, observe, observing
 from gateway.requests.request import Peer, Request
 from tests.actors.object_store import ManualClock
 from tests.gateway.api import config_map
 from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly
+from tests.gateway.observing import Observer
 
 METADATA = rules("level: Metadata")
 FULL = {"audit_log_path": "/dev/full"}
@@ -233,3 +236,79 @@ async def test_thread_writes_as_soon_as_a_quarter_of_the_buffer_is_used() -> Non
             receive(log)
         await trio.to_thread.run_sync(output.has_ten.wait)
         nursery.cancel_scope.cancel()
+
+
+class PromptOutput(SlowOutput):
+    """Reports every write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write.set()
+        self.written = threading.Semaphore(0)
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.written.release()
+
+    async def wait(self) -> None:
+        await trio.to_thread.run_sync(self.written.acquire)
+
+
+def stages(output: SlowOutput) -> list[str]:
+    return [orjson.loads(line)["stage"] for line in output.lines]
+
+
+async def test_request_is_in_the_file_while_it_is_handled() -> None:
+    output = PromptOutput()
+    log = audit_log(output)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        record = receive(log)
+        await output.wait()
+        assert stages(output) == ["RequestReceived"]
+        record.respond(200, 0)
+        record.complete()
+        await output.wait()
+        nursery.cancel_scope.cancel()
+    assert stages(output) == ["RequestReceived", "ResponseComplete"]
+
+
+async def test_events_are_in_the_order_in_which_they_happened() -> None:
+    output = SlowOutput()
+    log = audit_log(output)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        first, second = receive(log), receive(log)
+        for record in (first, second):
+            record.respond(200, 0)
+            record.complete()
+        output.may_write.set()
+        nursery.cancel_scope.cancel()
+    events = [orjson.loads(line) for line in output.lines]
+    shown = [(event["stage"], event["auditID"]) for event in events]
+    identities = first.audit_id.decode(), second.audit_id.decode()
+    stages = ("RequestReceived", "ResponseComplete")
+    assert shown == [(stage, identity) for stage in stages for identity in identities]
+
+
+async def test_another_observer_has_its_records_beside_those_of_the_log() -> None:
+    output, observer = SlowOutput(), Observer()
+    log = audit_log(output)
+    observe_both = observing(both(log, observer))
+    assert observe_both is not None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        exchange = observe_both(Request("GET", "/version", "", {}, b"", Peer("10.0.0.1")))
+        exchange.attributes(Attributes(User("alice"), "get", path="/version", is_resource=False))
+        exchange.decided = Decision(Verdict.ALLOW, "because")
+        exchange.respond(200, 7)
+        exchange.complete()
+        output.may_write.set()
+        nursery.cancel_scope.cancel()
+    [record] = observer.records
+    assert record.stages == ["received", "attributes", "decision", "complete"]
+    assert record.observed_decision == Decision(Verdict.ALLOW, "because")
+    assert record.end == (200, 7, False)
+    first, last = [orjson.loads(line) for line in output.lines]
+    assert (first["stage"], last["stage"]) == ("RequestReceived", "ResponseComplete")
+    assert last["annotations"]["authorization.cluster.io/reason"] == "because"

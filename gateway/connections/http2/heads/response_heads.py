@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.connections.heads import CACHE_CONTROL, audit_id, default_fields, has_body, one_line_fields
+from gateway.connections.heads import CACHE_CONTROL, default_fields, has_body, one_line_fields
+from gateway.requests.exchange import next_audit_id
 from gateway.requests.request import Response, SharedFields
 from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
@@ -50,7 +51,7 @@ class ResponseHeads:
             digits = b"%d" % length
             tail = b"\x0f\x0d%c%b" % (len(digits), digits)
         if not response.headers:
-            return b"%b%b%b" % (start.fields, audit_id(), tail)
+            return b"%b%b%b" % (start.fields, next_audit_id(), tail)
         fields = one_line_fields([*default_fields(response.headers), *response.headers])
         if response.content_type:
             fields.append((b"content-type", response.content_type))
@@ -63,7 +64,7 @@ class ResponseHeads:
         fields = first + _literal(*CACHE_CONTROL)
         if content_type:
             fields += _literal(b"content-type", content_type)
-        fields += b"\x00" + _string(b"audit-id") + _integer(len(audit_id()), 7, 0)
+        fields += b"\x00" + _string(b"audit-id") + _integer(len(next_audit_id()), 7, 0)
         start = self._starts[status, content_type, shared] = _Start(first, fields, has_body(status))
         return start
 
