@@ -25,6 +25,7 @@ from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress, ma
 from actors.resource.checks.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.decide import (
     Current,
+    Keep,
     check_uid,
     check_unchanged_version,
     decide_create,
@@ -33,6 +34,7 @@ from actors.resource.decide import (
     decide_submit,
     drop_system_metadata,
     generate_name,
+    is_pending,
     may_not_create,
     prepare_create,
     prepare_replace,
@@ -316,6 +318,8 @@ class Commands:
         if current is None:
             raise not_found(definition, command.name)
         attempt.written = current.written
+        if is_pending(definition, current, command):
+            return Decided(Keep(), current, command.verb)
         # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
         self._admission.run(attempt, DELETE, "", command.name, None, current.object, current.api_version)
         self._admission.validate(attempt, None)

@@ -208,15 +208,22 @@ def _validate_sent(subresource: Subresource, sent: Object) -> None:
         raise _invalid(view, sent["metadata"].get("name", ""), errors)
 
 
-def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
+def is_pending(definition: Definition, current: Current, command: Delete) -> bool:
+    """Whether a delete only repeats one whose grace period lasts. Raises what forbids it whatever admission says."""
     if command.verb == "delete" and command.name in definition.deletion.undeletable:
         raise Forbidden(definition.resource, command.name, definition.deletion.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
     check_delete(definition, command.name, options, metadata["uid"], current.version)
-    requested = options.grace_period_seconds
+    left, wanted = _grace_seconds(metadata), options.grace_period_seconds
+    return bool(left) and (wanted is None or (1 if wanted < 0 else wanted) >= left)
+
+
+def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
+    """What a delete does that is not pending."""
+    metadata, requested = current.object["metadata"], command.options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
-        if left := _grace_seconds(metadata):
+        if (left := _grace_seconds(metadata)) and requested is not None:
             return _shorten_grace_period(definition, current.object, finalizers, left, requested)
         return _delete_while_finalizing(definition, current.object, finalizers)
     grace_period = definition.deletion.grace_period
@@ -355,12 +362,10 @@ def _delete_while_finalizing(definition: Definition, current: Object, finalizers
 
 
 def _shorten_grace_period(
-    definition: Definition, current: Object, finalizers: list[str], left: int, requested: int | None
+    definition: Definition, current: Object, finalizers: list[str], left: int, requested: int
 ) -> Decision:
     """Delete an object in its grace period: a request can only shorten it."""
-    wanted = 1 if requested is not None and requested < 0 else requested
-    if wanted is None or wanted >= left:
-        return Keep()
+    wanted = 1 if requested < 0 else requested
     metadata = dict(current["metadata"])
     until = micros_of(metadata["deletionTimestamp"]) + (wanted - left) * 1_000_000
     metadata["deletionTimestamp"] = seconds_text(until)

@@ -97,8 +97,8 @@ class Reviews:
             return None
         dry_run: Object = {"dryRun": ["All"]} if request.dry_run else {}
         if request.operation == DELETE:
-            sent = request.delete_options or DeleteOptions()
-            return {"kind": "DeleteOptions", "apiVersion": self._meta, **_delete_options(sent), **dry_run}
+            options = _delete_options(request)
+            return {"kind": "DeleteOptions", "apiVersion": self._meta, **options, **dry_run}
         kind = "CreateOptions" if request.operation == CREATE else "UpdateOptions"
         sent_options = dict(request.context.options) if request.context is not None else {}
         return {"kind": kind, "apiVersion": self._meta, **dry_run, **sent_options}
@@ -227,10 +227,12 @@ def _groups_of_controller(user: str) -> list[str]:
     return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED]
 
 
-def _delete_options(sent: DeleteOptions) -> Object:
+def _delete_options(request: AdmissionRequest) -> Object:
+    sent = request.delete_options or DeleteOptions()
     found: Object = {}
-    if sent.grace_period_seconds is not None:
-        found["gracePeriodSeconds"] = sent.grace_period_seconds
+    seconds = _grace_period(request, sent.grace_period_seconds)
+    if seconds is not None:
+        found["gracePeriodSeconds"] = seconds
     preconditions = {
         name: value
         for name, value in (("uid", sent.uid), ("resourceVersion", sent.resource_version))
@@ -243,6 +245,15 @@ def _delete_options(sent: DeleteOptions) -> Object:
     elif sent.propagation_policy:
         found["propagationPolicy"] = sent.propagation_policy
     return found
+
+
+def _grace_period(request: AdmissionRequest, sent: int | None) -> int | None:
+    """The grace period that the object gets; as the client sent it if the kind has none."""
+    wanted = 1 if sent is not None and sent < 0 else sent
+    period, old = request.definition.deletion.grace_period, request.old
+    if period is None or old is None or "deletionTimestamp" in old["metadata"]:
+        return wanted
+    return period(old, wanted)
 
 
 def _text(document: dict[str, Any], name: str) -> str:

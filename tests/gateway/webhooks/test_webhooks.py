@@ -441,21 +441,3 @@ async def test_many_writes_wait_for_one_webhook_and_others_go_on() -> None:
         listed = await hooks.api.list("configmaps")
         assert [one["metadata"]["name"] for one in listed["items"]] == ["quick"]
         released.set()
-
-
-async def test_collection_is_reviewed_object_by_object_until_the_first_refusal() -> None:
-    """In the order of the list, and without names: the old objects have them."""
-    async with hooking(
-        check=lambda sent: DENY if sent["oldObject"]["metadata"]["name"] == "c" else {}
-    ) as hooks:
-        for name in ("d", "c", "b", "a"):
-            (await hooks.create(name)).expect(201)
-        rules = [{**CONFIG_MAPS, "operations": ["DELETE"]}]
-        for kind in ("mutating", "validating"):
-            await hooks.configure(kind, hooks.hook(f"{kind}.example.com", "/check", rules=rules))
-        (await hooks.api.ask("DELETE", MAPS)).expect(400)
-        reviewed = [sent["oldObject"]["metadata"]["name"] for sent in hooks.requests]
-        assert reviewed == ["a", "a", "b", "b", "c"]
-        assert all("name" not in sent and sent["namespace"] == "default" for sent in hooks.requests)
-        left = (await hooks.api.list("configmaps"))["items"]
-        assert [one["metadata"]["name"] for one in left] == ["c", "d"]
