@@ -176,7 +176,7 @@ class Dispatch:
             await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")
         view = definition.definition_at(route.subresource) if route.subresource else definition
         try:
-            body = self._reads.get(definition, _namespace(definition, route), route.name)
+            body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
         if converts(definition):

@@ -71,7 +71,7 @@ def allowed_methods(definition: Definition, route: Route) -> list[str]:
     return [
         method
         for method, verb in verbs.items()
-        if (method != "HEAD" or route.subresource == PROXY) and _allows(definition, route._replace(verb=verb))
+        if (method != "HEAD" or route.subresource == PROXY) and _allows(definition, route.with_verb(verb))
     ]
 
 

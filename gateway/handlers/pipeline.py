@@ -10,10 +10,10 @@ it once per request and send its response.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from time import perf_counter
+from typing import Final, Protocol
 
 import trio
 
@@ -47,8 +47,15 @@ from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
 from gateway.requests.request import BodyNotRead, Request, Response
-from gateway.requests.route import Route, find_route, is_forwarded, is_forwarded_path
-from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
+from gateway.requests.route import Route, find_route, is_forwarded_path
+from gateway.wire.negotiate import (
+    NotAcceptable,
+    Representation,
+    ResponseKind,
+    negotiate,
+    wants_pretty,
+    wants_text,
+)
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import JournalError
 
@@ -75,7 +82,7 @@ PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _ALLOW = Verdict.ALLOW
 _new_tuple = tuple.__new__
-_SELECT_BY_NAME = frozenset({"list", "watch"})
+_NO_CHOICES: Final[dict[str, tuple[Representation, bool]]] = {}
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
     "create": "item",
@@ -108,6 +115,7 @@ class Pipeline:
         self._by_header = authenticator.by_header
         self._authorizer = authorizer
         self._dispatch = dispatch
+        self._serve = dispatch.__call__  # quicker to call than the object
         self._paths = paths
         self._api_services = api_services
         self._serve_api_service = serve_api_service
@@ -122,7 +130,7 @@ class Pipeline:
         self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
-        began = time.perf_counter()
+        began = perf_counter()
         context = RequestContext(request, NO_ROUTE, EMPTY, ANONYMOUS_USER)
         flow: Flow | None = None
         seats, waited = 0, None
@@ -142,7 +150,7 @@ class Pipeline:
                         context.parameters.check_timeout()
             context.route = route = find_route(request.method, request.path, watch=watch)
             aggregated = find_aggregated(remote, route) if remote else None
-            forwarded = aggregated is not None or (bool(route.subresource) and is_forwarded(route))
+            forwarded = route.forwarded or aggregated is not None
             try:
                 if request.peer.certificate_expires or PROTOCOLS in request.headers:
                     authenticated = self._authenticate(request)
@@ -154,14 +162,17 @@ class Pipeline:
                 if route.is_resource or not self._paths.is_public(route.path):
                     raise
                 authenticated = UNKNOWN
-            context.user = authenticated.user
+            context.user = user = authenticated.user
             if request.reserved:
-                self._memory.assign(request, authenticated.user.name)
+                self._memory.assign(request, user.name)
             else:
-                request.user = authenticated.user.name
+                request.user = user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
-            attributes = _attributes(context)
+            if (asked := route.asked) is not None:  # as `_attributes`, without its call
+                attributes = _new_tuple(Attributes, (user, *asked))
+            else:
+                attributes = _attributes(context)
             exchange = request.exchange
             if exchange is not None:
                 exchange.attributes(attributes)
@@ -192,9 +203,8 @@ class Pipeline:
             if began >= self._process.next_check:
                 self._check_memory(context)
             if not forwarded:
-                plain = bool(route.shape) and context.parameters is EMPTY
-                choice = request.facts.choices.get(route.verb) if plain else None
-                if choice is not None:
+                choices = request.facts.choices if context.parameters is EMPTY else _NO_CHOICES
+                if (choice := choices.get(route.negotiated_as)) is not None:
                     context.representation, context.pretty = choice
                 elif route.is_resource or self._paths.negotiates(route.path):
                     self._choose_representation(context)
@@ -218,7 +228,7 @@ class Pipeline:
                     flow, seats, waited = await take_seats(self._limits, attributes, needed)
                 response = await injected.serve(self._dispatch)
             else:
-                response = await (self._dispatch(context) if route.is_resource else self._paths(context))
+                response = await (self._serve(context) if route.is_resource else self._paths(context))
         except BodyNotRead:
             raise  # the connection responds
         except NoSuchPath:
@@ -238,13 +248,11 @@ class Pipeline:
             response.shared = flow.mark
         if response.forwarding is not None:
             route = context.route
-            verb = "connect" if is_forwarded(route) else route.verb
+            verb = "connect" if route.forwarded else route.verb
             response.forwarding.report = partial(self._observe, verb, route, began)
             return response
-        seconds = time.perf_counter() - began
-        self._metrics.observe(
-            context.route.verb, context.route.group, context.route.resource, response.status, seconds
-        )
+        seconds, route = perf_counter() - began, context.route
+        self._metrics.observe(route.verb, route.group, route.resource, response.status, seconds)
         if seconds > LOGGED:
             self._watchdog.completed(request, seconds)
         return response
@@ -260,7 +268,7 @@ class Pipeline:
 
     def _observe(self, verb: str, route: Route, began: float, status: int) -> None:
         """Count a response of another server, which has started."""
-        self._metrics.observe(verb, route.group, route.resource, status, time.perf_counter() - began)
+        self._metrics.observe(verb, route.group, route.resource, status, perf_counter() - began)
 
     def _check_memory(self, context: RequestContext) -> None:
         """Refuse requests while the process is above its limit, except what operators need to see or end that."""
@@ -371,25 +379,12 @@ class Pipeline:
 
 
 def _attributes(context: RequestContext) -> Attributes:
-    route = context.route
+    route, user = context.route, context.user
+    if route.asked is not None:
+        return _new_tuple(Attributes, (user, *route.asked))
     if not route.is_resource:
-        return Attributes(context.user, route.verb, path=route.path, is_resource=False)
-    name = route.name
-    if not name and route.verb in _SELECT_BY_NAME:
-        name = selected_name(context)
-    # As Attributes(...), without the call of its constructor, which is a Python function.
-    return _new_tuple(
-        Attributes,
-        (
-            context.user,
-            route.verb,
-            route.group,
-            route.version,
-            route.resource,
-            route.subresource,
-            route.namespace,
-            name,
-            route.path,
-            True,
-        ),
-    )
+        return Attributes(user, route.verb, path=route.path, is_resource=False)
+    name = route.name or selected_name(context)
+    verb, group, version, resource = route.verb, route.group, route.version, route.resource
+    subresource, namespace, path = route.subresource, route.namespace, route.path
+    return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)

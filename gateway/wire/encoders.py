@@ -82,7 +82,9 @@ class ObjectEncoder:
 
     def document(self, body: bytes) -> bytes:
         """An object as a whole response, with a newline at its end."""
-        return b"".join((self._prefix, self.converted(body)[1:], b"\n"))
+        if self._convert is not None:
+            body = self._convert(body)
+        return b"".join((self._prefix, body[1:], b"\n"))
 
     def listing(self, listing: Listing) -> bytes:
         bodies = listing.bodies

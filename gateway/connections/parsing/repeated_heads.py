@@ -32,18 +32,44 @@ _MAX_DIGITS: Final = 9
 
 
 class _Head:
-    """A header block and what was parsed of it, with the last request line that came before it."""
+    """A header block and what was parsed of it, with the request line and the length of the last request."""
 
-    __slots__ = ("end", "facts", "headers", "line", "method", "path", "query", "repeated", "start")
+    __slots__ = (
+        "_digits",
+        "_rest",
+        "block",
+        "facts",
+        "headers",
+        "length",
+        "line",
+        "method",
+        "path",
+        "query",
+        "repeated",
+    )
 
-    def __init__(self, line: bytes, start: bytes, end: bytes, request: Request) -> None:
-        self.start = start  # up to the digits of Content-Length; all of it if there is no body
-        self.end = end  # what follows these digits
+    def __init__(self, line: bytes, block: bytes, digits: slice, request: Request) -> None:
+        self.block, self.length = block, len(request.body)
+        self._digits, self._rest = digits.start, digits.stop  # where those of Content-Length begin and end
         self.headers = request.headers.copy()
         self.repeated = request.repeated
         self.facts = request.facts
         self.line = line
         self.method, self.path, self.query = request.method, request.path, request.query
+
+    def read_length(self, block: bytes, limit: int) -> bool:
+        """Read another length of the body that follows; False if this is not the header block and all of its body."""
+        first = self._digits
+        after = block.find(_CARRIAGE_RETURN, first, first + _MAX_DIGITS)
+        digits, end = block[first:after], self.block[self._rest :]
+        if after < 0 or not digits.isdigit() or not block.startswith(end, after):
+            return False
+        size, length = after + len(end), int(digits)
+        if len(block) - size != length or length > limit or not block.startswith(self.block[:first]):
+            return False
+        self.block, self._rest, self.length = block[:size], after, length
+        self.headers[_LENGTH] = digits
+        return True
 
     def read_line(self, line: bytes) -> bool:
         """Read another request line; False if it needs further checks."""
@@ -70,26 +96,27 @@ class RepeatedHeads:
         """The request if these bytes are one whole request with a kept header block. The hot path: no calls."""
         line, _, block = data.partition(b"\r\n")
         head, body = self._plain, b""
-        if head is not None and block == head.start:
-            headers = head.headers.copy()
-        else:
+        if head is None or block != head.block:
             head = self._with_body
-            if head is None or not block.startswith(head.start):
+            if head is None:
                 return None
-            first = len(head.start)
-            after = block.find(_CARRIAGE_RETURN, first, first + _MAX_DIGITS)
-            digits = block[first:after]
-            if after < 0 or not digits.isdigit() or not block.startswith(head.end, after):
-                return None
-            body = block[after + len(head.end) :]
-            if len(body) != int(digits) or len(body) > self._max_body:
-                return None
-            headers = head.headers.copy()
-            headers[_LENGTH] = digits
+            size = len(head.block)
+            if len(block) != size + head.length or not block.startswith(head.block):
+                if not head.read_length(block, self._max_body):
+                    return None
+                size = len(head.block)
+            body = block[size:]
         if line != head.line and (len(line) > self._longest_line or not head.read_line(line)):
             return None
         return Request(
-            head.method, head.path, head.query, headers, body, self._peer, head.repeated, head.facts
+            head.method,
+            head.path,
+            head.query,
+            head.headers.copy(),
+            body,
+            self._peer,
+            head.repeated,
+            head.facts,
         )
 
     def keep(self, data: bytes, request: Request) -> None:
@@ -109,17 +136,13 @@ class RepeatedHeads:
         ):
             return
         if _LENGTH not in headers:
-            self._plain = _Head(line, block, b"", request)
-            if self._with_body is not None and size + _size(self._with_body) > _MAX_KEPT:
+            self._plain = _Head(line, block, slice(0, 0), request)
+            if self._with_body is not None and size + len(self._with_body.block) > _MAX_KEPT:
                 self._with_body = None
         elif (field := _LENGTH_FIELD.search(block, 0, size)) is not None and field[1] == headers[_LENGTH]:
-            self._with_body = _Head(line, block[: field.start(1)], block[field.end(1) : size], request)
-            if self._plain is not None and size + _size(self._plain) > _MAX_KEPT:
+            self._with_body = _Head(line, block[:size], slice(*field.span(1)), request)
+            if self._plain is not None and size + len(self._plain.block) > _MAX_KEPT:
                 self._plain = None
 
     def clear(self) -> None:
         self._plain = self._with_body = None
-
-
-def _size(head: _Head) -> int:
-    return len(head.start) + len(head.end)
