@@ -39,14 +39,24 @@ class _Start(NamedTuple):
 
 
 class Heads:
-    __slots__ = ("_starts",)
+    __slots__ = ("_starts", "_templates")
 
     def __init__(self) -> None:
         self._starts: dict[tuple[int, bytes, SharedFields | None], _Start] = {}
+        self._templates: dict[tuple[int, bytes, SharedFields | None], bytes] = {}  # of those with a body
 
     def tick(self) -> None:
         """The date may have changed."""
         self._starts.clear()
+        self._templates.clear()
+
+    def whole(self, method: str, response: Response) -> bytes:
+        """Return head and body on a connection that goes on; `render` does the same, in more steps."""
+        template = self._templates.get((response.status, response.content_type, response.shared))
+        if template is None or response.headers or method == "HEAD":
+            return b"".join(self.render(method, response, b""))
+        body = response.body
+        return template % (next_audit_number(), len(body)) + body
 
     def render(
         self, method: str, response: Response, connection: bytes, observed: Exchange | None = None
@@ -97,6 +107,8 @@ class Heads:
         template = lines.replace(b"%", b"%%") + b"audit-id: " + AUDIT_BASE + _TEMPLATE_END
         start = _Start(lines, template, has_body(status))
         self._starts[status, content_type, shared] = start
+        if start.has_body:
+            self._templates[status, content_type, shared] = template
         return start
 
 

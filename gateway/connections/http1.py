@@ -93,7 +93,7 @@ class Http1Connection(Responses):
         while data:
             requests: list[Request] = []
             response, size = None, 0
-            request = parser.find(data)
+            request = None if parser.mid_message or parser.closing else parser.heads.find(data)
             if request is not None:  # one whole request that came alone, as most do
                 data = b""  # not held while a request waits
                 transport.idle = False
@@ -117,18 +117,22 @@ class Http1Connection(Responses):
                         or server.draining
                     ):
                         requests.append(request)
+                        parser.http10 = False
                     else:
-                        parts = server.heads.render(request.method, response, b"", exchange)
-                        if exchange is not None:
+                        if exchange is None:
+                            rest = transport.send_nowait(server.heads.whole(request.method, response))
+                        else:
+                            head, body = server.heads.render(request.method, response, b"", exchange)
                             exchange.response = response
-                            exchange.status, exchange.size = response.status, len(parts[1])
-                        rest = transport.send_nowait(b"".join(parts))
+                            exchange.status, exchange.size = response.status, len(body)
+                            rest = transport.send_nowait(head + body)
+                            del head, body
                         if rest is not None:
                             await transport.send_rest(rest)
+                            del rest
                         if exchange is not None:
                             exchange.complete()
                             self._observed.clear()
-                        del parts, rest
                 finally:
                     if request.reserved and not requests:
                         server.memory.release(request)

@@ -7,10 +7,10 @@ becomes: the actor does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from actors.access.accounts.issuer import TokenIssuer
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision
+from actors.access.authorize import Authorizer
 from actors.access.reviews import Reviews
 from actors.conversion.shown import converts
 from actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
@@ -29,7 +29,7 @@ from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import LARGE, Encoder, Encoders, encode_document
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.methods import check_method, find_definition
+from gateway.handlers.methods import check_method, find_definition, may_create
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
@@ -46,7 +46,7 @@ from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
-Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
+Serve = Callable[[RequestContext, Definition], Response | Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
 
 
@@ -78,8 +78,8 @@ class Dispatch:
         self._reads = reads
         self._write_contexts = write_contexts
         self._bodies = bodies = Bodies(names, directory.large_work, memory)
+        self._may_create = partial(may_create, authorizer)
         self._patches = PatchDecoder(names, self._bodies, write_contexts, reads, self._may_create)
-        self._authorizer = authorizer
         self._watches = watches
         self._connect = connect
         self._computed = ComputedObjects(computed)
@@ -109,8 +109,12 @@ class Dispatch:
         """The verbs that this server serves, of all that kinds declare."""
         return frozenset(self._verbs)
 
-    def __call__(self, context: RequestContext) -> Awaitable[Response]:
-        """Raises what does not need the body; no coroutine, because every request would pay for it."""
+    async def __call__(self, context: RequestContext) -> Response:
+        found = self.serve(context)
+        return found if isinstance(found, Response) else await found
+
+    def serve(self, context: RequestContext) -> Response | Awaitable[Response]:
+        """No coroutine, and none for most gets, because every request would pay for it."""
         if self._catalog is not self._registry.current:
             self._catalog = self._registry.current
             self._served.clear()
@@ -120,7 +124,7 @@ class Dispatch:
         definition, serve = served
         return serve(context, definition)
 
-    def _serve_checked(self, context: RequestContext) -> Awaitable[Response]:
+    def _serve_checked(self, context: RequestContext) -> Response | Awaitable[Response]:
         route = context.route
         if route.rewinds:
             return self._rewind(context)
@@ -168,15 +172,30 @@ class Dispatch:
     def find(self, route: Route) -> Definition:
         return find_definition(self._registry, route)
 
-    async def _get(self, context: RequestContext, definition: Definition) -> Response:
+    def _get(self, context: RequestContext, definition: Definition) -> Response | Awaitable[Response]:
         route = context.route
+        if context.parameters is not EMPTY or route.subresource or converts(definition):
+            return self._get_view(context, definition)
+        try:
+            body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
+        except NotFound as error:
+            raise not_found_at(definition, route, error) from None
+        encoder = self._encoders.of(context, definition)
+        if len(body) > LARGE:
+            return self._lists.respond_object(context, encoder, body)
+        document = encoder.document(body)
+        return render.respond_unchanged(context, document) or render.respond(context, document)
+
+    async def _get_view(self, context: RequestContext, definition: Definition) -> Response:
+        """A get with parameters, of a subresource, or of an object that a webhook converts."""
         if context.parameters is not EMPTY:
             if context.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
             await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")
+        route = context.route
         view = definition.definition_at(route.subresource) if route.subresource else definition
         try:
-            body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
+            body = self._reads.get(definition, _namespace(definition, route), route.name)
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
         if converts(definition):
@@ -267,26 +286,6 @@ class Dispatch:
         encoder = self._encoders.of(context, definition.definition_at(context.route.subresource))
         patch = await self._patches.decode(context, definition, _namespace(definition, context.route))
         return await self._write(context, definition, encoder, patch.command, patch.problems)
-
-    async def _may_create(self, context: RequestContext) -> bool:
-        """Whether the user may also create: needed for an apply, and for a PUT to kinds that it may create."""
-        route = context.route
-        decision = self._authorizer.authorize(
-            Attributes(
-                context.user,
-                "create",
-                route.group,
-                route.version,
-                route.resource,
-                "",
-                route.namespace,
-                route.name,
-                route.path,
-            )
-        )
-        if not isinstance(decision, Decision):
-            decision = await decision
-        return decision.allowed
 
     async def _write(
         self,

@@ -1,15 +1,19 @@
 """Finds the resource at a path, and which methods it allows: the verbs of its kind or subresource that fit the path.
 
-`dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`.
+`dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`. And whether a
+request that changes an object may create it instead.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from actors.access.attributes import Attributes
+from actors.access.authorize import Authorizer, Decision
 from actors.errors import BadRequest, NoSuchResource, NotFound, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
@@ -96,3 +100,14 @@ def in_scope(definition: Definition, route: Route) -> bool:
         return bool(route.namespace) or ("list" in definition.verbs and not route.name)
     # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
+
+
+async def may_create(authorizer: Authorizer, context: RequestContext) -> bool:
+    """Whether the user may also create: needed for an apply, and for a PUT to kinds that it may create."""
+    route, user = context.route, context.user
+    group, version, resource, namespace = route.group, route.version, route.resource, route.namespace
+    attributes = Attributes(user, "create", group, version, resource, "", namespace, route.name, route.path)
+    decision = authorizer.authorize(attributes)
+    if not isinstance(decision, Decision):
+        decision = await decision
+    return decision.allowed

@@ -115,7 +115,7 @@ class Pipeline:
         self._by_header = authenticator.by_header
         self._authorizer = authorizer
         self._dispatch = dispatch
-        self._serve = dispatch.__call__  # quicker to call than the object
+        self._serve = dispatch.serve
         self._paths = paths
         self._api_services = api_services
         self._serve_api_service = serve_api_service
@@ -228,7 +228,8 @@ class Pipeline:
                     flow, seats, waited = await take_seats(self._limits, attributes, needed)
                 response = await injected.serve(self._dispatch)
             else:
-                response = await (self._serve(context) if route.is_resource else self._paths(context))
+                found = self._serve(context) if route.is_resource else self._paths(context)
+                response = found if isinstance(found, Response) else await found
         except BodyNotRead:
             raise  # the connection responds
         except NoSuchPath:

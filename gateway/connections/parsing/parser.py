@@ -49,7 +49,6 @@ class Parser:
         "_body",
         "_head",
         "_headers",
-        "_heads",
         "_http",
         "_limits",
         "_most",
@@ -63,6 +62,7 @@ class Parser:
         "discarding",
         "expects_continue",
         "fault",
+        "heads",
         "http10",
         "incomplete",
         "length",
@@ -96,26 +96,19 @@ class Parser:
         self._begun = False  # the incomplete request has been taken: it does not become ready
         self._most = limits.body  # bytes of the current body
         self._since_body = 0  # bytes since the last part of a body: chunk extensions, trailers
-        self._heads = RepeatedHeads(peer, limits)
+        self.heads = RepeatedHeads(peer, limits)
         self._http: Any = httptools.HttpRequestParser(self)
 
-    def find(self, data: bytes) -> Request | None:
-        """The request if these bytes are a whole one that repeats a header block; else they are for `parse`."""
-        if self.mid_message or self.closing:
-            return None
-        request = self._heads.find(data)
+    def feed(self, data: bytes) -> None:
+        request = None if self.mid_message or self.closing else self.heads.find(data)
         if request is not None:
             self.http10 = False
-        return request
-
-    def feed(self, data: bytes) -> None:
-        request = self.find(data)
-        if request is not None:
             self.ready.append(request)
         else:
             self.parse(data)
 
     def parse(self, data: bytes) -> None:
+        """Parse bytes that are not a whole request with one of the kept `heads`."""
         if self.mid_message:
             self._continue(data)
             return
@@ -127,7 +120,7 @@ class Parser:
         if self.mid_message:
             self._check_fields()
         elif len(self.ready) == 1 and not (self.closing or self.http10) and self.fault is None:
-            self._heads.keep(data, self.ready[0])
+            self.heads.keep(data, self.ready[0])
 
     def _continue(self, data: bytes) -> None:
         """Parse more of a message; a head, or what follows a body, may not grow without end."""

@@ -191,7 +191,7 @@ def test_heads_that_are_long_together_are_not_kept_both() -> None:
     parser.feed(posted(padding + b"Content-Length: 5\r\n", b"first"))
     parser.ready = []
     parser.feed(b"GET /a HTTP/1.1\r\n" + padding + BLOCKS[0])
-    heads = parser._heads
+    heads = parser.heads
     assert heads._plain is not None and heads._with_body is None
 
 
@@ -201,7 +201,7 @@ def test_idle_connection_keeps_no_long_request_line() -> None:
     for block in (BLOCKS[0], BLOCKS[1]):
         parser.feed(long + b"\r\n" + block)
         assert len(parser.ready.pop().path) == 20_001
-        kept = parser._heads._plain
+        kept = parser.heads._plain
         assert kept is not None and len(kept.line) + len(kept.path) < 100
 
 
