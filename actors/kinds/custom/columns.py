@@ -10,11 +10,13 @@ import orjson
 from actors.kinds.custom.json_path import JsonPath, NotAPath
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
 from actors.kinds.declaration.definition import Table
+from actors.kinds.values.go_syntax import float_text
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
 
 # A column that shows a whole list or map shows no more of it: tables are for people.
 LONGEST_CELL: Final = 64 * 1024
+_HTML: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 Convert = Callable[[Any, int], Any]  # value and now, to what the cell shows
 
@@ -57,11 +59,12 @@ class Cell:
 
 
 def _text(value: Any, _: int) -> str:
+    """Maps and lists as Go's JSON encoder writes them: sorted, and safe to put into HTML."""
     if isinstance(value, (dict, list)):
-        return orjson.dumps(value).decode()[:LONGEST_CELL]
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return float_text(value) if isinstance(value, float) else str(value)
 
 
 def _integer(value: Any, _: int) -> int | None:
