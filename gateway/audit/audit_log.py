@@ -13,14 +13,13 @@ events are stored, and `blocking-strict` also refuses a request whose RequestRec
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import trio
 
-from actors.clock import Clock, WallClock
+from actors.clock import Clock, nanoseconds
 from gateway.audit.backends.losses import Losses
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
 from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
@@ -72,7 +71,7 @@ class AuditStatistics:
 
 class AuditLog(ExchangeObserver):
     def __init__(self, policy: Policy, backends: Sequence[Attached], clock: Clock) -> None:
-        self.now = _nanoseconds(clock)
+        self.now = nanoseconds(clock)
         self.for_all = policy.for_all
         self.evaluate = policy.evaluate
         self._policy = policy
@@ -152,11 +151,6 @@ class AuditLog(ExchangeObserver):
         levels = {LEVEL_NAMES[level]: count for level, count in self._policy.evaluated.items()}
         events = max(one.backend.events for one in self._backends)
         return AuditStatistics(events, self._rejected, levels, errors)
-
-
-def _nanoseconds(clock: Clock) -> Callable[[], int]:
-    """The time by this clock; of the wall clock without a call of Python code."""
-    return time.time_ns if isinstance(clock, WallClock) else lambda: clock.now() * 1000
 
 
 class BlockingHandler:

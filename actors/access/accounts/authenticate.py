@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import field
+from math import ceil
 
 from actors.access.accounts.claims import Claims, InvalidClaims, Subject, read_bound, read_secret, user_of
 from actors.access.accounts.keys import AccountKeys, Keys
@@ -21,7 +22,7 @@ from actors.access.accounts.options import AccountOptions
 from actors.access.accounts.references import FOR_EVER, ObjectKey, References
 from actors.access.accounts.signatures import unverified_issuer, verified_claims
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from actors.clock import Clock
+from actors.clock import Clock, nanoseconds
 from actors.identity import User
 from actors.kinds.values.go_format import quoted_start
 from actors.names import Names
@@ -41,21 +42,21 @@ MAX_LISTED = 20  # audiences in an error
 WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
 WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
 EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
-_SECOND = 1_000_000
+_SECOND = 1_000_000_000  # nanoseconds
 
 
 @dataclass(slots=True)
 class _Verified:
-    """A token with a good signature. Times are in microseconds."""
+    """A token with a good signature. Times are in nanoseconds."""
 
     subject: Subject
     user: User = field(repr=False)
     objects: tuple[ObjectKey, ...]
     result: Authenticated | None  # for requests to this server; None: another audience
-    not_before: float
-    expires: float
-    warn_after: float
-    known_until: float = 0  # valid until then without a look at the journal
+    not_before: int
+    expires: int
+    warn_after: int
+    known_until: int = 0  # valid until then without a look at the journal
 
 
 class AccountTokens:
@@ -72,8 +73,7 @@ class AccountTokens:
         max_cached: int = MAX_CACHED_TOKENS,
     ) -> None:
         self._names = names
-        self._clock = clock
-        self.now = clock.now
+        self.now = nanoseconds(clock)
         self._keys = keys
         self._options = options
         self._issuers = frozenset({*options.issuers, names.secret_token_issuer})
@@ -86,7 +86,7 @@ class AccountTokens:
     def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Outcome | Awaitable[Outcome]:
         known = self._verified.get(token)
         if known is not None:
-            now = self._clock.now()
+            now = self.now()
             if known.not_before <= now < known.known_until and not audiences:
                 return known.result or self._wrong_audience(known.subject, ())
             return self._check(known, token, audiences, now)
@@ -112,7 +112,7 @@ class AccountTokens:
         except InvalidClaims:
             return Refused(WRONG_CLAIMS)
         verified = self._remember(token, subject)
-        return self._check(verified, token, audiences, self._clock.now())
+        return self._check(verified, token, audiences, self.now())
 
     def _is_of_secret(self, claims: Claims) -> bool:
         """Whether a token is in a Secret. An operator may have chosen the issuer of these for the others too."""
@@ -131,9 +131,9 @@ class AccountTokens:
             user,
             objects,
             Authenticated(user, audiences=audiences) if audiences else None,
-            _micros(subject.not_before, 0),
-            _micros(subject.expires, FOR_EVER),
-            _micros(subject.warn_after, FOR_EVER),
+            _nanoseconds(subject.not_before, 0),
+            _nanoseconds(subject.expires, FOR_EVER),
+            _nanoseconds(subject.warn_after, FOR_EVER),
         )
         if len(token) <= MAX_CACHED_BYTES:
             if len(self._verified) >= self._max_cached:
@@ -212,5 +212,8 @@ def _listed(audiences: tuple[str, ...]) -> str:
     return f"[{' '.join(map(quoted_start, audiences[:MAX_LISTED]))}]"
 
 
-def _micros(seconds: float | None, missing: float) -> float:
-    return missing if seconds is None else seconds * _SECOND
+def _nanoseconds(seconds: float | None, missing: int) -> int:
+    """The first whole nanosecond at or after this time."""
+    if seconds is None:
+        return missing
+    return min(ceil(seconds * _SECOND), FOR_EVER) if seconds < FOR_EVER else FOR_EVER

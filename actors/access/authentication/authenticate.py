@@ -8,15 +8,17 @@ identity provider delays only its own users. A bearer token that no method accep
 are allowed: a client that sends a credential does not want to be anonymous.
 
 The whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
-So is that of each service account token that is known to be valid for some time, until then.
+So is that of each service account token that is known to be valid for some time, until then. A connection keeps the
+header of its last request, a kilobyte with such a token: it is known by its identity, without a look at its bytes.
 The lookup compares hashes with a random key first, and bytes only if the hashes are equal: the time that it takes says
 nothing about how much of a guessed token is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from time import time_ns
 from typing import Any, Protocol
 
 from actors.access.authentication.anonymous import ANONYMOUS_USER
@@ -59,17 +61,17 @@ class TokenMethod(Protocol):
 
 
 class CachedToken(Protocol):
-    """A token that a method has verified. Times are in microseconds."""
+    """A token that a method has verified. Times are in nanoseconds since 1970."""
 
     @property
     def result(self) -> Authenticated | None:
         """For requests to this server; None: the token is for another audience."""
 
     @property
-    def not_before(self) -> float: ...
+    def not_before(self) -> int: ...
 
     @property
-    def known_until(self) -> float:
+    def known_until(self) -> int:
         """Until then the token is valid and needs no further check; the method may bring this forward at any time."""
 
 
@@ -77,8 +79,9 @@ class CachingMethod(TokenMethod, Protocol):
     def cached(self, token: bytes) -> CachedToken | None:
         """What the method keeps of a token that it has just authenticated."""
 
-    def now(self) -> int:
-        """Microseconds since 1970."""
+    @property
+    def now(self) -> Callable[[], int]:
+        """The time in nanoseconds since 1970."""
 
 
 class Authenticator:
@@ -99,6 +102,9 @@ class Authenticator:
         self._subjects: dict[Any, Authenticated] = {}
         self._caching = caching
         self._cached: dict[bytes, CachedToken] = {}  # by header
+        # By the id of a header, which the value refers to, so that no other object has this id.
+        self._seen: dict[int, tuple[bytes, CachedToken, Authenticated]] = {}
+        self._now = time_ns if caching is None else caching.now
         self._methods: tuple[TokenMethod, ...] = tuple(methods) if caching is None else (caching, *methods)
         self._request_headers = request_headers
         self._anonymous_result = Authenticated(ANONYMOUS_USER) if anonymous else None
@@ -166,9 +172,19 @@ class Authenticator:
         known = self._headers.get(authorization)
         if known is not None:
             return known
+        seen = self._seen.get(id(authorization))
+        if seen is not None:
+            _, cached, result = seen
+            if cached.not_before <= self._now() < cached.known_until:
+                return result
+        return self._by_unseen_header(authorization)
+
+    def _by_unseen_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
+        self._seen.pop(id(authorization), None)
         cached = self._cached.get(authorization)
-        if cached is not None and self._caching is not None:
-            if cached.not_before <= self._caching.now() < cached.known_until and cached.result is not None:
+        if cached is not None and cached.result is not None:
+            if cached.not_before <= self._now() < cached.known_until:
+                self._see(authorization, cached, cached.result)
                 return cached.result
             del self._cached[authorization]
         if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
@@ -186,6 +202,12 @@ class Authenticator:
             if len(self._cached) >= MAX_CACHED_HEADERS:
                 del self._cached[next(iter(self._cached))]
             self._cached[authorization] = cached
+            self._see(authorization, cached, found)
+
+    def _see(self, authorization: bytes, cached: CachedToken, found: Authenticated) -> None:
+        if len(self._seen) >= MAX_CACHED_HEADERS:
+            del self._seen[next(iter(self._seen))]
+        self._seen[id(authorization)] = authorization, cached, found
 
     def _by_parsed_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
         token, warnings = _bearer_token(authorization)

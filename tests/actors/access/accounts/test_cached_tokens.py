@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from actors.access.accounts import authenticate
@@ -52,9 +53,10 @@ class Issuing:
         assert isinstance(found, Authenticated | Refused)
         return isinstance(found, Authenticated)
 
-    def accepts_header(self, token: bytes) -> bool:
+    def accepts_header(self, token: bytes, header: bytes | None = None) -> bool:
+        """`header` is one that a connection keeps; else each request has another object."""
         try:
-            found = self._authenticator.authenticate(b"Bearer " + token, None)
+            found = self._authenticator.authenticate(header or b"Bearer " + token, None)
         except Unauthorized:
             return False
         assert isinstance(found, Authenticated)
@@ -177,6 +179,29 @@ async def test_repeated_header_is_found_without_its_token(
         assert [accounts.accepts_header(token) for _ in range(2)] == [False] * 2
 
 
+async def test_kept_header_ends_with_its_account(
+    tmp_path: Path, autojump_clock: MockClock, asked: list[bytes]
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        kept = [b"Bearer " + token for _ in range(2)]
+        assert [accounts.accepts_header(token, header) for header in kept * 3] == [True] * 6
+        assert asked == [token]
+        await accounts.cluster.delete("serviceaccounts", "robot")
+        assert [accounts.accepts_header(token, header) for header in kept * 2] == [False] * 4
+
+
+async def test_kept_header_ends_when_its_token_expires(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        header = b"Bearer " + token
+        assert [accounts.accepts_header(token, header) for _ in range(2)] == [True] * 2
+        await trio.sleep(598)
+        assert accounts.accepts_header(token, header)
+        await trio.sleep(3)
+        assert not accounts.accepts_header(token, header)
+
+
 async def test_header_of_a_token_that_the_cache_forgot_ends_with_its_account(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -199,7 +224,7 @@ async def test_headers_of_expired_and_early_tokens_are_refused(
         assert verified is not None
         verified.not_before = verified.known_until - 1
         assert not accounts.accepts_header(token)
-        verified.not_before, verified.expires = 0, accounts.cluster.clock.now()
+        verified.not_before, verified.expires = 0, accounts.tokens.now()
         verified.known_until = verified.expires
         assert not accounts.accepts_header(token)
         assert accounts.tokens.cached(token) is None
@@ -211,8 +236,9 @@ async def test_headers_are_cached_up_to_a_limit(
     monkeypatch.setattr(authentication, "MAX_CACHED_HEADERS", 2)
     async with issuing(tmp_path) as accounts:
         first, second, third = [await accounts.token(name) for name in ("a", "b", "c")]
+        headers = {token: b"Bearer " + token for token in (first, second, third)}
         for token in (first, second, third, second, third):
-            assert accounts.accepts_header(token)
+            assert accounts.accepts_header(token, headers[token])
         assert asked == [first, second, third]
         assert accounts.accepts_header(first)
         assert asked[3:] == [first]
