@@ -3,15 +3,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+CHECKS := $(VENV)/.checks
 WORKERS ?= 2
 
-.PHONY: help setup run test browser-test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup installed run test browser-test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make test         install, then run the tests"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
-	@echo "make setup        create .venv with the command rewound"
+	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
@@ -20,31 +21,45 @@ help:
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make conformance  replay recorded conversations and cases from ../shared"
 
+# A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
+# package; pip would install it for every build again, if this environment had none.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL := $(PIP) --no-build-isolation --editable
 # pip compiles with one processor, and also what no test imports: a sixth of the installation. Packages may hold files
 # that this Python cannot compile; nothing imports them.
 COMPILED_ON_USE := /(mypyc?|pip|setuptools|pkg_resources|pygments/lexers)/
+COMPILE := $(BIN)/python -m compileall -q -j $(WORKERS) -x '$(COMPILED_ON_USE)' $(VENV)/lib > $(VENV)/.compiled 2>&1 || true
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
-	@$(BIN)/python -m compileall -q -j $(WORKERS) -x '$(COMPILED_ON_USE)' $(VENV)/lib > $(VENV)/.compiled 2>&1 || true
+	$(PIP) --upgrade pip 'setuptools>=77'
+	$(INSTALL) '.[test]'
+	@$(COMPILE)
+	@touch $@
+
+# What `make check` needs and no test.
+$(CHECKS): $(STAMP)
+	$(INSTALL) '.[dev]'
+	@$(COMPILE)
 	@touch $@
 
 # Compile the packages, as pip does for what it installs: with PYTHONDONTWRITEBYTECODE, every start would compile
 # all modules again and take twice as long.
-setup: $(STAMP)
+installed: $(STAMP)
 	@$(BIN)/python -m compileall -q -j $(WORKERS) actors gateway journal
 
-run: setup
+setup: installed $(CHECKS)
+
+run: installed
 	$(BIN)/rewound serve
 
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
-test: setup
+test: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
 # Chromium of the distribution, if there is none, and certutil, which adds client certificates: apt-get needs root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-browser-test: setup
+browser-test: installed
 	@command -v chromium chromium-browser google-chrome-stable google-chrome > /dev/null \
 		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends chromium; }
 	@command -v certutil pk12util > /dev/null \
@@ -52,7 +67,7 @@ browser-test: setup
 	JOURNAL_PAGE_PICTURES=docs/images $(BIN)/python -m pytest tests/browser
 
 # All at once, each of which may fail by itself: the tests of a client that is missing are skipped.
-clients: setup
+clients: installed
 	@$(MAKE) --no-print-directory -j4 -k -f tests/clients/install.mk
 
 check: setup
@@ -65,17 +80,17 @@ fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup
+bench: installed
 	$(BIN)/python -m benchmarks.run
 
-attacks: setup
+attacks: installed
 	$(BIN)/python -m benchmarks.attacks
 
-robustness: setup
+robustness: installed
 	$(BIN)/python -m pytest -m slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
 
-conformance: setup
+conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance
 	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
 	$(BIN)/python -m tests.conformance.cel ../shared/reference/cel
