@@ -4,8 +4,9 @@ The servers of tests start with a copy.
 
 A server that opens such a copy finds its initial objects. It would also check the journal and compare every initial
 object, which takes a third of its start: the copy is known to be sound and complete, so its first opening checks
-neither its pages nor its newest events, and looks for no initial objects. Every other journal, and the copy at a
-restart, is checked as usual.
+neither its pages nor its newest events, and looks for no initial objects. RBAC and the controllers that read many
+objects at the start begin with what the first server found, which would take as long again; a controller before which
+a client has written reads them itself. Every other journal, and the copy at a restart, is read and checked as usual.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.access.authorization.rbac import policy as policy_module
+from actors.access.authorization.rbac.policy import RbacPolicy
 from actors.bootstrap.bootstrap import Bootstrap
+from actors.controllers.aggregation.registration import RegistrationController
+from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from actors.controllers.flow_control import FlowControlController
+from actors.controllers.garbage.collector import GarbageCollector
 from journal import environment, verify
+from journal.log import Journal
 from journal.transaction import ReadTransaction
 
 # Settings that have no influence on the initial objects of a dialect.
@@ -45,8 +53,11 @@ INDEPENDENT = {
 }
 SECURE_PORT = 2  # of servers with certificates
 _kept = tempfile.TemporaryDirectory(prefix="rewound-initial-")
-_copies: set[Path] = set()  # journals that no server has opened yet
-_complete: set[Path] = set()  # journals of the servers that run on a copy for the first time
+_copies: dict[Path, str] = {}  # journals that no server has opened yet, and which data they have
+# Journals of the servers that run on a copy for the first time: which data they have, and its newest version.
+_complete: dict[Path, tuple[str, int]] = {}
+_roles: dict[str, tuple[Any, Any]] = {}  # what the controller of aggregated roles knows of the data
+_policies: dict[str, RbacPolicy] = {}  # compiled; servers begin with a copy
 _check_structure, _check_tail = environment.check_structure, verify.check_tail
 _necessary_writes = Bootstrap._changes
 
@@ -56,7 +67,7 @@ def is_kept(name: str) -> bool:
 
 
 def keep_initial_data(name: str, data: Path) -> None:
-    """Keep the data of a dialect, or other data under a name of its own."""
+    """Keep the data of a dialect, or other data under a name of its own. Controllers have nothing left to do in it."""
     shutil.copytree(data, Path(_kept.name, name))
 
 
@@ -71,7 +82,7 @@ def initial_data_for(settings: Mapping[str, Any]) -> str:
 
 def copy_initial_data(name: str, data: Path) -> None:
     shutil.copytree(Path(_kept.name, name), data)
-    _copies.add(data / "journal")
+    _copies[data / "journal"] = name
 
 
 def _check_structure_unless_copied(env: Any, data: Path, names: tuple[str, ...]) -> None:
@@ -81,10 +92,10 @@ def _check_structure_unless_copied(env: Any, data: Path, names: tuple[str, ...])
 
 def _check_tail_unless_copied(reading: ReadTransaction, path: Path, depth: int = verify.TAIL) -> None:
     if path in _copies:
-        _copies.discard(path)  # from now on it differs
-        _complete.add(path)
+        name = _copies.pop(path)  # from now on it differs
+        _complete[path] = name, reading.head
     else:
-        _complete.discard(path)
+        _complete.pop(path, None)
         _check_tail(reading, path, depth)
 
 
@@ -92,6 +103,64 @@ def _changes_unless_copied(bootstrap: Bootstrap, objects: Iterable[Any]) -> list
     return [] if bootstrap._journal.path in _complete else _necessary_writes(bootstrap, objects)
 
 
+def _unchanged_data(journal: Journal) -> str:
+    """The data that the journal is a copy of; "" if it is none, or somebody has written to it."""
+    name, head = _complete.get(journal.path, ("", 0))
+    return name if journal.head == head else ""
+
+
+def _skip_unless_changed(controller: type[Any]) -> None:
+    """Its catch_up remembers nothing of objects that are as they should be."""
+    catch_up = controller.catch_up
+
+    async def catch_up_unless_copied(self: Any) -> None:
+        if not _unchanged_data(self._journal):
+            await catch_up(self)
+
+    controller.catch_up = catch_up_unless_copied
+
+
+_catch_up_with_roles = ClusterRoleAggregationController.catch_up
+
+
+async def _know_roles_of_copy(controller: ClusterRoleAggregationController) -> None:
+    name = _unchanged_data(controller._journal)
+    if name in _roles:
+        labels, aggregated = _roles[name]
+        controller._labels, controller._aggregated = dict(labels), dict(aggregated)
+        return
+    await _catch_up_with_roles(controller)
+    if name and _unchanged_data(controller._journal):
+        _roles[name] = dict(controller._labels), dict(controller._aggregated)
+
+
+_load_policy = policy_module._Follower.load
+
+
+def _load_policy_of_copy(follower: policy_module._Follower, journal: Journal) -> None:
+    name = _unchanged_data(journal)
+    if name in _policies:
+        _copy_policy(_policies[name], follower._policy)
+        return
+    _load_policy(follower, journal)
+    if name:
+        _policies[name] = RbacPolicy(follower._policy.group)
+        _copy_policy(follower._policy, _policies[name])
+
+
+def _copy_policy(source: RbacPolicy, target: RbacPolicy) -> None:
+    """No initial role or binding is large. What is compiled does not change."""
+    assert not source._uncompiled_roles and not source._uncompiled_bindings and not source._large_bindings
+    target.roles._compiled, target.roles._left = dict(source.roles._compiled), dict(source.roles._left)
+    target._bindings = dict(source._bindings)
+    target._of_users = {key: dict(bindings) for key, bindings in source._of_users.items()}
+    target._of_groups = {key: dict(bindings) for key, bindings in source._of_groups.items()}
+
+
+for _one in (FlowControlController, GarbageCollector, RegistrationController):
+    _skip_unless_changed(_one)
+policy_module._Follower.load = _load_policy_of_copy  # type: ignore[method-assign]
+ClusterRoleAggregationController.catch_up = _know_roles_of_copy  # type: ignore[method-assign]
 environment.check_structure = _check_structure_unless_copied
 verify.check_tail = _check_tail_unless_copied
 Bootstrap._changes = _changes_unless_copied  # type: ignore[method-assign]
