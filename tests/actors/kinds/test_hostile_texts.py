@@ -31,8 +31,9 @@ def test_long_quantities_are_refused(text: str) -> None:
 
 
 def test_long_durations_are_read_part_by_part() -> None:
-    assert duration_error("1h" * MEGABYTE) == ""
-    assert len(duration_error("1h" * MEGABYTE + "x")) < 2000
+    hours = "1h" * (MEGABYTE // 2)
+    assert duration_error(hours) == ""
+    assert len(duration_error(hours + "x")) < 2000
 
 
 def test_long_times_are_refused_with_their_start() -> None:
