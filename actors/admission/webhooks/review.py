@@ -248,7 +248,9 @@ def _delete_options(request: AdmissionRequest) -> Object:
 
 
 def _grace_period(request: AdmissionRequest, sent: int | None) -> int | None:
-    """The grace period that the object gets; as the client sent it if the kind has none."""
+    """The grace period that the object gets; as the client sent it for a collection, and if the kind has none."""
+    if request.in_collection:
+        return sent
     wanted = 1 if sent is not None and sent < 0 else sent
     period, old = request.definition.deletion.grace_period, request.old
     if period is None or old is None or "deletionTimestamp" in old["metadata"]:

@@ -49,3 +49,6 @@ async def test_review_of_a_deletion_has_the_grace_period_that_the_pod_gets() -> 
         await hooks.api.create("pods", {"metadata": {"name": "p"}, "spec": spec})
         (await hooks.api.ask("DELETE", hooks.api.path("pods", name="p"), gracePeriodSeconds=9)).expect(200)
         assert hooks.requests[0]["options"]["gracePeriodSeconds"] == 0, "it is on no node"
+        await hooks.api.create("pods", {"metadata": {"name": "p"}, "spec": spec})
+        (await hooks.api.ask("DELETE", hooks.api.path("pods"), gracePeriodSeconds=9)).expect(200)
+        assert hooks.requests[1]["options"]["gracePeriodSeconds"] == 9, "of the whole collection"
