@@ -46,7 +46,7 @@ from gateway.requests.impersonation import take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
-from gateway.requests.request import BodyNotRead, Request, Response
+from gateway.requests.request import BodyNotRead, LastRequest, Request, Response
 from gateway.requests.route import Route, find_route, is_forwarded_path
 from gateway.wire.negotiate import (
     NotAcceptable,
@@ -136,8 +136,9 @@ class Pipeline:
         seats, waited = 0, None
         remote = self._api_services.remote
         try:
-            watch = False
+            watch, last = False, request.facts.last
             if request.query:
+                last = None
                 if remote and aggregated_at(remote, request.path) is not None:
                     context.parameters = parse_leniently(request.query)  # it is for another server
                     watch = context.parameters.boolean("watch")
@@ -148,7 +149,11 @@ class Pipeline:
                     watch = context.parameters.boolean("watch")
                     if not watch:
                         context.parameters.check_timeout()
-            context.route = route = find_route(request.method, request.path, watch=watch)
+            if last is not None and last.path is request.path and last.method is request.method:
+                route = last.route
+            else:
+                route, last = find_route(request.method, request.path, watch=watch), None
+            context.route = route
             aggregated = find_aggregated(remote, route) if remote else None
             forwarded = route.forwarded or aggregated is not None
             try:
@@ -169,10 +174,12 @@ class Pipeline:
                 request.user = user.name
             if authenticated.warnings:
                 context.warnings.extend(authenticated.warnings)
-            if (asked := route.asked) is not None:  # as `_attributes`, without its call
-                attributes = _new_tuple(Attributes, (user, *asked))
+            if last is not None and last.attributes[0] is user:
+                attributes = last.attributes
             else:
                 attributes = _attributes(context)
+                if route.asked is not None and not request.query:
+                    request.facts.last = LastRequest(request.path, request.method, route, attributes)
             exchange = request.exchange
             if exchange is not None:
                 exchange.attributes(attributes)

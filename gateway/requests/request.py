@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Any, Final, Protocol
 
+from actors.access.attributes import Attributes
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
+from gateway.requests.route import Route
 from gateway.wire.negotiate import Media, Representation
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
@@ -41,13 +43,28 @@ class ClientFields(NamedTuple):
     audit_id: bytes | None  # chosen by the client
 
 
+class LastRequest:
+    """The last request with a header block, if it had no query: many clients repeat the request line too.
+
+    Connections then pass the same str objects, so that `is` finds out.
+    """
+
+    __slots__ = ("attributes", "method", "path", "route")
+
+    def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
+        self.path = path
+        self.method = method
+        self.route = route
+        self.attributes = attributes  # without impersonation
+
+
 class HeaderFacts:
     """What handlers have computed of a header block; requests that repeat the block share it.
 
-    It depends on nothing but the headers as the client sent them.
+    It depends on nothing but the headers as the client sent them, except `last`.
     """
 
-    __slots__ = ("choices", "client", "impersonates", "manager", "media")
+    __slots__ = ("choices", "client", "impersonates", "last", "manager", "media")
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
@@ -56,6 +73,7 @@ class HeaderFacts:
         self.manager = ""  # the field manager of writes that name none
         self.media: Media | None = None  # of the body
         self.client: ClientFields | None = None
+        self.last: LastRequest | None = None
 
     def read_client(self, headers: dict[bytes, bytes]) -> ClientFields:
         get = headers.get

@@ -103,3 +103,18 @@ async def test_format_of_the_body_and_field_manager_follow_the_headers() -> None
             assert refused.status == 400 and b"yaml" in refused.body
             refused = await api.ask("POST", COLLECTION, b"{}", headers={"content-type": "text/plain"})
             assert refused.status == 415
+
+
+async def test_repeated_request_line_is_served_for_its_method_query_and_user() -> None:
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a"))
+        item, jane = f"{COLLECTION}/a", {"impersonate-user": "jane"}
+        asked: list[tuple[str, str, int, dict[str, str]]] = [
+            *[("GET", item, 200, {})] * 3,
+            *[("GET", f"{item}?watch=1&timeoutSeconds=0&resourceVersion=x", 400, {}), ("GET", item, 200, {})],
+            *[("GET", item, 403, jane)] * 3,
+            *[("POST", item, 405, {}), ("GET", item, 200, {}), ("DELETE", item, 200, {})],
+            *[("GET", item, 404, {})] * 2,
+        ]
+        for method, path, status, headers in asked:
+            assert (await api.ask(method, path, headers=headers)).status == status, (method, path)
