@@ -132,8 +132,7 @@ class Bodies:
 
     async def applied(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         """The object of an apply as the client sent it, after checking that it decodes."""
-        raw = context.request.body
-        in_thread = is_large(raw) if _looks_like_json(raw) else _is_large_yaml(raw)
+        in_thread = _is_large_apply(context.request.body)
         return await self.run(
             context,
             self._decode_applied,
@@ -143,6 +142,14 @@ class Bodies:
             in_thread,
             in_thread=in_thread,
         )
+
+    async def applied_view(self, context: RequestContext, view: Definition) -> DecodedPatch:
+        """The body of an apply to another form of an object, such as its scale, which is merged into that form."""
+        in_thread = _is_large_apply(context.request.body)
+        loaded, _ = await self.run(
+            context, self._check_applied, context, view, in_thread, in_thread=in_thread
+        )
+        return loaded
 
     async def load_first(
         self, context: RequestContext, definition: Definition, serve: Callable[[RequestContext], Awaitable[T]]
@@ -219,18 +226,26 @@ class Bodies:
     def _decode_applied(
         self, context: RequestContext, definition: Definition, field_validation: str, in_thread: bool
     ) -> Body:
-        value, problems, large = self._load_applied(context, in_thread)
+        loaded, problems = self._check_applied(context, definition, in_thread)
+        if problems:
+            _report_problems(context, definition, problems, field_validation)
+        return Body(loaded.value, problems, loaded.large)
+
+    def _check_applied(
+        self, context: RequestContext, definition: Definition, in_thread: bool
+    ) -> tuple[DecodedPatch, tuple[str, ...]]:
+        """The body with its duplicate fields, and all problems with its fields, after checking that it decodes."""
+        loaded = self._load_applied(context, in_thread)
+        value = loaded.value
         if not isinstance(value, dict):
             raise BadRequest("the body of an apply must be an object")
         if not value.get("apiVersion") or not value.get("kind"):
             raise BadRequest("the body of an apply must say its apiVersion and kind")
         try:
-            decoded = definition.schema.decode_object(value, problems, in_steps=large)
+            decoded = definition.schema.decode_object(value, loaded.problems, in_steps=loaded.large)
         except NotDecodable as error:
             raise BadRequest(str(error)) from None
-        if decoded.problems:
-            _report_problems(context, definition, decoded.problems, field_validation)
-        return Body(value, decoded.problems, large)
+        return loaded, decoded.problems
 
     def _load_applied(self, context: RequestContext, in_thread: bool) -> DecodedPatch:
         """Read JSON as JSON, at a tenth of the cost, unless keys are duplicate: only YAML problems have lines."""
@@ -296,6 +311,10 @@ def check_short(raw: bytes, kind: str) -> None:
 
 def _read_delete_options(raw: bytes) -> Any:
     return read_object(DELETE_OPTIONS, raw).object
+
+
+def _is_large_apply(raw: bytes) -> bool:
+    return is_large(raw) if _looks_like_json(raw) else _is_large_yaml(raw)
 
 
 def _looks_like_json(raw: bytes) -> bool:

@@ -47,13 +47,15 @@ class PatchDecoder:
     async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> PatchCommand:
         format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
         write = self._options(context, format_)
-        whole = definition.definition_at(context.route.subresource) is definition
-        if format_ == "apply" and whole:
+        view = definition.definition_at(context.route.subresource)
+        if format_ == "apply" and view is definition:
             return await self._apply(context, definition, namespace, write)
-        if format_ == "apply":
-            format_ = "merge"  # views such as Scale have no managed fields
         try:
-            value, problems, large = await self._bodies.patch(context, format_)
+            if format_ == "apply":
+                value, problems, large = await self._bodies.applied_view(context, view)
+                format_ = "merge"  # views such as Scale have no managed fields
+            else:
+                value, problems, large = await self._bodies.patch(context, format_)
         except (BadRequest, TooLarge):
             # A missing object is a 404, whatever is wrong with the patch.
             self._reads.get(definition, namespace, context.route.name)

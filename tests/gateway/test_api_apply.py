@@ -153,6 +153,12 @@ async def test_apply_to_a_scale_is_a_merge_patch() -> None:
         stored = await api.get("replicationcontrollers", "r")
         assert stored["spec"]["replicas"] == 2
         assert stored["metadata"]["managedFields"] == made["metadata"]["managedFields"]
+        written = b"apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: r}\nspec: {replicas: 3}\n"
+        returned = (await apply(api, written, path="replicationcontrollers/r/scale")).expect(200)
+        assert returned["spec"] == {"replicas": 3}
+        for wrong in ({**scale, "apiVersion": "v1"}, {"spec": {"replicas": 4}}, {**scale, "spec": []}):
+            refused = await apply(api, wrong, path="replicationcontrollers/r/scale")
+            assert refused.expect(400)["reason"] == "BadRequest"
 
 
 async def test_force_is_refused_for_other_patches() -> None:
