@@ -32,6 +32,7 @@ _METADATA: Final = Level.METADATA
 _DIGITS: Final = [
     b"%03d" % number for number in range(1000)
 ]  # a format of six digits takes three times as long
+_HEX_DIGITS: Final = [b"%02x" % number for number in range(256)]  # the end of an Audit-Id
 _MILLISECOND: Final = 1_000_000  # nanoseconds
 _RECEIVED_TIME: Final = b',"requestReceivedTimestamp":"'
 _STAGE_TIME: Final = b'Z","stageTimestamp":"'
@@ -53,7 +54,7 @@ class EventFormat:
             level: f'{{"kind":"Event","apiVersion":"{group}/v1","level":"{LEVEL_NAMES[level]}","auditID":'
             for level in Level
         }
-        self._start = self._starts[_METADATA].encode() + b'"' + AUDIT_BASE + b"%012x"
+        self._start = self._starts[_METADATA].encode() + b'"' + AUDIT_BASE + b"%010x"
         self._truncated = f"{group}/truncated"
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
@@ -64,20 +65,41 @@ class EventFormat:
         self._allowed: dict[str, str] = {}
         self._resources: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._second, self._second_text = -1, b""
-        self._millisecond, self._millisecond_text = -_MILLISECOND, b""
 
     def lines(self, pending: Sequence[Pending]) -> bytes:
         """The lines, each with its newline, of events without bodies and of records that stand for their events."""
         parts: list[bytes] = []
-        for one in pending:
-            if not isinstance(one, tuple):
-                if one.completed_at:
-                    self._add_both(parts, one)
-                else:
-                    parts.append(self._short_line((one, REQUEST_RECEIVED, one.received_at, 0)))
-            else:
-                parts.append(self._short_line(one))
+        find, millisecond, text, numbers = self._ordinary.get, -_MILLISECOND, b"", -1
+        start = b""
+        for one in pending:  # one flat loop for ordinary requests: it makes most lines
+            if isinstance(one, tuple) or one.rare is not None or not one.completed_at:
+                parts += self._general_lines(one)
+                continue
+            number, decision = one.audit_number, one.decided
+            if not number or decision is None or decision.verdict is not _ALLOW:
+                parts += self._general_lines(one)
+                continue
+            attributes = one.attributes_
+            key = (id(attributes[0]), attributes[1], one.target, one.status, decision.reason)
+            _, received, complete, end = find(key) or self._make_ordinary(key, one)
+            rest = one.received_at - millisecond
+            if not 0 <= rest < _MILLISECOND:
+                rest, millisecond, text = self._read_millisecond(one.received_at)
+            began = text + _DIGITS[rest // 1000]
+            rest = one.completed_at - millisecond
+            if not 0 <= rest < _MILLISECOND:
+                rest, millisecond, text = self._read_millisecond(one.completed_at)
+            if number >> 8 != numbers:
+                numbers = number >> 8
+                start = self._start % numbers
+            begin = start + _HEX_DIGITS[number & 255]
+            parts += (begin, received, began, _STAGE_TIME, began, _END_OF_FIRST)
+            parts += (begin, complete, began, _STAGE_TIME, text + _DIGITS[rest // 1000], end)
         return b"".join(parts)
+
+    def _general_lines(self, one: Pending) -> list[bytes]:
+        """Of a request with annotations, an impersonated user, a body or an Audit-Id of its own; or of one event."""
+        return [self._short_line(event) for event in events_of((one,))]
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
@@ -92,32 +114,6 @@ class EventFormat:
         tail = f"{times}{self._annotations(record, truncated=truncated)}}}"
         parts.append(tail.encode("utf-8", "replace"))
         return b"".join(parts)
-
-    def _add_both(self, parts: list[bytes], record: AuditRecord) -> None:
-        """Add the lines of a record that stands for both of its events."""
-        attributes, decision, target = record.attributes_, record.decided, record.target
-        number = record.audit_number
-        if (
-            record.rare is not None  # annotations, an impersonated user, an object in the body
-            or not number  # the client chose the Audit-Id
-            or decision is None
-            or decision.verdict is not _ALLOW
-        ):
-            parts += [self._short_line(event) for event in events_of((record,))]
-            return
-        key = (id(attributes[0]), attributes[1], target, record.status, decision.reason)
-        _, received, complete, end = self._ordinary.get(key) or self._make_ordinary(key, record)
-        rest = record.received_at - self._millisecond
-        if not 0 <= rest < _MILLISECOND:
-            rest = self._read_millisecond(record.received_at)
-        began = self._millisecond_text + _DIGITS[rest // 1000]
-        rest = record.completed_at - self._millisecond
-        if not 0 <= rest < _MILLISECOND:
-            rest = self._read_millisecond(record.completed_at)
-        ended = self._millisecond_text + _DIGITS[rest // 1000]
-        start = self._start % number
-        parts += (start, received, began, _STAGE_TIME, began, _END_OF_FIRST)
-        parts += (start, complete, began, _STAGE_TIME, ended, end)
 
     def _make_ordinary(self, key: _OrdinaryKey, record: AuditRecord) -> _Ordinary:
         """What the lines of such requests have in common; kept unless it is long."""
@@ -301,20 +297,17 @@ class EventFormat:
         )
 
     def _timestamp(self, at: int) -> str:
-        rest = self._read_millisecond(at)
-        return f"{self._millisecond_text.decode()}{rest // 1000:03d}Z"
+        rest, _, text = self._read_millisecond(at)
+        return f"{text.decode()}{rest // 1000:03d}Z"
 
-    def _read_millisecond(self, at: int) -> int:
-        """Keep the text of the millisecond: the next time stamps are likely to be in it, too. Returns the rest."""
+    def _read_millisecond(self, at: int) -> tuple[int, int, bytes]:
+        """How many nanoseconds after the beginning of its millisecond this is, that beginning, and its text."""
         milliseconds, rest = divmod(at, _MILLISECOND)
-        if milliseconds * _MILLISECOND != self._millisecond:
-            self._millisecond = milliseconds * _MILLISECOND
-            second, fraction = divmod(milliseconds, 1000)
-            if second != self._second:
-                self._second = second
-                self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)).encode()
-            self._millisecond_text = self._second_text + _DIGITS[fraction]
-        return rest
+        second, fraction = divmod(milliseconds, 1000)
+        if second != self._second:
+            self._second = second
+            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)).encode()
+        return rest, at - rest, self._second_text + _DIGITS[fraction]
 
 
 def events_of(pending: Iterable[Pending]) -> list[Event]:

@@ -12,7 +12,7 @@ stands for its RequestReceived event, and for its ResponseComplete event too if 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Union
+from typing import Any, ClassVar, Protocol, Union
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
@@ -83,7 +83,6 @@ class AuditRecord(Exchange):
 
     __slots__ = (
         "_complete",
-        "_log",
         "_request",
         "attributes_",
         "completed_at",
@@ -105,7 +104,7 @@ class AuditRecord(Exchange):
     request_body: Rare[bytes | None] = Rare(None)
     response_body: Rare[bytes | None] = Rare(None)
     truncated = Rare(False)  # a body that the level asks for is left out: it is too large
-    _log: Recorder
+    _log: ClassVar[Recorder]  # of the class that `receiver` makes for each log
     _request: Request | None
     _complete: bool  # no event follows
     _started = Rare(False)
@@ -344,24 +343,31 @@ class SharedRecord(AuditRecord):
             self._record.decision(decision)
 
 
-def receiver(log: Recorder, of_class: type[AuditRecord]) -> Callable[[Request], AuditRecord]:
+def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], AuditRecord]:
     """What connections call for every request: makes its record, and stores it in the request."""
-    now, number, treatment = log.now, next_audit_number, log.for_all or _NOTHING
+    made: type[AuditRecord] = type(base.__name__, (base,), {"__slots__": (), "_log": log})
 
-    def received(request: Request) -> AuditRecord:
+    def received(
+        request: Request,
+        # Defaults are at hand in one tuple.
+        record_of: type[AuditRecord] = made,
+        now: Callable[[], int] = log.now,
+        number: Callable[[], int] = next_audit_number,
+        treatment: Treatment = log.for_all or _NOTHING,
+        unknown: Attributes = _UNKNOWN,
+    ) -> AuditRecord:
         facts = request.facts
         client = facts.client or facts.read_client(request.headers)
-        record = request.exchange = of_class()
+        record = request.exchange = record_of()
+        record.received_at = now()
+        record.audit_number = 0 if client[3] else number()
+        record.target = (request.path, request.query, client, request.peer.address)
         record.ended = record._complete = False
-        record.audit_number = 0 if client.audit_id else number()
         record.status = record.completed_at = 0
         record.rare = record.response = record.stored = record.decided = None
-        record.attributes_ = _UNKNOWN
+        record.attributes_ = unknown
         record.treatment = treatment
-        record._log = log
         record._request = request
-        record.received_at = now()
-        record.target = (request.path, request.query, client, request.peer.address)
         return record
 
     return received
