@@ -180,7 +180,7 @@ def check_absent(txn: Any, databases: Databases, cursor: Any, key: bytes) -> Non
     `cursor` is one of `by_object`.
     """
     prefix = key + b"\0"
-    if cursor.set_range(prefix) and cursor.key()[: len(prefix)] == prefix:  # usually not, for a create
+    if cursor.set_range(prefix) and cursor.key().tobytes().startswith(prefix):  # usually not, for a create
         _check_removed(txn, databases, cursor, key)
 
 

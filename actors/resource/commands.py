@@ -18,7 +18,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import Creation, owned_after
 from actors.resource.admitting import CommandAdmission
 from actors.resource.applying import apply_object
 from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress, make_decided
@@ -72,6 +72,7 @@ class Commands:
         self._versions = storage.storage.versions
         self._all_views: dict[str, FieldViews] = {}
         self._found_views: dict[tuple[str, str], tuple[FieldViews, FieldView]] = {}
+        self._creations: dict[str, Creation] = {}  # by version
 
     def repeat_checks(self, attempt: Attempt) -> None:
         """Run the checks again whose outcome may have changed while a thread decided the command."""
@@ -123,7 +124,9 @@ class Commands:
         warnings = drop_duplicate_owner_references(metadata, SENT) if "ownerReferences" in metadata else ()
         if verb != "apply":
             drop_system_metadata(metadata)
-            self._set_managers(command, "", new, None)
+            creation = self._creations.get(command.version) or self._find_creation(command.version)
+            context = command.context
+            self._put_managers(new, creation.entries(new, context.manager, context.time))
         try:
             request = self._admission.run(attempt, CREATE, "", metadata.get("name", ""), new, None)
         except Paused as paused:
@@ -228,7 +231,7 @@ class Commands:
         sent = verb == "update" and "ownerReferences" in new["metadata"]
         warnings = drop_duplicate_owner_references(new["metadata"], SENT) if sent else ()
         if verb != "apply" and viewed is definition:
-            self._set_managers(command, command.subresource, new, current.object)
+            self._set_managers(command, new, current.object)
         try:
             new = self._admission.admit(
                 attempt, UPDATE, command.subresource, command.name, new, current.object
@@ -325,14 +328,15 @@ class Commands:
         self._admission.validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
-    def _set_managers(
-        self, command: Create | Replace, subresource: str, new: Object, before: Object | None
-    ) -> None:
-        """Set metadata.managedFields as it is after this write."""
-        context, metadata = command.context, new["metadata"]
-        found = self._found_views.get((command.version, subresource))
-        views, view = found if found is not None else self._find_views(command.version, subresource)
-        entries = owned_after(views, view, before, new, context.manager, seconds_text(context.time))
+    def _set_managers(self, command: Replace, new: Object, before: Object) -> None:
+        """Set metadata.managedFields as it is after this update."""
+        context, key = command.context, (command.version, command.subresource)
+        views, view = self._found_views.get(key) or self._find_views(*key)
+        time = seconds_text(context.time)
+        self._put_managers(new, owned_after(views, view, before, new, context.manager, time))
+
+    def _put_managers(self, new: Object, entries: list[Object]) -> None:
+        metadata = new["metadata"]
         if self._storage.schema.shown_lists:
             null_empty_lists(self._storage.schema, new)
         if entries:
@@ -343,6 +347,10 @@ class Commands:
     def _find_views(self, version: str, subresource: str) -> tuple[FieldViews, FieldView]:
         views = self._views(version)
         found = self._found_views[version, subresource] = views, views(version, subresource)
+        return found
+
+    def _find_creation(self, version: str) -> Creation:
+        found = self._creations[version] = Creation(*self._find_views(version, ""))
         return found
 
 

@@ -219,6 +219,8 @@ def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field:
 
 
 def _common_rules(errors: FieldErrors, metadata: Object) -> None:
+    if metadata is errors.valid_metadata:
+        return
     if "labels" in metadata and not metadata["labels"].items() <= _known_labels:
         label_rules(errors, metadata["labels"], "metadata.labels")
     if "annotations" in metadata:

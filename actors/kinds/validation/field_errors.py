@@ -20,6 +20,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
 from actors.kinds.values.go_format import cut, format_value, quoted_list, quoted_start
+from actors.messages import Object
 from journal.classes.dataclass import dataclass
 
 MOST: Final = MAX_COUNTED
@@ -52,10 +53,12 @@ class TooManyErrors(Exception):
 class FieldErrors:
     """The errors of one validation, in the order in which the rules add them."""
 
-    __slots__ = ("found",)
+    __slots__ = ("found", "valid_metadata")
 
     def __init__(self) -> None:
         self.found: list[FieldError] = []
+        # What the rules of labels, annotations and owners found valid: an update runs them up to four times.
+        self.valid_metadata: Object | None = None
 
     def add(self, error: FieldError) -> None:
         if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:

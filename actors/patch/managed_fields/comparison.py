@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import MethodType
 from typing import Any
 
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
@@ -73,6 +74,23 @@ class NewObjects:
                 found[element] = node
         return found or None
 
+    def flat_maps(
+        self, of_object: tuple[str, ...], of_metadata: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """The flat maps in metadata and in an object with these members; None if it has others, such as lists.
+
+        `fields` of such an object must have been found before.
+        """
+        found: tuple[list[str], list[str]] = [], []
+        for name, element, part in self._plans.get(of_object, ()):
+            inner = part.__self__ if isinstance(part, MethodType) else None
+            if name == "metadata" and type(inner) is NewObjects:
+                if not _only_maps(inner._plans.get(of_metadata, ()), found[0]):
+                    return None
+            elif not _only_maps(((name, element, part),), found[1]):
+                return None
+        return tuple(found[0]), tuple(found[1])
+
     def _planned(self, value: Any) -> _NewPlan:
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
@@ -93,6 +111,16 @@ class NewObjects:
         if type(inner) is Record:
             return NewObjects(inner, was).fields
         return partial(_difference, inner, element, was)
+
+
+def _only_maps(plan: _NewPlan, names: list[str]) -> bool:
+    """Add the names of flat maps; False if a member is neither one nor a single value."""
+    for name, _, part in plan:
+        if part is not None:
+            if not (isinstance(part, MethodType) and type(part.__self__) is Dictionary):
+                return False
+            names.append(name)
+    return True
 
 
 def _difference(shape: Shape, element: str, was: Any, now: Any) -> Fields | None:

@@ -53,6 +53,11 @@ class FieldView:
     prune: Callable[[Object], Object] | None = None
     is_custom: bool = False
 
+    @property
+    def shows_as_it_is(self) -> bool:
+        """Whether `show` returns the object that it gets."""
+        return self.show is _as_it_is
+
     def declares_all(self, shown: Object) -> bool:
         """Whether this version has all fields of an object that another version shows."""
         return self.prune is None or self.prune(shown) == shown

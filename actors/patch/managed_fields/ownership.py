@@ -10,10 +10,12 @@ So does one of a custom resource with fields that the version of another manager
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import Changes, compare
-from actors.patch.managed_fields.field_set import difference, union
+from actors.patch.managed_fields.field_set import Fields, difference, union
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.managers import (
     UPDATE,
@@ -84,6 +86,90 @@ def owned_after(
         ):
             return []
         raise
+
+
+# What `Creation` keeps at most, because clients choose keys and managers.
+MAX_SHAPES: Final = 32
+MAX_KEYS: Final = 32  # different ones, of each shape
+MAX_CHARACTERS: Final = 512  # in the keys of one object
+MAX_CREATORS: Final = 64
+
+_Keys = tuple[str, ...]
+# The flat maps in metadata and in the object, and the fields by the keys of all of them.
+_Shape = tuple[_Keys, _Keys, dict[tuple[_Keys, ...], Fields]]
+
+
+class Creation:
+    """managedFields of new objects in one version: one entry, with everything that the creator sent.
+
+    Creates are the most frequent writes. Many objects have nothing but single values and flat maps, as labels are:
+    their fields depend on keys alone, which are the same over and over, and are found once for each choice of keys.
+    """
+
+    __slots__ = ("_creators", "_shapes", "_view", "_views")
+
+    def __init__(self, views: FieldViews, view: FieldView) -> None:
+        self._views, self._view = views, view
+        # By the members of the object and of metadata. None: it has others than single values and flat maps.
+        self._shapes: dict[tuple[_Keys, _Keys], _Shape | None] = {}
+        self._creators: dict[tuple[str, int], Object] = {}  # entries without fields, by manager and second
+
+    def entries(self, new: Object, manager: str, time: int) -> list[Object]:
+        """managedFields of a new object, which shares parts of them with others. `time` is in microseconds."""
+        metadata = new["metadata"]
+        shape = self._shapes.get((tuple(new), tuple(metadata)))
+        if shape is None:
+            return self._find(new, manager, time)
+        of_metadata, of_object, known = shape
+        keys: list[_Keys] = []
+        try:
+            for name in of_metadata:
+                keys.append(tuple(metadata[name]))
+            for name in of_object:
+                keys.append(tuple(new[name]))
+            fields = known[tuple(keys)]
+        except (KeyError, TypeError):  # other keys, or null instead of a map
+            return self._find(new, manager, time)
+        creator = self._creators.get((manager, time // 1_000_000))
+        if creator is None:
+            creator = self._find_creator(manager, time)
+        return [{**creator, "fieldsV1": fields}]
+
+    def _find(self, new: Object, manager: str, time: int) -> list[Object]:
+        """Find them like those of other writes, and keep the fields."""
+        found, metadata = self._owned(new, manager, time), new["metadata"]
+        if len(found) == 1 and "managedFields" not in metadata and self._view.shows_as_it_is:
+            shape = self._shape(new)
+            if shape is not None:
+                self._keep(shape, new, found[0]["fieldsV1"])
+        return found
+
+    def _owned(self, new: Object, manager: str, time: int) -> list[Object]:
+        return owned_after(self._views, self._view, None, new, manager, seconds_text(time))
+
+    def _shape(self, new: Object) -> _Shape | None:
+        members = tuple(new), tuple(new["metadata"])
+        if members not in self._shapes:
+            if len(self._shapes) >= MAX_SHAPES:
+                self._shapes.clear()
+            maps = self._view.new.flat_maps(*members)
+            self._shapes[members] = None if maps is None else (*maps, {})
+        return self._shapes[members]
+
+    def _keep(self, shape: _Shape, new: Object, fields: Fields) -> None:
+        of_metadata, of_object, known = shape
+        maps = *(new["metadata"][name] for name in of_metadata), *(new[name] for name in of_object)
+        if None not in maps and sum(len(key) for one in maps for key in one) <= MAX_CHARACTERS:
+            if len(known) >= MAX_KEYS:
+                known.clear()
+            known[tuple(map(tuple, maps))] = fields
+
+    def _find_creator(self, manager: str, time: int) -> Object:
+        if len(self._creators) >= MAX_CREATORS:
+            self._creators.clear()
+        entry = encode_entry(manager, UPDATE, self._view.version, seconds_text(time), {})
+        self._creators[manager, time // 1_000_000] = entry
+        return entry
 
 
 def _owned_after(

@@ -34,4 +34,6 @@ def validate_metadata_update(
         check_name=name_is_path_segment,
         known_finalizers=False,
     )
+    if not errors.found:
+        errors.valid_metadata = metadata
     metadata_update_rules(errors, metadata, old, known_finalizers=False)
