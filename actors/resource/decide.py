@@ -175,14 +175,12 @@ def is_unchanged(new: Object, old: Object) -> bool:
     """Whether the objects are equal, except for the times in managedFields."""
     if new == old:
         return True
-    entries, others = (one["metadata"].get("managedFields", []) for one in (new, old))
-    return _without_managed_fields(new) == _without_managed_fields(old) and same_but_for_times(
-        entries, others
-    )
-
-
-def _without_managed_fields(one: Object) -> Object:
-    return {**one, "metadata": {**one["metadata"], "managedFields": None}}
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return False
+    metadata, other = new["metadata"], old["metadata"]
+    if {**metadata, "managedFields": None} != {**other, "managedFields": None}:
+        return False
+    return same_but_for_times(metadata.get("managedFields", []), other.get("managedFields", []))
 
 
 def decide_submit(
