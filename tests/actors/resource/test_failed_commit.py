@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.store.committer import Committer
 from journal.errors import StorageFull
+from journal.log import OnPut
 from tests.actors.object_store import Refused, Store, open_store
 
 
@@ -21,10 +22,10 @@ class Disk:
         self.full = False
         store.journal.append = self  # type: ignore[method-assign,assignment]
 
-    def __call__(self, events: list) -> None:
+    def __call__(self, events: list, on_put: OnPut | None = None) -> None:
         if self.full:
             raise StorageFull(Path("data"), "No space left on device")
-        self._append(events)
+        self._append(events, on_put)
 
 
 def config_map(name: str, **data: str) -> dict:
