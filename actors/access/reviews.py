@@ -6,6 +6,7 @@ authorizer are those of all requests, so a review gives the same result as a req
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -21,6 +22,15 @@ from actors.kinds.validation.field_errors import collect
 from actors.messages import Object
 
 RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond
+# What webhooks see as the status of a review, which has none yet.
+_NO_ACCESS: Final[Object] = {"allowed": False}
+NO_STATUS: Final[Mapping[str, Object]] = {
+    "TokenReview": {"user": {}},
+    "SubjectAccessReview": _NO_ACCESS,
+    "LocalSubjectAccessReview": _NO_ACCESS,
+    "SelfSubjectAccessReview": _NO_ACCESS,
+    "SelfSubjectRulesReview": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
+}
 WRONG_TOKEN = "invalid bearer token"  # other reasons follow it
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import orjson
 
-from actors.access.reviews import RULES_AT_ONCE, Reviews
+from actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
 from actors.admission import ephemeral
 from actors.admission.chain import Chain
 from actors.admission.request import CREATE, AdmissionRequest
@@ -57,6 +57,7 @@ class ReviewHandler:
         review["metadata"] = await self._bodies.run(
             context, _metadata, definition, review, write_context, in_thread=decoded.large
         )
+        review["status"] = NO_STATUS[definition.kind]
         review = await self._admitted(context, definition, review, write_context, dry_run=write.dry_run)
         status = await self._reviews.status(definition, review, context.user)
         large = decoded.large or len(status.get("resourceRules", ())) > RULES_AT_ONCE

@@ -32,6 +32,7 @@ from journal.log import Journal
 from journal.records import Row
 
 SUBRESOURCE = "token"
+NO_STATUS: Object = {"token": "", "expirationTimestamp": None}  # what webhooks see
 _KINDS = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
 # The time that the volumes of pods ask for; such tokens are accepted for a year, because old clients never read the
 # file again. --service-account-max-token-expiration limits that too.
@@ -62,7 +63,7 @@ class TokenRequests:
         dry_run: bool,
     ) -> Issued:
         """`sent` is a decoded TokenRequest; `view` its definition."""
-        _set_managers(view, sent, context)
+        _complete(view, sent, context)
         request = AdmissionRequest(
             CREATE, accounts, namespace, name, SUBRESOURCE, sent, None, context.user, dry_run, context
         )
@@ -103,7 +104,7 @@ class TokenRequests:
             **wanted["metadata"],
             "creationTimestamp": seconds_text(context.time),
         }
-        return {"metadata": metadata, "spec": spec}
+        return {"metadata": metadata, "spec": spec, "status": NO_STATUS}
 
     def _bound_object(self, account: Reference, reference: Object | None) -> Reference | None:
         if reference is None:
@@ -164,7 +165,8 @@ class TokenRequests:
             return view.get(self._journal.type_id(plural), namespace, name)
 
 
-def _set_managers(view: Definition, sent: Object, context: WriteContext) -> None:
+def _complete(view: Definition, sent: Object, context: WriteContext) -> None:
+    """Set managedFields, and drop what only the server sets."""
     views = FieldViews({view.api_version: view})
     fields = replace(views(view.api_version, ""), subresource=SUBRESOURCE)
     sent.pop("status", None)
@@ -173,3 +175,4 @@ def _set_managers(view: Definition, sent: Object, context: WriteContext) -> None
     entries = owned_after(views, fields, None, sent, context.manager, seconds_text(context.time))
     if entries:
         sent["metadata"]["managedFields"] = entries
+    sent["status"] = NO_STATUS

@@ -58,7 +58,8 @@ async def test_reviews_are_reviewed_and_may_be_refused(
         [sent] = hooks.requests
         assert sent["operation"] == "CREATE" and sent["resource"]["resource"] == resource
         assert sent["object"]["spec"] == {**sent["object"]["spec"], **body["spec"]}
-        assert sent["oldObject"] is None and "status" in made
+        assert sent["oldObject"] is None and sent["object"]["status"].keys() <= made["status"].keys()
+        assert not any(sent["object"]["status"].values()), "it is not decided yet"
         await hooks.remove("validating")
         await hooks.configure("validating", hook_of(hooks, resource, group, "/deny"))
         refused = (await hooks.api.ask("POST", path, body)).expect(400)
@@ -112,6 +113,7 @@ async def test_bindings_evictions_and_token_requests() -> None:
             assert "denied the request" in refused["message"], path
             assert hooks.requests[-1]["object"]["kind"] == kind
             assert hooks.requests[-1]["operation"] == "CREATE"
+        assert hooks.requests[-1]["object"]["status"] == {"token": "", "expirationTimestamp": None}
 
 
 async def test_eviction_is_not_reviewed_as_a_deletion() -> None:
