@@ -77,7 +77,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A POST to a subresource of an existing object."""
+    """A POST to a subresource of an existing object, after admission."""
 
     version: str
     namespace: str

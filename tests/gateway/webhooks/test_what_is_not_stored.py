@@ -125,3 +125,16 @@ async def test_eviction_is_not_reviewed_as_a_deletion() -> None:
         (await hooks.api.ask("DELETE", f"{DEFAULT}/pods/p")).expect(400)
         (await hooks.api.ask("POST", f"{DEFAULT}/pods/p/eviction", {"metadata": {"name": "p"}})).expect(201)
         (await hooks.api.ask("GET", f"{DEFAULT}/pods/p")).expect(404)
+
+
+async def test_binding_is_reviewed_before_the_pod_is_looked_at() -> None:
+    async with hooking(deny=DENY) as hooks:
+        await hooks.configure("validating", hooks.hook("a.example.com", "/deny", rules=[rule("*/*")]))
+        binding: dict[str, Any] = {"metadata": {"name": "missing"}, "target": {"kind": "Node", "name": "n"}}
+        for path, resource in (("bindings", "bindings"), ("pods/missing/binding", "pods")):
+            (await hooks.api.ask("POST", f"{DEFAULT}/{path}", binding)).expect(400)
+            assert hooks.requests[-1]["resource"]["resource"] == resource
+            assert ("subResource" in hooks.requests[-1]) == (resource == "pods")
+            invalid = {**binding, "target": {"kind": "Node"}}
+            (await hooks.api.ask("POST", f"{DEFAULT}/{path}", invalid)).expect(422)
+        assert len(hooks.requests) == 2, "an invalid one is not reviewed"
