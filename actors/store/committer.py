@@ -298,7 +298,7 @@ class Committer:
         """Write events, and measure the disk. Calls `on_put` when only the durable commit is left to do."""
         if not events:
             return None
-        began = 0.0
+        began = time.perf_counter()
 
         def put() -> None:
             nonlocal began

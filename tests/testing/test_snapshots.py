@@ -15,7 +15,7 @@ from actors import turns
 from actors.store import committer
 from actors.store.feed import Feed
 from gateway.testing import snapshots
-from journal.log import Journal
+from journal.log import Journal, OnPut
 from journal.records import Event
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, labelled, names, served
@@ -290,15 +290,15 @@ class LargeRestore(trio.abc.Instrument):
         patch.setattr(snapshots, "LARGE", 10)
         patch.setattr(committer, "PUBLISHED_AT_ONCE", 4)
         patch.setattr(turns, "TURN", -1.0)
-        patch.setattr(Journal, "append", lambda journal, events: self._append_observed(journal, events))
+        patch.setattr(Journal, "append", lambda *given: self._append_observed(*given))
         patch.setattr(Feed, "publish", lambda feed, events: self._publish_observed(feed, events))
 
-    def _append_observed(self, journal: Journal, events: Sequence[Event]) -> None:
+    def _append_observed(self, journal: Journal, events: Sequence[Event], on_put: OnPut) -> None:
         if threading.get_ident() == self._loop:
             self.in_loop.append(len(events))
         else:
             trio.from_thread.run(self._beside)
-        self._append(journal, events)
+        self._append(journal, events, on_put)
 
     def _publish_observed(self, feed: Feed, events: Sequence[Event]) -> None:
         self.published.append((len(events), self.loop_turns))

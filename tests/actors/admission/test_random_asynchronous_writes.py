@@ -17,6 +17,7 @@ from actors.errors import Forbidden, RequestError, Resource
 from actors.messages import Object
 from journal import verify
 from journal.errors import StorageFull
+from journal.log import OnPut
 from journal.records import Event
 from tests.actors.object_store import open_store
 from tests.actors.resource.random_commands import RandomCommands
@@ -75,11 +76,11 @@ async def test_every_request_completes_once(plural: str, seed: int, autojump_clo
         definition, commands = store.definition(plural), RandomCommands(store, plural, seed)
         actor = store.directory.actor(definition)
 
-        def append_or_fail(events: list[Event]) -> None:
+        def append_or_fail(events: list[Event], on_put: OnPut) -> None:
             nonlocal durable
             if source.random() < 0.1:
                 raise StorageFull(Path("data"), "No space left on device")
-            append(events)
+            append(events, on_put)
             durable += sum(event.verb not in ("delete", "deletecollection") for event in events)
 
         async def write() -> None:

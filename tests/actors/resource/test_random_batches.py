@@ -13,6 +13,7 @@ from actors.messages import Command
 from actors.resource.replies import Envelope
 from journal import verify
 from journal.errors import StorageFull
+from journal.log import OnPut
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
@@ -66,10 +67,10 @@ async def test_batches_after_failed_commits_are_decided_on_what_is_stored(plural
         append, choice = failing.journal.append, random.Random(7)
         full = False
 
-        def append_or_fail(batch: list[Event]) -> None:
+        def append_or_fail(batch: list[Event], on_put: OnPut) -> None:
             if full:
                 raise StorageFull(Path("data"), "No space left on device")
-            append(batch)
+            append(batch, on_put)
 
         failing.journal.append = append_or_fail  # type: ignore[method-assign,assignment]
         source = RandomCommands(failing, plural, 7)
