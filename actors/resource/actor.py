@@ -369,7 +369,8 @@ class ResourceActor:
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
-        if failure is not None:
+        # Usually there are no others, which one comparison finds out for the whole batch.
+        if failure is not None or [*self._pending.values()] == proposals:
             self._pending.clear()
             return
         for proposal in proposals:
