@@ -49,6 +49,15 @@ DENIED = Decision(Verdict.DENY)
 NO_OPINION = Decision(Verdict.NO_OPINION)
 
 
+class Rights:
+    """What decisions of an authorizer depend on besides the attributes: they hold as long as `changes` is the same."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+
 class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]: ...
 

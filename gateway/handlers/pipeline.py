@@ -17,17 +17,16 @@ from typing import Final, Protocol
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import Authorizer, Decision, Verdict, refusal
+from actors.access.authorize import Authorizer, Decision, Rights, Verdict, refusal
 from actors.access.impersonation import impersonate
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
 from actors.errors import RequestError, Unauthorized
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
-from actors.identity import MASTERS
+from actors.identity import MASTERS, User
 from actors.names import Names
 from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated
 from gateway.connections.parsing.parser import wants_websocket
@@ -35,7 +34,7 @@ from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, ta
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.request_seats import Limits, seats_of, take_seats
-from gateway.handlers.selectors import selected_name
+from gateway.handlers.selectors import attributes_of
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
@@ -81,7 +80,6 @@ UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _ALLOW = Verdict.ALLOW
-_new_tuple = tuple.__new__
 _NO_CHOICES: Final[dict[str, tuple[Representation, bool]]] = {}
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
@@ -114,6 +112,8 @@ class Pipeline:
         self._authenticator = authenticator
         self._by_header = authenticator.by_header
         self._authorizer = authorizer
+        self._rights_of: Callable[[User], Rights | None] = getattr(authorizer, "rights_of", lambda user: None)
+        self._rights = self._rights_of(ANONYMOUS_USER)  # of every user whose decisions can be kept
         self._dispatch = dispatch
         self._serve = dispatch.serve
         self._paths = paths
@@ -177,7 +177,7 @@ class Pipeline:
             if last is not None and last.attributes[0] is user:
                 attributes = last.attributes
             else:
-                attributes = _attributes(context)
+                attributes = attributes_of(context)
                 if route.asked is not None and not request.query:
                     request.facts.last = LastRequest(request.path, request.method, route, attributes)
             exchange = request.exchange
@@ -187,7 +187,7 @@ class Pipeline:
                     await exchange.stored()
             if request.facts.impersonates:
                 await self._impersonate(context)
-                attributes = _attributes(context)
+                attributes = attributes_of(context)
             flow = self._limits.flow_of(attributes)
             if flow.limited and request.arriving is None and not forwarded:
                 needed = 1
@@ -198,7 +198,15 @@ class Pipeline:
                 seats = needed
             elif not flow.limited:
                 flow.counts.dispatched += 1
-            decision = self._authorizer.authorize(attributes)
+            rights = self._rights
+            if last is None or last.attributes is not attributes:
+                decision = self._authorizer.authorize(attributes)
+            elif last.rights is rights and rights is not None and last.changes == rights.changes:
+                decision = last.decision  # nothing that it depends on has changed
+            else:
+                decision = self._authorizer.authorize(attributes)
+                if isinstance(decision, Decision):
+                    last.keep(decision, self._rights_of(user))
             if not isinstance(decision, Decision):
                 decision = await decision
             if not route.is_resource and not decision.allowed and self._paths.is_public(route.path):
@@ -384,15 +392,3 @@ class Pipeline:
         except Exception:
             pass
         return await render.failure(context, failure)
-
-
-def _attributes(context: RequestContext) -> Attributes:
-    route, user = context.route, context.user
-    if route.asked is not None:
-        return _new_tuple(Attributes, (user, *route.asked))
-    if not route.is_resource:
-        return Attributes(user, route.verb, path=route.path, is_resource=False)
-    name = route.name or selected_name(context)
-    verb, group, version, resource = route.verb, route.group, route.version, route.resource
-    subresource, namespace, path = route.subresource, route.namespace, route.path
-    return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)

@@ -1,4 +1,4 @@
-"""The label and field selectors of a list, watch or deletecollection request."""
+"""The label and field selectors of a list, watch or deletecollection request, and what authorizers decide on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import trio
 
+from actors.access.attributes import Attributes
 from actors.errors import BadRequest
 from actors.kinds.declaration.definition import Definition
 from actors.selectors import FieldSelector, LabelSelector
@@ -17,6 +18,7 @@ LARGE = 2048
 # One at a time: parsing holds the interpreter lock.
 PARSING = trio.CapacityLimiter(1)
 T = TypeVar("T")
+_new_tuple = tuple.__new__
 
 
 async def parse_selectors(
@@ -54,3 +56,16 @@ def selected_name(context: RequestContext) -> str:
     except BadRequest:
         return ""  # dispatch refuses the selector, once the request is authorized
     return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def attributes_of(context: RequestContext) -> Attributes:
+    """The attributes of a request: of its route, and the name that a selector selects."""
+    route, user = context.route, context.user
+    if route.asked is not None:
+        return _new_tuple(Attributes, (user, *route.asked))
+    if not route.is_resource:
+        return Attributes(user, route.verb, path=route.path, is_resource=False)
+    name = route.name or selected_name(context)
+    verb, group, version, resource = route.verb, route.group, route.version, route.resource
+    subresource, namespace, path = route.subresource, route.namespace, route.path
+    return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from actors.access.attributes import Attributes
+from actors.access.authorize import NO_OPINION, Decision, Rights
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
 from gateway.requests.route import Route
@@ -49,13 +50,22 @@ class LastRequest:
     Connections then pass the same str objects, so that `is` finds out.
     """
 
-    __slots__ = ("attributes", "method", "path", "route")
+    __slots__ = ("attributes", "changes", "decision", "method", "path", "rights", "route")
 
     def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
         self.path = path
         self.method = method
         self.route = route
         self.attributes = attributes  # without impersonation
+        # The decision, as long as the rights are those of the server and have as many changes as then.
+        self.decision: Decision = NO_OPINION
+        self.rights: Rights | None = None
+        self.changes = 0
+
+    def keep(self, decision: Decision, rights: Rights | None) -> None:
+        """Keep the decision as long as these rights do not change; None: it depends on more."""
+        if rights is not None:
+            self.decision, self.rights, self.changes = decision, rights, rights.changes
 
 
 class HeaderFacts:

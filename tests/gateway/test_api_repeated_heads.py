@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.gateway.api import Api, config_map
+from tests.actors.access.authorization.policies import binding, role, rule, user
+from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
@@ -118,3 +119,23 @@ async def test_repeated_request_line_is_served_for_its_method_query_and_user() -
         ]
         for method, path, status, headers in asked:
             assert (await api.ask(method, path, headers=headers)).status == status, (method, path)
+
+
+async def test_changed_rights_hold_for_the_next_request_that_repeats_an_earlier_one() -> None:
+    item = f"{COLLECTION}/a"
+
+    async def statuses(api: Api) -> list[int]:
+        return [(await api.ask("GET", item, token=ALICE)).status for _ in range(4)]
+
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        assert await statuses(api) == [403] * 4
+        await api.create("clusterroles", role("reader", rule("get", "configmaps")))
+        await api.create("clusterrolebindings", binding("reader", "reader", user("alice")))
+        assert await statuses(api) == [200] * 4
+        await api.replace("clusterroles", role("reader", rule("list", "configmaps")))
+        assert await statuses(api) == [403] * 4
+        await api.replace("clusterroles", role("reader", rule("get", "configmaps", names="a")))
+        assert await statuses(api) == [200] * 4
+        await api.delete("clusterrolebindings", "reader")
+        assert await statuses(api) == [403] * 4

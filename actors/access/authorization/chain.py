@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from actors.access.attributes import Attributes
-from actors.access.authorize import NO_OPINION, Authorizer, Decision, Verdict, join_errors
+from actors.access.authorization.system_masters import SystemMasters
+from actors.access.authorize import NO_OPINION, Authorizer, Decision, Rights, Verdict, join_errors
 from actors.access.rules import Rules
 from actors.identity import User
 
@@ -34,6 +35,12 @@ class AuthorizerChain:
                 return decision
             unsure.append(decision)
         return _no_opinion(unsure) if unsure else NO_OPINION
+
+    def rights_of(self, _: User) -> Rights | None:
+        """What all decisions depend on; None if that is more than the objects of one authorizer."""
+        found = [getattr(one, "rights", None) for one in self._authorizers]
+        changing = [one for one in found if one is not SystemMasters.rights]
+        return changing[0] if len(changing) == 1 else None
 
     async def _await_rest(
         self, attributes: Attributes, pending: Awaitable[Decision], following: int, unsure: list[Decision]

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from actors.access.attributes import Attributes
+from actors.access.authorization.chain import AuthorizerChain
 from actors.access.authorization.node_graph import ACCOUNT, CLAIM, CONFIG_MAP, NodeGraph
 from actors.access.authorization.node_rules import node_rules
-from actors.access.authorize import ALLOWED, NO_OPINION, Authorizer, Decision, Verdict
+from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Rights, Verdict
 from actors.access.rules import NO_RULES, Rules
 from actors.identity import NODE_PREFIX, User, node_of
 from actors.names import Names
@@ -129,14 +130,18 @@ class NodeAuthorizer:
 class NodesApart:
     """Calls one authorizer for users with names of nodes and another for all others, who pay one comparison."""
 
-    def __init__(self, of_nodes: Authorizer, of_others: Authorizer) -> None:
+    def __init__(self, of_nodes: AuthorizerChain, of_others: AuthorizerChain) -> None:
         self._of_nodes = of_nodes
         self._of_others = of_others
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        if attributes.user.name.startswith(NODE_PREFIX):
+        if attributes[0].name.startswith(NODE_PREFIX):
             return self._of_nodes.authorize(attributes)
         return self._of_others.authorize(attributes)
+
+    def rights_of(self, user: User) -> Rights | None:
+        chosen = self._of_nodes if user.name.startswith(NODE_PREFIX) else self._of_others
+        return chosen.rights_of(user)
 
     async def rules(self, user: User, namespace: str) -> Rules:
         chosen = self._of_nodes if user.name.startswith(NODE_PREFIX) else self._of_others

@@ -9,7 +9,9 @@ import trio
 
 from actors.access.attributes import Attributes
 from actors.access.authorization.chain import AuthorizerChain
-from actors.access.authorize import ALLOWED, DENIED, NO_OPINION, Authorizer, Decision, Verdict
+from actors.access.authorization.node import NodesApart
+from actors.access.authorization.system_masters import SystemMasters
+from actors.access.authorize import ALLOWED, DENIED, NO_OPINION, Authorizer, Decision, Rights, Verdict
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.identity import User
 
@@ -101,3 +103,30 @@ def test_known_decisions_need_no_coroutine() -> None:
 async def test_rules_of_all_authorizers_are_joined() -> None:
     chain = AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION, PATHS)])
     assert await chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)
+
+
+class Changing(Fixed):
+    """Says what its decisions depend on."""
+
+    def __init__(self) -> None:
+        super().__init__(ALLOWED)
+        self.rights = Rights()
+
+
+def test_decisions_depend_on_the_rights_of_the_only_authorizer_that_has_some() -> None:
+    masters, one = SystemMasters(), Changing()
+    assert AuthorizerChain([masters, one]).rights_of(ALICE) is one.rights
+    assert AuthorizerChain([one]).rights_of(ALICE) is one.rights
+
+
+def test_decisions_of_others_depend_on_more() -> None:
+    masters, one, other = SystemMasters(), Changing(), Changing()
+    for authorizers in ([masters, one, other], [masters, one, Fixed(ALLOWED)], [Fixed(DENIED), masters, one]):
+        assert AuthorizerChain(authorizers).rights_of(ALICE) is None
+
+
+def test_decisions_about_nodes_depend_on_more_than_those_about_others() -> None:
+    masters, node, rbac = SystemMasters(), Fixed(NO_OPINION), Changing()
+    apart = NodesApart(AuthorizerChain([masters, node, rbac]), AuthorizerChain([masters, rbac]))
+    assert apart.rights_of(ALICE) is rbac.rights
+    assert apart.rights_of(User("system:node:a", "", ("system:nodes",))) is None
