@@ -66,6 +66,7 @@ class PriorityAndFairness(Seats):
     def _observe(self, _: Sequence[Event]) -> None:
         self._configuration = None
         self._flows.clear()
+        self.classification = object()
 
     def _classify(self, key: tuple[Any, ...], request: Attributes) -> Flow:
         if self._configuration is None:

@@ -188,7 +188,11 @@ class Pipeline:
             if request.facts.impersonates:
                 await self._impersonate(context)
                 attributes = attributes_of(context)
-            flow = self._limits.flow_of(attributes)
+            if last is None or last.attributes is not attributes:
+                flow = self._limits.flow_of(attributes)
+            elif last.classification is not self._limits.classification or (flow := last.flow) is None:
+                flow = last.flow = self._limits.flow_of(attributes)
+                last.classification = self._limits.classification
             if flow.limited and request.arriving is None and not forwarded:
                 needed = 1
                 if attributes.verb == "list" or len(request.body) > BYTES_PER_SEAT:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import NO_OPINION, Decision, Rights
+from actors.flowcontrol.seats import Flow
 from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
 from gateway.requests.route import Route
@@ -50,7 +51,17 @@ class LastRequest:
     Connections then pass the same str objects, so that `is` finds out.
     """
 
-    __slots__ = ("attributes", "changes", "decision", "method", "path", "rights", "route")
+    __slots__ = (
+        "attributes",
+        "changes",
+        "classification",
+        "decision",
+        "flow",
+        "method",
+        "path",
+        "rights",
+        "route",
+    )
 
     def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
         self.path = path
@@ -61,6 +72,9 @@ class LastRequest:
         self.decision: Decision = NO_OPINION
         self.rights: Rights | None = None
         self.changes = 0
+        # The flow, as long as this is the classification.
+        self.flow: Flow | None = None
+        self.classification: object = None
 
     def keep(self, decision: Decision, rights: Rights | None) -> None:
         """Keep the decision as long as these rights do not change; None: it depends on more."""
