@@ -26,6 +26,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
 from actors.rewind.rights import PastRights
+from actors.tasks.resumption import called_at_poll
 from gateway.aggregation.routing import aggregated_at
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
@@ -375,7 +376,8 @@ class ApiServer:
             self._watchdog.begin()
             trio.lowlevel.add_instrument(self._watchdog)
             try:
-                yield
+                with called_at_poll(self._watchdog.polled):
+                    yield
             finally:
                 trio.lowlevel.remove_instrument(self._watchdog)
 

@@ -82,7 +82,7 @@ class _Passes(trio.abc.Instrument):
     def __init__(self) -> None:
         self.count = 0
 
-    def after_io_wait(self, timeout: float) -> None:
+    def before_io_wait(self, timeout: float) -> None:
         self.count += 1
 
 

@@ -2,15 +2,17 @@
 
 trio takes some 250 bytecodes and a dozen calls to put one task into its queue, to run it and to let it wait again: an
 eighth of a get. A task that waits with `pause` can be resumed with `resume` instead. One system task, the resumer,
-then runs all that are ready in its own step, each as trio would: as the current task, in its own context, with its
-cancellation. This needs private parts of trio, so it is done only with the releases that it was written for; with
-others, and before `start`, `resume` is `trio.lowlevel.reschedule` (docs/decisions/0029).
+then runs all that are ready in its own step; the I/O manager (`PersistentReads`) runs those that have input when it
+polls. Each is run as trio would: as the current task, in its own context, with its cancellation. This needs private
+parts of trio, so it is done only with the releases that it was written for; with others, and before `start`, `resume`
+is `trio.lowlevel.reschedule` (docs/decisions/0029).
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import outcome
@@ -59,16 +61,22 @@ class Resumer:
 
     def __init__(self) -> None:
         self.ready: list[Task] = []  # tasks to run in its next step
-        self._waiting: Task | None = None  # the system task itself, while it waits
+        self._waiting: Any = None  # the system task itself, while it waits
+        self._message = WaitTaskRescheduled(self._abort)
+        self._queue = _run.runner.runq
 
     async def run(self) -> None:
+        own = _run.task
         try:
             while True:
                 if not self.ready:
-                    self._waiting = _run.task
-                    await wait_task_rescheduled(self._abort)
+                    self._waiting = own
+                    await pause_again(self._message)
                 tasks, self.ready = self.ready, []
-                _run_each(tasks)
+                try:
+                    _run_each(tasks)
+                finally:
+                    _run.task = own
                 if self.ready:  # what they have resumed runs after the other tasks
                     await trio.lowlevel.cancel_shielded_checkpoint()
         finally:
@@ -77,42 +85,63 @@ class Resumer:
                 reschedule(task)
 
     def wake(self) -> None:
-        """There are tasks to run; no effect while it runs some."""
+        """There are tasks to run; no effect while it runs some. As `reschedule`, in fewer steps."""
         task = self._waiting
         if task is not None:
-            self._waiting = None
-            reschedule(task)
+            self._waiting = task._abort_func = None
+            task._next_send_fn, task._next_send = task.coro.send, _RESUMED
+            self._queue.append(task)
 
     def _abort(self, _: object) -> Abort:
         self._waiting = None
         return Abort.SUCCEEDED
 
 
+def run_at_poll(tasks: list[Task]) -> None:
+    """Run tasks that wait in `pause_again`; only the I/O manager may, while it processes events."""
+    for call in getattr(_run, "polled", ()):
+        call()
+    try:
+        _run_each(tasks)
+    finally:
+        vars(_run).pop("task", None)
+
+
+@contextmanager
+def called_at_poll(call: Callable[[], None]) -> Iterator[None]:
+    """Call this in the running loop whenever tasks are about to run at a poll, which instruments do not see."""
+    if not KNOWN:
+        yield
+        return
+    _run.polled = (*getattr(_run, "polled", ()), call)
+    try:
+        yield
+    finally:
+        _run.polled = tuple(one for one in getattr(_run, "polled", ()) if one != call)
+
+
 def _run_each(tasks: list[Task]) -> None:
     """Run each task until it waits again or ends, as the loop of trio does."""
-    runner, own = _run.runner, _run.task
+    runner = _run.runner
     if "before_task_step" in runner.instruments or "after_task_step" in runner.instruments:
         for task in tasks:
             reschedule(task)
         return
-    try:
-        for task in tasks:
-            _run.task = task
-            try:
-                message = task.context.run(task.coro.send, _RESUMED)
-            except BaseException as error:
-                ended = _ended(error)
+    for task in tasks:
+        _run.task = task
+        try:
+            message = task.context.run(task.coro.send, _RESUMED)
+        except BaseException as error:
+            ended = _ended(error)
+        else:
+            if type(message) is WaitTaskRescheduled:
+                task._abort_func = message.abort_func
+                if task._cancel_status.effectively_cancelled or runner.ki_pending:
+                    _interrupt(runner, task)
             else:
-                if type(message) is WaitTaskRescheduled:
-                    task._abort_func = message.abort_func
-                    if task._cancel_status.effectively_cancelled or runner.ki_pending:
-                        _interrupt(runner, task)
-                else:
-                    _obey(runner, task, message)
-                continue
-            runner.task_exited(task, ended)  # not while the exception is being handled
-    finally:
-        _run.task = own
+                _obey(runner, task, message)
+            continue
+        runner.task_exited(task, ended)  # not while the exception is being handled
 
 
 def _ended(error: BaseException) -> outcome.Value[object] | outcome.Error:

@@ -3,7 +3,7 @@
 trio registers a socket for one event at a time (EPOLLONESHOT): each request costs a system call and a hundred
 bytecodes to register its connection again. A connection that waits with `wait_input` stays registered until input
 arrives that no task waits for. It is registered level-triggered, so nothing that arrives is missed. `use` replaces the
-class of the running loop's I/O manager by a subclass that can do this, and resumes the tasks that wait by the resumer
+class of the running loop's I/O manager by a subclass that can do this, and that runs the tasks with input itself
 (`actors.tasks.resumption`); all other waits go on as before. The manager is private to trio, so this is done only with
 the releases of trio that it was written for; with others, and where there is no epoll, `wait_input` is `wait_readable`
 (docs/decisions/0029).
@@ -21,10 +21,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from trio.lowlevel import Abort, reschedule, wait_readable
+from trio.lowlevel import Abort, wait_readable
 
 from actors.tasks import resumption
-from actors.tasks.resumption import KNOWN, find_resumer, pause, pause_again
+from actors.tasks.resumption import KNOWN, pause, pause_again, run_at_poll
 
 POSSIBLE: Final = hasattr(select, "epoll") and KNOWN
 
@@ -59,37 +59,22 @@ class PersistentReads(EpollIOManager):
     __slots__ = ()
 
     def process_events(self, events: Any) -> None:
-        resumer = find_resumer()
-        if resumer is None:
-            self._process_alone(events)
-            return
         others: list[tuple[int, int]] = []
-        registered, ready = self._registered, resumer.ready
+        ready: list[trio.lowlevel.Task] = []
+        registered = self._registered
         for event in events:
             waiters = registered.get(event[0])
             if waiters is None or waiters.current_flags != _ARMED:
                 others.append(event)
-            elif (task := waiters.read_task) is not None:  # as `resume`, without its call
+            elif (task := waiters.read_task) is not None:
                 waiters.read_task = task._abort_func = None
                 ready.append(task)
             else:
                 self._disarm(event[0])
-        if ready:
-            resumer.wake()
         if others:
             super().process_events(others)
-
-    def _process_alone(self, events: Any) -> None:
-        """The loop is about to end, and the resumer has ended."""
-        for fd, flags in events:
-            waiters = self._registered.get(fd)
-            if waiters is None or waiters.current_flags != _ARMED:
-                super().process_events([(fd, flags)])
-            elif (task := waiters.read_task) is not None:
-                waiters.read_task = None
-                reschedule(task)
-            else:
-                self._disarm(fd)
+        if ready:
+            run_at_poll(ready)
 
     def wait_unregistered(self, fd: int) -> Awaitable[None]:
         """Register a socket until input arrives that nobody waits for, and wait. OSError."""

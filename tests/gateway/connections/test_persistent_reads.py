@@ -202,6 +202,59 @@ async def test_closing_wakes_the_wait_and_ends_the_registration(pair: Pair) -> N
 
 
 @needs_known_trio
+async def test_task_with_input_runs_as_itself_and_may_fail(pair: Pair) -> None:
+    here, there = pair
+    assert use()
+    tasks: list[trio.lowlevel.Task] = []
+
+    async def fail() -> None:
+        tasks.append(trio.lowlevel.current_task())
+        await wait_input(here.fileno())
+        tasks.append(trio.lowlevel.current_task())
+        await trio.lowlevel.checkpoint()
+        await wait_input(here.fileno())  # nobody has read what came
+        raise ValueError("mine")
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+            await wait_all_tasks_blocked()
+            there.send(b"x")
+            await trio.sleep_forever()
+
+    me = trio.lowlevel.current_task()
+    with pytest.raises(ExceptionGroup) as caught:
+        await run()
+    assert caught.group_contains(ValueError, match="mine", depth=1)
+    assert tasks[0] is tasks[1] is not me
+    assert trio.lowlevel.current_task() is me
+    notify_closing(here)
+
+
+@needs_known_trio
+async def test_cancelled_task_ends_at_its_next_wait(pair: Pair) -> None:
+    here, there = pair
+    assert use()
+    steps: list[str] = []
+    scope = trio.CancelScope()
+
+    async def run() -> None:
+        with scope:
+            await wait_input(here.fileno())
+            steps.append("input")
+            scope.cancel()
+            await wait_input(here.fileno())
+            steps.append("never")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await wait_all_tasks_blocked()
+        there.send(b"x")
+    assert steps == ["input"] and scope.cancelled_caught
+    notify_closing(here)
+
+
+@needs_known_trio
 async def test_what_is_no_socket_is_an_error_every_time() -> None:
     assert use()
     for _ in range(2):
