@@ -12,8 +12,7 @@ with a thousand connections has a thousand of them in each pass of the loop befo
 starts at most `TURN` seats of limited requests; the others wait in the queues of their levels, where each flow has its
 share. Refusals wait for a turn as well, because clients that send again at once would fill the passes with them. Once a
 request waits, one task starts the next turn; else the first request of the next pass does. A server that is not busy
-never uses up its turn in one pass, and pays for this two comparisons and two additions a request, and an addition a
-pass.
+never uses up its turn, and pays for this two comparisons and two additions a request, and an addition a pass.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Seats:
         self._turn_size = turn
         self._turn = turn  # seats that may still start before the next turn
         self._passes = _Passes()
-        self._used_up = 0  # the pass in which the turn ended
+        self._pass = 0  # in which the turn began
         self._waits = False  # for the task that starts the next turn
         self._refusals = REFUSALS  # that may still be sent before the next turn
         self._turn_over = trio.lowlevel.ParkingLot()
@@ -109,18 +108,14 @@ class Seats:
     def try_start(self, flow: Flow, seats: int) -> bool:
         """Start a request unless it has to wait."""
         level = flow.level
-        if self._turn <= 0:
-            if self._waits or self._used_up == self._passes.count:
-                return False
-            self._turn = self._turn_size
-        if level.waiting or level.executing + seats > level.seats:
+        if self._pass != self._passes.count and not self._waits:
+            self._pass, self._turn = self._passes.count, self._turn_size
+        if self._turn <= 0 or level.waiting or level.executing + seats > level.seats:
             return False
         level.executing += seats
         level.running += 1
         flow.counts.dispatched += 1
         self._turn -= seats
-        if self._turn <= 0:
-            self._used_up = self._passes.count
         return True
 
     def _ask_for_turn(self) -> None:
@@ -211,6 +206,7 @@ class Seats:
 
     async def _begin_turn(self) -> None:
         """Begin a turn, and wait until the next one has to begin."""
+        self._pass = self._passes.count
         self._turn, self._refusals, self._waits = self._turn_size, REFUSALS, False
         self._refusals -= len(self._refused.unpark(count=REFUSALS))
         self._start_waiting([level for level in self.levels.values() if level.waiting])

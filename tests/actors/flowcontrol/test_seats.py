@@ -90,6 +90,17 @@ async def test_request_of_the_next_pass_starts_at_once_after_a_turn_is_used_up()
         assert seats._turn_over.statistics().tasks_waiting == 1  # nobody woke the task, as no request waited
 
 
+async def test_passes_that_start_less_than_a_turn_never_make_a_request_wait() -> None:
+    async with level(seats=100, turn=4) as requests:
+        await wait_all_tasks_blocked()
+        seats, flow = requests.seats, requests.flow("a")
+        for _ in range(5):
+            assert [seats.try_start(flow, 1) for _ in range(3)] == [True] * 3
+            before = seats._passes.count
+            while seats._passes.count == before:
+                await trio.lowlevel.checkpoint()
+
+
 async def test_level_that_rejects_has_no_queue() -> None:
     async with level(seats=1, rejects=True) as requests:
         await requests.send("a", 2)
