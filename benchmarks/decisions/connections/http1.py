@@ -37,7 +37,7 @@ class Ours:
     def parse(self, request: bytes) -> None:
         parser = self._parser
         if not self._caches:
-            parser._heads.clear()
+            parser.heads.clear()
         parser.feed(request)
         assert len(parser.ready) == 1
         parser.ready.clear()

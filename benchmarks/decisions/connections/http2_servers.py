@@ -19,12 +19,13 @@ from hyperframe.frame import DataFrame, Frame, HeadersFrame, SettingsFrame
 
 from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads.http2 import PREFACE
-from gateway.connections.heads import CACHE_CONTROL, audit_id
+from gateway.connections.heads import CACHE_CONTROL
 from gateway.connections.http1 import Http1Connection
 from gateway.connections.http2.server import Http2
 from gateway.connections.limits import Limits
 from gateway.connections.server_state import ServerState
 from gateway.connections.tls import TlsTransport
+from gateway.requests.exchange import next_audit_id
 from gateway.requests.request import Peer, Request, Response
 
 BODY = b"x" * 1300
@@ -41,7 +42,7 @@ Serve = Callable[[TlsTransport, Count], Awaitable[None]]
 
 
 def response_fields() -> Fields:
-    return [*_FIXED, (b"audit-id", audit_id())]
+    return [*_FIXED, (b"audit-id", next_audit_id())]
 
 
 def _refuse(status: int, message: str) -> Response:
@@ -123,7 +124,7 @@ async def by_hyperframe_cached(transport: TlsTransport, count: Count) -> None:
             known[block] = fields
         return known[block].copy()
 
-    await _by_frames(transport, count, decode, lambda: start + _literal(b"audit-id", audit_id()))
+    await _by_frames(transport, count, decode, lambda: start + _literal(b"audit-id", next_audit_id()))
 
 
 def _literal(name: bytes, value: bytes) -> bytes:
@@ -198,7 +199,7 @@ async def by_hypercorn(transport: TlsTransport, count: Count) -> None:
         await receive()
         count()
         # Hypercorn adds the date by itself.
-        fields = [*_FIXED[2:], (b"audit-id", audit_id())]
+        fields = [*_FIXED[2:], (b"audit-id", next_audit_id())]
         await send({"type": "http.response.start", "status": 200, "headers": fields})
         await send({"type": "http.response.body", "body": BODY})
 
