@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis, shared kinds, who compiles which tests, and few collections of garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, who compiles which tests, few collections of garbage.
 
 The collected tests and the modules live as long as the process; every full collection of garbage would visit their
 half a million objects in vain.
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import register_profiles
+from tests.fewer_reports import send_fewer_reports
 from tests.shared_kinds import share_kinds
 
 LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
@@ -23,7 +24,8 @@ gc.disable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load our own plugin in an environment that was installed before there was one."""
+    """Load our own plugin too, in an environment that was installed before there was one."""
+    send_fewer_reports(config)
     if not config.pluginmanager.has_plugin("rewound"):
         from gateway.cli.fixture import plugin
 
