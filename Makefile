@@ -24,7 +24,7 @@ help:
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
 # package; pip would install it for every build again, if this environment had none.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-INSTALL := $(PIP) --no-build-isolation --editable
+INSTALL := $(PIP) --upgrade pip 'setuptools>=77' && $(PIP) --no-build-isolation --editable
 # pip compiles with one processor, and also what no test imports: a sixth of the installation. Packages may hold files
 # that this Python cannot compile; nothing imports them.
 COMPILED_ON_USE := /(mypyc?|pip|setuptools|pkg_resources|pygments/lexers)/
@@ -32,7 +32,6 @@ COMPILE := $(BIN)/python -m compileall -q -j $(WORKERS) -x '$(COMPILED_ON_USE)' 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --upgrade pip 'setuptools>=77'
 	$(INSTALL) '.[test]'
 	@$(COMPILE)
 	@touch $@
