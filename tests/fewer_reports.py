@@ -1,7 +1,7 @@
 """Workers of pytest-xdist send one report of a test that passes, not three, and not that it starts.
 
-Sending and reading a message takes both processes longer than most tests take, and nobody looks at the report of a setup
-or a teardown that passed. All are sent if the command line wants durations, an XML file, or every test by name.
+Sending and reading a message takes both processes longer than many tests take, and nobody looks at the report of a
+setup or a teardown that passed. All are sent if the command line wants durations, an XML file, or every test by name.
 """
 
 from __future__ import annotations
