@@ -68,7 +68,7 @@ def _matches_resource(pattern: str, attributes: Attributes) -> bool:
 class PendingList(list[Any]):
     """Records and events of a backend that are not yet lines, in the order in which they happened.
 
-    The first one, and those from number `limit` on, have to be put into the backend, which appends them.
+    The first one, and those beyond the first `limit`, have to be put into the backend, which appends them.
     """
 
     __slots__ = ("limit", "now")

@@ -79,7 +79,7 @@ class LogBackend:
         self._wake_at = max_size if throttle is not None else max(max_size, buffer_size // 4)
         self._max_wait = max_wait
         self._throttle = throttle
-        self.pending = PendingList(min(_GATHERED, (self._wake_at + 1) // 2) - 1)
+        self.pending = PendingList(_GATHERED if self._wake_at > _GATHERED else 0)
         self._ticking = False  # the pending events have a deadline
         self._first = trio.Event()  # it is to be set
         self._queue: deque[_Queued] = deque()
@@ -120,8 +120,11 @@ class LogBackend:
         if isinstance(event, tuple) and event[0].has_bodies:
             self._put_long(event)
             return
-        self.pending.append(event)
-        if len(self.pending) > self.pending.limit:
+        pending = self.pending
+        if 0 < pending.limit <= len(pending):
+            self._gather()  # now, not with the new one: a record may come to stand for its last event, too
+        pending.append(event)
+        if not pending.limit:
             self._gather()
         if not self._ticking:
             self._ticking = True
