@@ -18,7 +18,7 @@ from tests.robustness import termination as termination
 from tests.robustness.backlog import write_backlog
 from tests.robustness.trial import FORGET, KEEP, Tally, Trial, trial
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # on a busy machine
 
 SEED = os.environ.get("REWOUND_SEED", "0")
 TRIALS, KILLS = 18, 10

@@ -18,7 +18,7 @@ from tests.robustness import termination as termination
 from tests.robustness.termination import Termination
 from tests.robustness.watch_trial import Tally, watch_trial
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # on a busy machine
 
 SEED = os.environ.get("REWOUND_SEED", "0")
 TRIALS, RUNS = 20, 5

@@ -41,7 +41,7 @@ def order(value: Any) -> Any:
     """Members as ordered pairs, so that a comparison includes their order."""
     if isinstance(value, dict):
         return [(name, order(member)) for name, member in value.items()]
-    return [order(item) for item in value] if isinstance(value, list) else value
+    return [order(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
