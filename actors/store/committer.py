@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 OnCommitted = Callable[[Exception | None], None]
 
+# How often the event loop reads what has arrived before a batch is written, if each time adds to the batch.
+PASSES = 3
 # The event loop stands still while a worker thread puts up to this many bytes of bodies: some milliseconds.
 PUT_TOGETHER = 1 << 20
 # Of a commit of thousands, between two looks at the clock: some microseconds each in the followers.
@@ -92,6 +94,7 @@ class Committer:
         self._cancelled = False
         # While it is there, actors decide nothing before it is set: the state is about to change (`commit_alone`).
         self.pause: trio.Event | None = None
+        self._newest_size = 0  # of the newest batch
         self._disk = DiskSpeed()
         self._disk_seconds = 0.0  # that the newest commit took after its last put
         self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
@@ -208,7 +211,23 @@ class Committer:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
+    async def _gather(self) -> None:
+        """Let the event loop read what has arrived, as long as that adds to the pending batch.
+
+        The clients of the newest batch have their responses and send the next requests. A commit puts the process to
+        sleep several times, and its caches are cold afterwards: one larger commit takes less CPU than two. A client
+        that writes alone does not wait.
+        """
+        size = 0
+        for _ in range(PASSES if self._newest_size > 1 else 0):
+            if len(self._pending.proposals) == size:
+                break
+            size = len(self._pending.proposals)
+            await trio.lowlevel.checkpoint()
+
     async def _write_next(self) -> None:
+        await self._gather()
+        self._newest_size = len(self._pending.proposals)
         batch, self._pending = self._pending, _Batch()
         try:
             events = self._order(batch.proposals)

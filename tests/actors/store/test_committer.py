@@ -252,3 +252,40 @@ async def test_batch_that_cannot_be_ordered_fails_and_the_restarted_committer_go
             await committer.drained()
         nursery.cancel_scope.cancel()
     assert results[2:] == [None]
+
+
+async def test_batch_gathers_what_arrives_while_several_clients_write():
+    log = Log()
+    committer = Committer(log, Feed(0, UNREAD))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        committer.submit([proposal("a"), proposal("b")], lambda failure: None)
+        for _ in range(20):  # trio runs the tasks of one pass of the loop in any order
+            await wait_all_tasks_blocked()
+            committer.submit([proposal("a")], lambda failure: None)
+            await trio.lowlevel.checkpoint()
+            committer.submit([proposal("b")], lambda failure: None)
+        await committer.drained()
+        nursery.cancel_scope.cancel()
+    assert log.batches == [["a", "b"]] * 21
+
+
+async def test_write_after_one_that_was_alone_waits_for_no_others():
+    committer = Committer(Log(), Feed(0, UNREAD))
+    passes = 0
+
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(count_passes)
+        for _ in range(20):
+            committer.submit([proposal("a")], lambda failure: None)
+            await committer.drained()
+        nursery.cancel_scope.cancel()
+    assert passes <= 2 * 20 + 5, "a pass to write, and one to continue"
