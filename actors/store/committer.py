@@ -2,10 +2,10 @@
 
 Actors submit proposals; the committer alone orders them, which gives each its offset and its time. Here the order is
 that of submission; no caller relies on knowing an offset before its batch is ordered, so that another process could
-define the order. All proposals submitted while a batch is being written form the next batch. No client gets a response
-before the fsync. When a batch fails, all proposals submitted after it fail too, because they were decided on a state
-that was never stored; offsets are not reused (resourceVersions never decrease) and the actors discard their pending
-writes.
+define the order. All proposals submitted while a batch is being written, or soon after it, form the next batch. No
+client gets a response before the fsync. When a batch fails, all proposals submitted after it fail too, because they
+were decided on a state that was never stored; offsets are not reused (resourceVersions never decrease) and the actors
+discard their pending writes.
 
 Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
 wait for it (`slow_disk`). Rejected: a worker thread for every commit, because of the switches between threads
@@ -244,7 +244,8 @@ class Committer:
             error = self._append(events)
         if events:
             self._seconds += time.perf_counter() - began
-            self._disk.record(self._disk_seconds)
+            if error is None:
+                self._disk.record(self._disk_seconds)
         self._writing = 0
         self._complete(events, batch.done, error)
         if error is not None:

@@ -59,7 +59,7 @@ def check_method(definition: Definition, route: Route, method: str) -> None:
 
 
 def _refuse_custom(definition: Definition, route: Route, method: str) -> None:
-    """Raise what custom kinds respond with: their requests are told apart by verb and not by path and method."""
+    """Raise what custom kinds respond with: they look at the verb of a request, not at its path and method."""
     if route.verb in _ITEM_ONLY and not route.name:
         raise BadRequest("name must be provided")
     known = method in ITEM_VERBS

@@ -175,6 +175,23 @@ async def test_waiting_for_the_interpreter_lock_does_not_count_as_a_slow_disk(mo
         nursery.cancel_scope.cancel()
 
 
+async def test_failed_commit_says_nothing_about_the_disk(monkeypatch):
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", -1.0)  # every measured commit counts as slow
+    log = Log()
+    log.failing = True
+    committer = Committer(log, Feed(0, UNREAD))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        committer.submit([proposal("a")], lambda failure: None)
+        await committer.drained()
+        assert not committer.statistics().in_thread
+        log.failing = False
+        committer.submit([proposal("b")], lambda failure: None)
+        await committer.drained()
+        assert committer.statistics().in_thread
+        nursery.cancel_scope.cancel()
+
+
 async def test_housekeeping_runs_between_batches():
     committer = Committer(Log(), Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
