@@ -136,6 +136,7 @@ class AccountTokens:
             _nanoseconds(subject.warn_after, FOR_EVER),
         )
         if len(token) <= MAX_CACHED_BYTES:
+            self._forget(token)  # several requests may have waited for the keys with it
             if len(self._verified) >= self._max_cached:
                 self._forget(next(iter(self._verified)))
             self._verified[token] = verified

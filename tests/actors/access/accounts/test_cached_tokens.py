@@ -254,3 +254,21 @@ async def test_token_for_another_audience_is_not_cached_by_its_header(
         assert verified is not None
         verified.result = None
         assert not accounts.accepts_header(token)
+
+
+async def test_token_that_waited_for_the_keys_twice_ends_with_its_account(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with issuing(tmp_path) as accounts:
+        token = await accounts.token("robot")
+        accounts.keys.current = None  # as after a start: the first tokens wait for the keys
+        first, second = (accounts.tokens.authenticate(token, ()) for _ in range(2))
+        assert not isinstance(first, Authenticated | Refused | None)
+        assert not isinstance(second, Authenticated | Refused | None)
+        assert isinstance(await first, Authenticated)
+        header = b"Bearer " + token
+        assert accounts.accepts_header(token, header)
+        assert isinstance(await second, Authenticated)
+        await accounts.cluster.delete("serviceaccounts", "robot")
+        assert not accounts.accepts_header(token, header)
+        assert not accounts.accepts_header(token)
