@@ -325,6 +325,8 @@ class Pipeline:
         if not wants_websocket(request.headers):
             return None
         token = take_bearer(request.headers, self._bearer_prefix)
+        if token is not None and request.repeated:  # requests with the same head share it
+            request.repeated = {name: one for name, one in request.repeated.items() if name != PROTOCOLS}
         return None if b"authorization" in request.headers else token
 
     async def _impersonate(self, context: RequestContext) -> None:

@@ -5,6 +5,7 @@ the token; the server never selects that one:
 
     Sec-WebSocket-Protocol: base64url.bearer.authorization.cluster.io.YWRtaW4tdG9rZW4, v1.example
 
+A client has to offer another one too, because a browser accepts no connection for which the server selects none.
 `Pipeline` removes the token before any other use; `http1` selects among the rest.
 """
 
@@ -68,14 +69,17 @@ def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes |
     tokens = [one[len(prefix) :] for one in offered if one.startswith(prefix)]
     if not tokens:
         return None
-    headers[PROTOCOLS] = b", ".join(one for one in offered if not one.startswith(prefix))
-    if len(tokens) > 1 or not tokens[0]:
+    others = [one for one in offered if not one.startswith(prefix)]
+    headers[PROTOCOLS] = b", ".join(others)
+    if len(tokens) > 1 or not tokens[0] or not others:
         raise Unauthorized
     try:
         token = base64.b64decode(tokens[0] + b"=" * (-len(tokens[0]) % 4), altchars=b"-_", validate=True)
         token.decode()
     except (binascii.Error, UnicodeDecodeError):
         raise Unauthorized from None
+    if token.split() != [token]:
+        raise Unauthorized  # in a header, the space would end the token or make it none
     return b"Bearer " + token
 
 

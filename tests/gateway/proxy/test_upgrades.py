@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 import trio
 from trio_websocket import connect_websocket_url, serve_websocket
 
+from tests.gateway.api import ADMIN
 from tests.gateway.proxy.backends import (
     POD,
     Call,
@@ -48,6 +51,22 @@ async def test_bytes_pass_both_ways_after_an_upgrade(method: str) -> None:
         assert call.line == f"{method} /x?a=b HTTP/1.1"
         assert (call.header("connection"), call.header("upgrade")) == ("Upgrade", "SPDY/3.1")
         assert call.header("authorization") is None and call.header("x-forwarded-for") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("lines", ["one", "two"])
+async def test_the_token_in_a_subprotocol_is_not_forwarded(lines: str) -> None:
+    token = "base64url.bearer.authorization.cluster.io." + base64.urlsafe_b64encode(ADMIN.encode()).decode()
+    offered = {"one": [f"{token}, v1.example"], "two": [token, "v1.example"]}[lines]
+    fields = [f"Sec-WebSocket-Protocol: {one}" for one in offered]
+    async with serving(echo) as backend, proxying() as api:
+        await make_pod(api)
+        async with raw_client(api) as client:
+            head = request_head("GET", f"{POD}:{backend.port}/proxy/x", "Connection: Upgrade", *fields)
+            await client.send_all(head[:-2] + b"Upgrade: websocket\r\n\r\n")
+            shown, _ = await receive_head(client)
+            assert shown.startswith("HTTP/1.1 101 ")
+        [call] = backend.calls
+        assert [value for name, value in call.headers if name == "sec-websocket-protocol"] == ["v1.example"]
 
 
 async def test_a_client_that_ends_an_upgraded_connection_ends_the_backends() -> None:

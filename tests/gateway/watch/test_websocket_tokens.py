@@ -28,10 +28,10 @@ def offering(*protocols: str) -> dict[str, str]:
 async def test_token_in_a_subprotocol_authenticates(dialect: str) -> None:
     async with (
         served(dialect=dialect) as api,
-        websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, dialect))) as raw,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, dialect), "v1")) as raw,
     ):
         assert raw.status == 101
-        assert b"sec-websocket-protocol" not in raw.headers
+        assert raw.headers[b"sec-websocket-protocol"] == b"v1"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,29 @@ async def test_server_selects_another_subprotocol(offered: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     "offered",
     [
-        (bearer("unknown"),),
-        (bearer(ADMIN), bearer(ALICE)),
-        (PREFIXES["cluster"] + "%%%",),
-        (PREFIXES["cluster"] + "_-__",),
-        (PREFIXES["cluster"] + "a",),
-        (PREFIXES["cluster"],),
+        (bearer("unknown"), "v1"),
+        (bearer(ADMIN), bearer(ALICE), "v1"),
+        (PREFIXES["cluster"] + "%%%", "v1"),
+        (PREFIXES["cluster"] + "_-__", "v1"),
+        (PREFIXES["cluster"] + "a", "v1"),
+        (PREFIXES["cluster"], "v1"),
+        (bearer(f" {ADMIN}"), "v1"),
+        (bearer(f"{ADMIN} x"), "v1"),
+        (bearer(ADMIN),),
+        (bearer(ADMIN), ""),
     ],
-    ids=["unknown", "two", "no base64", "no text", "no length", "empty"],
+    ids=[
+        "unknown",
+        "two",
+        "no base64",
+        "no text",
+        "no length",
+        "empty",
+        "space",
+        "two words",
+        "alone",
+        "with nothing",
+    ],
 )
 async def test_invalid_token_gets_401(offered: tuple[str, ...]) -> None:
     async with served() as api, websocket_client(api, PATH, token=None, headers=offering(*offered)) as raw:
@@ -86,7 +101,7 @@ async def test_header_takes_precedence_and_the_token_is_not_echoed() -> None:
 async def test_user_without_permission_is_forbidden() -> None:
     async with (
         served() as api,
-        websocket_client(api, PATH, token=None, headers=offering(bearer(ALICE))) as raw,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ALICE), "v1")) as raw,
     ):
         assert raw.status == 403
 
