@@ -11,8 +11,9 @@ import trio
 
 from actors.clock import Clock
 from actors.store.committer import Committer
-from journal import retention, snapshot_writer, snapshots
+from journal import snapshots
 from journal.errors import JournalError
+from journal.housekeeping import retention, snapshot_writer
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, retention
+from journal import Journal
+from journal.housekeeping import retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
+from journal import Journal
+from journal.housekeeping import retention
 from tests.gateway.journal_commands import Result, delete, put, run_journal, write_history
 
 LEASE = "leases.coordination.cluster.io"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from journal import Journal, retention, snapshot_writer, verify
+from journal import Journal, verify
 from journal.errors import Compacted, FutureVersion
+from journal.housekeeping import retention, snapshot_writer
 from journal.replay import rows, versions
 from journal.replay.past_view import PastView
 from journal.view import View

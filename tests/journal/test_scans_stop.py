@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from journal import Journal, snapshot_writer, state
+from journal import Journal, state
+from journal.housekeeping import snapshot_writer
 from journal.replay import replayed, rows, undone, versions
 from journal.replay.past_view import PastView
 from tests.journal.model import Model

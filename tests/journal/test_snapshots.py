@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal import Journal, history, keys, retention, snapshot_writer, snapshots, verify
+from journal import Journal, history, keys, snapshots, verify
+from journal.housekeeping import retention, snapshot_writer
 from journal.replay import versions
 from tests.journal.model import Model
 

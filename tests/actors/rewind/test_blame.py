@@ -14,8 +14,9 @@ from actors.rewind.blame import blame
 from actors.rewind.owners import owners_after
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, newest, read_slice
-from journal import Event, Journal, keys, retention
+from journal import Event, Journal, keys
 from journal.errors import Damaged
+from journal.housekeeping import retention
 from tests.examples import examples
 
 values = st.recursive(

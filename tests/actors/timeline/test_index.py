@@ -16,7 +16,8 @@ from actors.timeline import times as times_module
 from actors.timeline.counts import Cells, bucket_width, count
 from actors.timeline.index import CHANGES, TimelineIndex
 from actors.timeline.scan import Filter, Range, scan
-from journal import Journal, retention
+from journal import Journal
+from journal.housekeeping import retention
 from journal.records import Event
 from tests.journal.model import NOON, Model
 
