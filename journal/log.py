@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from journal import failpoints, keys, records, state, verify
-from journal.environment import MAP_SIZE, Databases, Environment, NewJournal, PageError
+from journal.batch import Batch
+from journal.environment import MAP_SIZE, Environment, NewJournal, PageError
 from journal.errors import (
     Damaged,
     IncompleteFolder,
@@ -235,12 +236,19 @@ class Journal:
         Calls `on_put` when only LMDB's commit is left, which waits for the disk; again if the map had to grow.
         `restored` events are the state at a retention floor: the event before each is gone.
         """
-        if not events:
-            return
-        batch = _Batch(events, self._head, restored=restored)
-        self.environment.write(lambda txn: self._put(txn, batch, on_put), events[-1].offset)
-        self._head, self._time = events[-1].offset, events[-1].time
-        self._appended += len(events)
+        if events:
+            self.write(self.encode(events, restored=restored), on_put)
+
+    def encode(self, events: Sequence[Event], *, restored: bool = False) -> Batch:
+        """The first half of `append`: what needs no transaction. No other events may be written before these."""
+        return Batch(events, self._head, restored=restored)
+
+    def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
+        """The second half of `append`: hardly any Python code, so that it may run in another thread."""
+        newest = batch.newest
+        self.environment.write(lambda txn: self._put(txn, batch, on_put), newest.offset)
+        self._head, self._time = newest.offset, newest.time
+        self._appended += batch.size
         self._batches += 1
         if _failpoint is not None:
             _failpoint("after-commit")
@@ -251,7 +259,7 @@ class Journal:
         self.environment.write(lambda txn: txn.put(keys.PROBE, bytes(PROBE_BYTES), db=meta))
         self.environment.write(lambda txn: txn.delete(keys.PROBE, db=meta))
 
-    def _put(self, txn: Any, batch: _Batch, on_put: OnPut | None) -> None:
+    def _put(self, txn: Any, batch: Batch, on_put: OnPut | None) -> None:
         databases = self.environment.databases
         if _failpoint is not None:
             _failpoint("begun")
@@ -302,98 +310,3 @@ def _new_journal(dialect: str, cluster_id: bytes) -> NewJournal:
     }
     meta[keys.CHECK] = records.meta_check(meta)
     return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0, 0))
-
-
-class _Batch:
-    """Events as keys and values of each database, encoded before the write transaction begins."""
-
-    __slots__ = ("_by_object", "_by_type", "_changes", "_events", "_only_new", "_previous", "_rows")
-
-    def __init__(self, events: Sequence[Event], newest: int, *, restored: bool = False) -> None:
-        """`newest` is the offset before them. Of `restored` events, the event before each is gone."""
-        self._events: list[tuple[bytes, bytes]] = []
-        self._by_type: list[tuple[bytes, bytes]] = []
-        self._by_object: list[tuple[bytes, bytes]] = []
-        self._rows: list[tuple[bytes, bytes]] = []  # an empty row removes the object
-        self._previous: list[int] = []  # the event before each of `_rows`
-        self._changes: dict[tuple[int, str], int] = {}  # of the number of objects, by type and namespace
-        self._only_new = True  # every row is that of a new object
-        for event in events:
-            offset, type_id, _, namespace, name, previous, removed, _, _, _, facts, body, _ = event
-            if offset <= newest:
-                raise ValueError(f"offset {offset} does not ascend: the one before it is {newest}")
-            newest = offset
-            key, offset_key = keys.of_object(type_id, namespace, name), keys.pack_offset(offset)
-            type_key = key[:2] + offset_key
-            self._events.append((offset_key, records.encode_event(offset_key, event)))
-            self._by_type.append((type_key, records.encode_link(type_key, key, previous, removed)))
-            self._by_object.append((key + b"\0" + offset_key, b""))
-            self._rows.append((key, b"" if removed else records.encode_row(key, offset, facts, body)))
-            if restored:
-                previous = 0
-            self._previous.append(previous)
-            if previous or removed:
-                self._only_new = False
-            if removed == (previous != 0):  # otherwise it changes an object
-                scope = type_id, namespace
-                self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
-
-    def put_events(self, txn: Any, databases: Databases) -> None:
-        if len(self._events) > 1:
-            # One call for a batch takes half the time of one for each event.
-            txn.cursor(databases.events).putmulti(self._events, append=True)
-            txn.cursor(databases.by_type).putmulti(self._by_type)
-            txn.cursor(databases.by_object).putmulti(self._by_object)
-            return
-        # Without cursors: half the time. Positional: dupdata, overwrite, append.
-        [event], [by_type], [by_object] = self._events, self._by_type, self._by_object
-        txn.put(*event, True, True, True, databases.events)
-        txn.put(*by_type, True, True, False, databases.by_type)
-        txn.put(*by_object, True, True, False, databases.by_object)
-
-    def put_rows(self, txn: Any, database: Any) -> None:
-        """Store or delete the state of each object, whose event before must be the one that the event names."""
-        if self._only_new and len(self._rows) > 1:
-            consumed, added = txn.cursor(database).putmulti(self._rows, overwrite=False)
-            if added < consumed:
-                self._check_new(txn, database)
-            return
-        for (key, row), previous in zip(self._rows, self._previous, strict=True):
-            _put_row(txn, database, key, row, previous)
-
-    def _check_new(self, txn: Any, database: Any) -> None:
-        """Raise for the object that was there before: its row is another one."""
-        for key, row in self._rows:
-            stored = txn.get(key, db=database)
-            if records.row_identity(stored) != records.row_identity(row):
-                _check_previous(stored, key, 0)
-
-    def put_counts(self, txn: Any, database: Any) -> None:
-        changes: dict[bytes, int] = {}
-        for (type_id, namespace), change in self._changes.items():
-            for scope in (keys.pack_type(type_id), keys.pack_namespace(type_id, namespace)):
-                changes[scope] = changes.get(scope, 0) + change
-        for scope, change in changes.items():
-            live = change + state.count(txn, database, scope)
-            if live:
-                txn.put(scope, records.encode_count(scope, live), db=database)
-            else:
-                txn.delete(scope, db=database)
-
-
-def _put_row(txn: Any, database: Any, key: bytes, row: bytes, previous: int) -> None:
-    if row and not previous and txn.put(key, row, True, False, False, database):
-        return  # there was none, as expected
-    _check_previous(txn.get(key, db=database), key, previous)
-    if row:
-        txn.put(key, row, db=database)
-    else:
-        txn.delete(key, db=database)
-
-
-def _check_previous(row: Any, key: bytes, previous: int) -> None:
-    """Old versions and retention follow `previous`; one wrong link would lose an object."""
-    stored = 0 if row is None else records.row_identity(row)[1]
-    if stored != previous:
-        what = f"an event of {records.printable(key)} follows {previous}"
-        raise ValueError(f"{what}, but its state is that of {stored}")

@@ -20,21 +20,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import partial
 from typing import Any, TypeVar
 
 import outcome
 import trio
 
 from actors import switch_interval
-from actors.errors import StorageRefused
 from actors.mailbox import Reply
+from actors.store.batch_writer import BatchWriter
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
-from actors.store.slow_disk import DiskSpeed, run_beside
+from actors.store.slow_disk import DiskSpeed
 from actors.turns import Turn
 from journal.classes.dataclass import dataclass
-from journal.errors import JournalError
 from journal.log import Journal
 from journal.records import Event
 
@@ -45,8 +43,6 @@ OnCommitted = Callable[[Exception | None], None]
 
 # How often the event loop reads what has arrived before a batch is written, if each time adds to the batch.
 PASSES = 3
-# The event loop stands still while a worker thread puts up to this many bytes of bodies: some milliseconds.
-PUT_TOGETHER = 1 << 20
 # Of a commit of thousands, between two looks at the clock: some microseconds each in the followers.
 PUBLISHED_AT_ONCE = 32
 
@@ -96,7 +92,7 @@ class Committer:
         self.pause: trio.Event | None = None
         self._newest_size = 0  # of the newest batch
         self._disk = DiskSpeed()
-        self._disk_seconds = 0.0  # that the newest commit took after its last put
+        self._writer = BatchWriter(journal)
         self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
@@ -202,7 +198,11 @@ class Committer:
         """Sleep until there is a proposal or a job."""
         if self._pending.done or self._jobs:
             await trio.lowlevel.checkpoint()
-            return
+        else:
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        """Sleep until the next proposal or job."""
         self._sleeping = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -215,8 +215,8 @@ class Committer:
         """Let the event loop read what has arrived, as long as that adds to the pending batch.
 
         The clients of the newest batch have their responses and send the next requests. A commit puts the process to
-        sleep several times, and its caches are cold afterwards: one larger commit takes less CPU than two. A client
-        that writes alone does not wait.
+        sleep several times, and its caches are cold afterwards: one larger commit takes less CPU than two. If the disk
+        is slow, the batch waits a little, until it is as large as the newest. A client that writes alone does not wait.
         """
         size = 0
         for _ in range(PASSES if self._newest_size > 1 else 0):
@@ -224,6 +224,10 @@ class Committer:
                 break
             size = len(self._pending.proposals)
             await trio.lowlevel.checkpoint()
+        if self._disk.slow and len(self._pending.proposals) < self._newest_size:
+            with trio.move_on_after(self._disk.worth_waiting):
+                while len(self._pending.proposals) < self._newest_size:
+                    await self._sleep()
 
     async def _write_next(self) -> None:
         await self._gather()
@@ -239,13 +243,13 @@ class Committer:
         self._writing = len(events)
         began = time.perf_counter()
         if self._disk.slow and events and not self.commits_on_loop(events):
-            error = await self._append_in_thread(events)
+            error = await self._writer.append_in_thread(events)
         else:
-            error = self._append(events)
+            error = self._writer.append(events)
         if events:
             self._seconds += time.perf_counter() - began
             if error is None:
-                self._disk.record(self._disk_seconds)
+                self._disk.record(self._writer.disk_seconds)
         self._writing = 0
         self._complete(events, batch.done, error)
         if error is not None:
@@ -256,7 +260,7 @@ class Committer:
 
     def _commit(self, proposals: Sequence[Proposal]) -> int:
         events = self._order(list(proposals))
-        error = self._append(events)
+        error = self._writer.append(events)
         self._complete(events, [], error)
         if error is not None:
             raise error
@@ -272,9 +276,9 @@ class Committer:
             self._writing = len(events)
             at_once = self.commits_on_loop(events)
             if at_once:
-                error = self._append(events)
+                error = self._writer.append(events)
             else:
-                error = await switch_interval.run_in_thread(self._append, events)
+                error = await switch_interval.run_in_thread(self._writer.append, events)
             if at_once or error is not None:
                 self._complete(events, [], error)
             else:
@@ -308,36 +312,6 @@ class Committer:
             offset += 1
         self._next, self._last_time = offset, last
         return events
-
-    async def _append_in_thread(self, events: list[Event]) -> Exception | None:
-        if sum(len(event.body) for event in events) > PUT_TOGETHER:
-            return await trio.to_thread.run_sync(self._append, events)
-        return await run_beside(partial(self._append, events))
-
-    def _append(self, events: list[Event], on_put: Callable[[], None] | None = None) -> Exception | None:
-        """Write events, and measure the disk. Calls `on_put` when only the durable commit is left to do."""
-        if not events:
-            return None
-        began = time.perf_counter()
-
-        def put() -> None:
-            nonlocal began
-            began = time.perf_counter()
-            if on_put is not None:
-                on_put()
-
-        try:
-            self._journal.append(events, put)
-            self._disk_seconds = time.perf_counter() - began
-        except JournalError as error:
-            refused = StorageRefused(error.public)
-            if str(refused) != self.last_failure:
-                logger.error("%s", error)  # with the path, which is not for clients
-            return refused
-        except Exception as error:
-            logger.exception("the journal failed to append")
-            return StorageRefused(f"{type(error).__name__}: {error}")
-        return None
 
     def _complete(self, events: list[Event], callbacks: list[OnCommitted], error: Exception | None) -> None:
         if error is not None:

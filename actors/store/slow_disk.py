@@ -24,6 +24,8 @@ SLOW_COMMIT = 0.004
 SMOOTHING = 0.1
 # One commit counts as no more than this: a single long one does not move those after it.
 LONGEST_COUNTED = 0.016
+# The part of a slow commit's time that a batch waits for more proposals.
+GATHERING = 0.125
 
 
 class DiskSpeed:
@@ -32,6 +34,11 @@ class DiskSpeed:
     def __init__(self) -> None:
         self.slow = False
         self._average = 0.0
+
+    @property
+    def worth_waiting(self) -> float:
+        """Seconds that a batch waits for more proposals: a small part of those that its commit takes."""
+        return self._average * GATHERING
 
     def record(self, seconds: float) -> None:
         self._average += (min(seconds, LONGEST_COUNTED) - self._average) * SMOOTHING

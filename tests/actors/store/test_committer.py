@@ -42,7 +42,10 @@ class Log:
         self.events: list[Event] = []
         self.failing = False
 
-    def append(self, events, on_put):
+    def encode(self, events):
+        return events
+
+    def write(self, events, on_put):
         if self.failing:
             raise StorageFull(Path("data"), "No space left on device")
         on_put()
@@ -156,13 +159,46 @@ async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
     assert log.batches == [["a"], ["b"]]
 
 
+async def test_batch_waits_for_as_many_as_the_newest_one_if_the_disk_is_slow(monkeypatch, autojump_clock):
+    monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("actors.store.slow_disk.GATHERING", 1e9)
+    log = Log()
+    committer = Committer(log, Feed(0, UNREAD))
+
+    def submit(names: str) -> None:
+        for name in names:
+            committer.submit([proposal(name)], lambda failure: None)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        await wait_all_tasks_blocked()
+        submit("abc")
+        await committer.drained()
+        for name in "def":
+            await wait_all_tasks_blocked()
+            assert log.batches == [["a", "b", "c"]]
+            submit(name)
+        await committer.drained()
+        assert log.batches == [["a", "b", "c"], ["d", "e", "f"]]
+        submit("g")
+        before = trio.current_time()
+        await committer.drained()  # nobody else writes: it waits only so long
+        assert trio.current_time() > before
+        submit("h")
+        before = trio.current_time()
+        await committer.drained()
+        assert trio.current_time() == before
+        nursery.cancel_scope.cancel()
+    assert log.batches[2:] == [["g"], ["h"]]
+
+
 async def test_waiting_for_the_interpreter_lock_does_not_count_as_a_slow_disk(monkeypatch):
     monkeypatch.setattr("actors.store.slow_disk.SLOW_COMMIT", 0.004)
 
     class SlowPuts(Log):
-        def append(self, events, on_put):
+        def write(self, events, on_put):
             time.sleep(0.02)
-            super().append(events, on_put)
+            super().write(events, on_put)
 
     committer = Committer(SlowPuts(), Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
