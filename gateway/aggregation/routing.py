@@ -11,6 +11,7 @@ from actors.flowcontrol.seats import Flow, NoSeat
 from gateway.requests import render
 from gateway.requests.errors import RETRY_SOON
 from gateway.requests.forwarding import Forwarding, ForwardingClient, Report
+from gateway.requests.parameters import Parameters
 from gateway.requests.route import Route, find_route, group_version_of
 
 Remote = Mapping[tuple[str, str], ApiService]
@@ -24,6 +25,11 @@ def find_aggregated(remote: Remote, route: Route) -> ApiService | None:
 
 def aggregated_at(remote: Remote, raw_path: str) -> ApiService | None:
     return find_aggregated(remote, find_route("GET", raw_path))
+
+
+def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
+    """Whether a request to another server is a watch: a get of one object is none there, whatever its parameters."""
+    return parameters.boolean("watch") and not find_route("GET", raw_path).name
 
 
 class SeatedForwarding:

@@ -28,7 +28,7 @@ from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS, User
 from actors.names import Names
-from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated
+from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated, is_aggregated_watch
 from gateway.connections.parsing.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.handlers.dispatch import Dispatch
@@ -141,7 +141,7 @@ class Pipeline:
                 last = None
                 if remote and aggregated_at(remote, request.path) is not None:
                     context.parameters = parse_leniently(request.query)  # it is for another server
-                    watch = context.parameters.boolean("watch")
+                    watch = is_aggregated_watch(request.path, context.parameters)
                 elif "/proxy" in request.path and is_forwarded_path(request.path):
                     context.parameters = parse_leniently(request.query)  # it is for another server
                 else:

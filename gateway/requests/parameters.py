@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
@@ -68,19 +69,29 @@ def parse(query: str) -> Parameters:
         raise BadRequest("the query of the request has a bare semicolon: write %3B, and separate with &")
     values: dict[str, list[str]] = {}
     for pair in query.split("&"):
-        if not pair:
-            continue
-        name, _, value = pair.partition("=")
-        values.setdefault(_unescaped(name), []).append(_unescaped(value))
+        _add_pair(values, pair)
     return Parameters(values)
 
 
 def parse_leniently(query: str) -> Parameters:
-    """The same for a query that another server reads: nothing of it if it is malformed."""
-    try:
-        return parse(query)
-    except BadRequest:
-        return EMPTY
+    """The same for a query that another server reads, without the pairs that are malformed.
+
+    The other parameters count: if `watch=1&x=%` had none, the request would be authorized as a list, and the other
+    server would watch.
+    """
+    values: dict[str, list[str]] = {}
+    for pair in query.split("&"):
+        with suppress(BadRequest):
+            if ";" not in pair:
+                _add_pair(values, pair)
+    return Parameters(values) if values else EMPTY
+
+
+def _add_pair(values: dict[str, list[str]], pair: str) -> None:
+    if pair:
+        name, _, text = pair.partition("=")
+        value = _unescaped(text)
+        values.setdefault(_unescaped(name), []).append(value)
 
 
 def _unescaped(text: str) -> str:

@@ -99,6 +99,23 @@ async def test_authorization_happens_here_too() -> None:
         assert len(forwarded(backend)) == before
 
 
+async def test_a_request_is_authorized_as_what_the_server_will_take_it_for() -> None:
+    """The other server leaves out malformed parameters one by one, and knows no watch of a single object."""
+    rights = Grants(("alice", "list", "things", "any"), ("alice", "watch", "things", "a"))
+    served = serving(discovering(respond), certificate="service")
+    async with served as backend, aggregating(extensions=Extensions(authorizers=(rights,))) as api:
+        await register(api, backend.port)
+        before = len(forwarded(backend))
+        for query in ("watch=1", "watch=1&x=%", "x=%zz&watch=true", "watch=1&a;b", "a;b&watch"):
+            refused = (await api.ask("GET", f"{THINGS}?{query}", token=ALICE)).expect(403)
+            assert 'cannot watch resource "things"' in refused["message"]
+        refused = (await api.ask("GET", f"{THINGS}/a?watch=1", token=ALICE)).expect(403)
+        assert 'cannot get resource "things"' in refused["message"]
+        assert len(forwarded(backend)) == before
+        (await api.ask("GET", f"{THINGS}?x=%&a;watch=1", token=ALICE)).expect(200)
+        assert forwarded(backend)[-1].line == f"GET {THINGS}?x=%&a;watch=1 HTTP/1.1"
+
+
 async def test_the_server_sees_our_certificate_and_we_verify_its_name() -> None:
     def answer(received: Received) -> object:
         return {**RESOURCES, "client": received.client}

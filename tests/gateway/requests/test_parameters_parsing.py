@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.requests.parameters import EMPTY, parse
+from gateway.requests.parameters import EMPTY, parse, parse_leniently
 from tests.cases import cases
 
 
@@ -54,3 +54,9 @@ def test_invalid_escape_is_refused(query: str) -> None:
 def test_bare_semicolon_is_refused() -> None:
     with pytest.raises(BadRequest, match="semicolon"):
         parse("a=1;b=2")
+
+
+def test_lenient_parsing_leaves_out_malformed_pairs_alone() -> None:
+    found = parse_leniently("a=1&b=%&%zz=2&c=3;d=4&a=5&e")
+    assert found.values() == {"a": ["1", "5"], "e": [""]}
+    assert parse_leniently("b=%") is EMPTY
