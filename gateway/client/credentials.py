@@ -65,7 +65,10 @@ class FixedCredential:
 
 
 class TokenFile:
-    """A token in a file that another program replaces: read again when the file has changed."""
+    """A token in a file that another program replaces: read again when the file has changed.
+
+    As with kubectl, the last token is used on while the file cannot be read: it may be about to be replaced.
+    """
 
     def __init__(self, path: Path, field: str, pair: KeyPair | None) -> None:
         self._path, self._field, self._pair = path, field, pair
@@ -73,6 +76,14 @@ class TokenFile:
         self._credential = ANONYMOUS
 
     def credential(self) -> Credential:
+        try:
+            self._read_if_changed()
+        except CredentialError:
+            if not self._credential.authorization:
+                raise
+        return self._credential
+
+    def _read_if_changed(self) -> None:
         try:
             found = os.stat(self._path)
             version = (found.st_mtime_ns, found.st_ino, found.st_size)
@@ -83,7 +94,6 @@ class TokenFile:
             raise CredentialError(
                 f"{self._field}: cannot read {self._path}: {error.strerror}; check the path and its permissions"
             ) from error
-        return self._credential
 
     def _read(self) -> str:
         token = self._path.read_bytes().strip()

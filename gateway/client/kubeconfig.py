@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import (
@@ -101,7 +101,7 @@ def load_target(overrides: Overrides, environment: Mapping[str, str] = os.enviro
             )
         return _from_context(merged, name, overrides)
     except KubeconfigError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(f"{error}; correct it, or name another file with --kubeconfig") from error
 
 
 def load_files(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> Merged:
@@ -148,6 +148,9 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     field_name = f"{cluster_path}: clusters[{cluster.name}].cluster.server"
     url = checked_url(overrides.server or cluster.server, "--server" if overrides.server else field_name)
     server = without_credentials(url)
+    if overrides.server:
+        # As with kubectl: the name in the certificate of another server is another one.
+        cluster = replace(cluster, tls_server_name="")
     source = _credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority))
     who, groups = _impersonation(user_path, user, overrides)
     return Target(
@@ -196,9 +199,7 @@ def _authority_flag(path: Path | None) -> bytes | None:
 
 
 def _impersonation(path: Path, user: User, overrides: Overrides) -> tuple[str, tuple[str, ...]]:
-    if overrides.impersonated_user or overrides.impersonated_groups:
-        groups = overrides.impersonated_groups
-        return _impersonated(overrides.impersonated_user, groups, "--as-group"), groups
+    """Each flag replaces the field of the file that it stands for, as with kubectl."""
     place = f"{path}: users[{user.name}].user"
     for unsupported in ("as-uid", "as-user-extra"):
         if user.fields.get(unsupported):
@@ -210,7 +211,9 @@ def _impersonation(path: Path, user: User, overrides: Overrides) -> tuple[str, t
         raise ConfigError(f"{place}.as is not a string; put it in quotes")
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
         raise ConfigError(f"{place}.as-groups is not a list of strings")
-    return _impersonated(who, tuple(listed), f"{place}.as-groups"), tuple(listed)
+    groups = overrides.impersonated_groups or tuple(listed)
+    source = "--as-group" if overrides.impersonated_groups else f"{place}.as-groups"
+    return _impersonated(overrides.impersonated_user or who, groups, source), groups
 
 
 def _impersonated(user: str, groups: tuple[str, ...], field_name: str) -> str:

@@ -7,19 +7,18 @@ the credential source and then to the caller: the next request uses a fresh cred
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import httpx
 
 from gateway.client.credentials import Credential, KeyPair
 from gateway.client.errors import ClientError, CredentialError, StatusError
+from gateway.client.server_url import may_use_proxy
 from gateway.client.target import Target
 from gateway.client.tls import client_context
 from gateway.client.warnings import print_warnings
@@ -136,13 +135,13 @@ class Session:
             return httpx.Client(
                 verify=context,
                 proxy=target.proxy_url or None,
-                # Proxies of the environment, but never for a server on this machine.
-                trust_env=not is_local(target.server),
+                trust_env=may_use_proxy(target.server),
                 timeout=_SECONDS,
             )
         except (ValueError, ImportError) as error:
+            source = f"{target.configured_in}: proxy-url" if target.proxy_url else "the proxy of HTTPS_PROXY"
             raise ClientError(
-                f"{target.configured_in}: proxy-url cannot be used; give one that begins with http:// or https://"
+                f"{source} cannot be used; give one that begins with http:// or https://"
             ) from error
 
     def _connection_error(self, error: Exception) -> ClientError:
@@ -183,11 +182,3 @@ def _document(response: httpx.Response, target: Target) -> Document:
             f"{target.server} did not respond with a JSON object; is it the API server ({target.configured_in})?"
         )
     return document
-
-
-def is_local(server: str) -> bool:
-    host = urlsplit(server).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

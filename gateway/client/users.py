@@ -1,7 +1,8 @@
 """Makes the credential source of a user in a kubeconfig file.
 
 Of several credentials of one user: a token is used rather than a token file, both rather than a plugin or a provider;
-a certificate is presented along with any of them. A user without any is anonymous.
+a certificate is presented along with any of them, and a plugin does not run for a user who has one. A user without any
+is anonymous.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSourc
         return FixedCredential(Credential(basic(user.username, user.password), pair))
     if plugin is not None:
         config = parse_exec(plugin, f"{place}.exec", path.absolute().parent)
-        return ExecPlugin(config, info.document(config.names), pair=pair)
+        if pair is None:
+            return ExecPlugin(config, info.document(config.names))
     if provider is not None:
         return OidcTokens(path, user.name, provider, pair)
     return FixedCredential(Credential("", pair))

@@ -141,6 +141,8 @@ def _load(raw: bytes, path: Path) -> Mapping[str, Any]:
         document = load_yaml(raw)
     except NotYaml as error:
         raise KubeconfigError(f"{path}: {error}") from None
+    if document is None:
+        return {}  # as for kubectl, an empty file has nothing in it: /dev/null
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is not a kubeconfig: it must be a mapping with clusters and contexts")
     return document
@@ -186,7 +188,7 @@ class _Fields:
             raise self.error(f"{name}-data", "is not base64") from None
 
     def named(self, name: str, inner: str) -> list[tuple[str, _Fields]]:
-        """A list of `{name, <inner>: {...}}`; of several entries with one name the first counts."""
+        """A list of `{name, <inner>: {...}}`; no two entries have the same name."""
         entries = self.values.get(name) or []
         if not isinstance(entries, list):
             raise self.error(name, "must be a list")
@@ -200,7 +202,9 @@ class _Fields:
                 value = {}
             if not isinstance(value, dict):
                 raise self.error(place, "must be a mapping")
-            found.setdefault(entry["name"], _Fields(self.path, f"{place}.", value))
+            if entry["name"] in found:
+                raise self.error(f"{name}[{entry['name']}]", "occurs twice")
+            found[entry["name"]] = _Fields(self.path, f"{place}.", value)
         return list(found.items())
 
 

@@ -1,4 +1,4 @@
-"""ExecCredential: the JSON that a plugin gets in its environment, and the JSON that it prints."""
+"""ExecCredential: the JSON that a plugin gets in its environment, and what it prints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from actors.access.remote.yaml_file import NotYaml, load_yaml
 from actors.kinds.values.times import micros_of
 from gateway.client.credentials import Credential, KeyPair, bearer
 from gateway.client.errors import CredentialError
@@ -49,12 +50,9 @@ def parse_output(config: ExecConfig, output: bytes) -> Issued:
 
 
 def _status(config: ExecConfig, output: bytes) -> Mapping[str, Any]:
-    try:
-        document = json.loads(output)
-    except (ValueError, RecursionError):
-        document = None
+    document = _parsed(output)
     if not isinstance(document, dict):
-        raise _wrong(config, f"printed no {KIND} in JSON to standard output")
+        raise _wrong(config, f"printed no {KIND} in JSON or YAML to standard output")
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND:
         raise _wrong(config, f"returned the kind {_shown(kind)}; it must return {KIND}")
@@ -68,6 +66,19 @@ def _status(config: ExecConfig, output: bytes) -> Mapping[str, Any]:
     if not isinstance(status, dict):
         raise _wrong(config, f"returned an {KIND} without status")
     return status
+
+
+def _parsed(output: bytes) -> Any:
+    """JSON, or YAML as kubectl reads it too; None for neither."""
+    try:
+        return json.loads(output)
+    except (ValueError, RecursionError):
+        if output.lstrip()[:1] in (b"{", b"["):
+            return None
+    try:
+        return load_yaml(output)
+    except NotYaml:
+        return None
 
 
 def _expires(config: ExecConfig, status: Mapping[str, Any]) -> float | None:

@@ -16,10 +16,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from gateway.client.credentials import Credential, KeyPair
+from gateway.client.credentials import Credential
 from gateway.client.errors import CredentialError
 from gateway.client.exec.config import ALWAYS, NEVER, ExecConfig
 from gateway.client.exec.messages import Issued, exec_info, parse_output
+
+_RUNNING = "REWOUND_EXEC_PLUGINS"  # in the environment of a plugin
 
 
 class ExecPlugin:
@@ -30,12 +32,10 @@ class ExecPlugin:
         config: ExecConfig,
         cluster: Mapping[str, Any],
         *,
-        pair: KeyPair | None = None,
         standard_input: TextIO | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._config, self._cluster = config, cluster
-        self._pair = pair  # of the kubeconfig file: used rather than one of the plugin
         self._standard_input = standard_input or sys.stdin
         self._now = now
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class ExecPlugin:
         with self._lock:
             if self._issued is None or self._expired(self._issued):
                 self._issued = None
-                self._issued = self._with_pair(self._run())
+                self._issued = self._run()
             return self._issued.credential
 
     def rejected(self, credential: Credential) -> None:
@@ -56,11 +56,6 @@ class ExecPlugin:
     def _expired(self, issued: Issued) -> bool:
         return issued.expires is not None and self._now() >= issued.expires
 
-    def _with_pair(self, issued: Issued) -> Issued:
-        if self._pair is None:
-            return issued
-        return Issued(Credential(issued.credential.authorization, self._pair), issued.expires)
-
     def _run(self) -> Issued:
         interactive = self._interactive()
         command = self._executable()
@@ -68,6 +63,7 @@ class ExecPlugin:
             **os.environ,
             **dict(self._config.environment),
             self._config.info_variable: exec_info(self._config, self._cluster, interactive=interactive),
+            _RUNNING: self._running(),
         }
         try:
             # Standard error is the user's: plugins write prompts and reasons there.
@@ -86,6 +82,16 @@ class ExecPlugin:
         if ended.returncode:
             raise self._failed(f"failed with exit code {ended.returncode}; see what it wrote above")
         return parse_output(self._config, ended.stdout)
+
+    def _running(self) -> str:
+        """The plugins that run, with this one: a plugin that needs itself would start processes for ever."""
+        running = [one for one in os.environ.get(_RUNNING, "").split("\n") if one]
+        if self._config.source in running:
+            raise self._failed(
+                "needs itself: it calls a command that reads the same kubeconfig file; give that command another one "
+                "with --kubeconfig"
+            )
+        return "\n".join([*running, self._config.source])
 
     def _interactive(self) -> bool:
         """Whether the plugin gets standard input."""

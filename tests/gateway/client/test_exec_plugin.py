@@ -170,6 +170,12 @@ def test_certificate_and_key_are_kept_as_printed(tmp_path: Path) -> None:
     )
 
 
+def test_plugin_may_print_yaml(tmp_path: Path) -> None:
+    expires = "expirationTimestamp: 2200-01-01T00:00:00Z"
+    plugin(tmp_path, f"apiVersion: {CLUSTER_V1}\nkind: ExecCredential\nstatus:\n  token: t1\n  {expires}\n")
+    assert authorization(made(tmp_path)) == "Bearer t1"
+
+
 @pytest.mark.parametrize(
     ("output", "text"),
     [
@@ -227,6 +233,20 @@ def test_failure_of_the_plugin_names_its_exit_code(tmp_path: Path, capfd: pytest
 def test_file_that_is_not_executable_is_reported(tmp_path: Path) -> None:
     (tmp_path / "plugin").write_text("x")
     with pytest.raises(CredentialError, match="cannot be run: Permission denied; make it executable"):
+        made(tmp_path).credential()
+
+
+def test_plugin_that_needs_itself_does_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path / "plugin", f'cd {tmp_path}; echo "$REWOUND_EXEC_PLUGINS" >running; cat output')
+    (tmp_path / "output").write_text(TOKEN)
+    monkeypatch.setenv("REWOUND_EXEC_PLUGINS", "another")
+    assert authorization(made(tmp_path)) == "Bearer t1"
+    inside = (tmp_path / "running").read_text()
+    assert inside == f"another\n{tmp_path}/config: users[me].user.exec\n"
+    monkeypatch.setenv("REWOUND_EXEC_PLUGINS", inside)
+    with pytest.raises(
+        CredentialError, match=r"plugin needs itself: .*; give that command another one with --kube"
+    ):
         made(tmp_path).credential()
 
 

@@ -108,6 +108,36 @@ def test_server_flag_keeps_the_user_of_the_file(tmp_path: Path) -> None:
     assert (found.server, authorization(found), found.namespace) == (URL, "Bearer t", "team")
 
 
+def test_server_flag_drops_the_name_in_the_certificate_of_the_server_of_the_file(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", "https://else", {}, **{"tls-server-name": "inner"})
+    assert target({}, kubeconfig=path).tls_server_name == "inner"
+    assert target({}, kubeconfig=path, server=URL).tls_server_name == ""
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n"])
+def test_empty_file_has_nothing_in_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "empty").write_text(text)
+    path = kubeconfig(tmp_path / "config", URL, {"token": "t"})
+    assert target({"KUBECONFIG": f"{tmp_path / 'empty'}:{path}"}).server == URL
+    found = target({"KUBECONFIG": f"{tmp_path / 'empty'}"}, server="https://flag")
+    assert (found.server, authorization(found)) == ("https://flag", "")
+    with pytest.raises(ConfigError, match="empty: current-context is missing; set it, or name a context"):
+        target({"KUBECONFIG": f"{tmp_path / 'empty'}"})
+
+
+@pytest.mark.parametrize("what", ["clusters", "users", "contexts"])
+def test_name_that_occurs_twice_in_a_file_is_an_error(tmp_path: Path, what: str) -> None:
+    path = kubeconfig(tmp_path / "config", URL, {"token": "t"})
+    document = yaml.safe_load(path.read_text())
+    document[what].append(document[what][0])
+    path.write_text(yaml.safe_dump(document))
+    name = document[what][0]["name"]
+    with pytest.raises(ConfigError) as refused:
+        target({}, kubeconfig=path)
+    hint = "correct it, or name another file with --kubeconfig"
+    assert str(refused.value) == f"{path}: {what}[{name}]: occurs twice; {hint}"
+
+
 @pytest.mark.parametrize(
     ("user", "changed", "text"),
     [

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
 from gateway.client.kubeconfig import Overrides, load_target
+from gateway.client.server_url import may_use_proxy
 from gateway.client.session import Session
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import fake_server
@@ -84,6 +85,20 @@ def test_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "two words"])
+def test_last_token_is_used_on_while_its_file_is_unusable(tmp_path: Path, text: str | None) -> None:
+    tokens = tmp_path / "token"
+    tokens.write_text("one")
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, {"tokenFile": "token"})) as client:
+            client.get("/api")
+            tokens.unlink() if text is None else tokens.write_text(text)
+            client.get("/api")
+            tokens.write_text("newest")
+            client.get("/api")
+        assert server.tokens() == ["Bearer one", "Bearer one", "Bearer newest"]
+
+
+@pytest.mark.parametrize("text", [None, "", "two words"])
 def test_unusable_token_file_is_an_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "token").write_text(text)
@@ -136,6 +151,19 @@ def test_impersonation_of_the_file_is_sent(tmp_path: Path) -> None:
             client.get("/api")
         headers = server.requests[0].headers
         assert (headers["impersonate-user"], headers.get_all("impersonate-group")) == ("bob", ["x", "y"])
+
+
+def test_flag_replaces_only_its_own_part_of_the_impersonation(tmp_path: Path) -> None:
+    with fake_server() as server:
+        path = kubeconfig(tmp_path / "config", server.url, {"token": "t", "as": "bob", "as-groups": ["x"]})
+        for overrides in ({"impersonated_user": "eve"}, {"impersonated_groups": ("y",)}):
+            with session(path, **overrides) as client:
+                client.get("/api")
+        sent = [
+            (one.headers["impersonate-user"], one.headers.get_all("impersonate-group"))
+            for one in server.requests
+        ]
+        assert sent == [("eve", ["x"]), ("bob", ["y"])]
 
 
 def test_groups_are_not_impersonated_without_a_user(tmp_path: Path) -> None:
@@ -226,6 +254,26 @@ def test_requests_go_through_the_proxy(tmp_path: Path) -> None:
             assert client.get("/api") == {"via": "proxy"}
 
 
+def test_proxy_of_the_environment_is_not_used_for_networks_of_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake_server(plain=True) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "192.0.2.0/24, 198.51.100.0/24,not/a/network")
+        with session(kubeconfig(tmp_path / "config", "http://203.0.113.1", {"token": "t"})) as client:
+            proxy.answers["GET http://203.0.113.1/api"] = (200, {"via": "proxy"})
+            assert client.get("/api") == {"via": "proxy"}
+    for server, used in {
+        "https://198.51.100.7:6443": False,
+        "https://192.0.3.1": True,
+        "https://api.test": True,
+        "https://127.0.0.1": False,
+        "https://localhost:6443": False,
+        "https://[::1]": False,
+    }.items():
+        assert may_use_proxy(server) is used, server
+
+
 def test_proxy_that_is_not_supported_is_refused_without_its_password(tmp_path: Path) -> None:
     path = kubeconfig(
         tmp_path / "config", "https://127.0.0.1:1", {}, **{"proxy-url": "socks9://me:hush@127.0.0.1:1"}
@@ -303,12 +351,14 @@ def test_intermediates_of_the_plugin_are_sent(tmp_path: Path) -> None:
         assert server.requests[0].common_name == "deep"
 
 
-def test_certificate_of_the_file_is_presented_with_the_token_of_the_plugin(tmp_path: Path) -> None:
+def test_plugin_does_not_run_for_a_user_with_a_certificate(tmp_path: Path) -> None:
     plugin(tmp_path, credential(token="t1"))
     with fake_server() as server:
         with session(kubeconfig(tmp_path / "config", server.url, {**EXEC, **certificate("alice")})) as client:
             client.get("/api")
-        assert (server.tokens(), server.requests[0].common_name) == (["Bearer t1"], "alice")
+        assert server.requests[0].common_name == "alice"
+        assert "authorization" not in server.requests[0].headers
+    assert runs(tmp_path) == 0
 
 
 def test_plugin_does_not_run_for_a_user_with_a_token(tmp_path: Path) -> None:

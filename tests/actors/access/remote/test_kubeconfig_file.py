@@ -78,7 +78,7 @@ def test_credentials_are_not_in_the_representation() -> None:
 @cases(
     ("text", "error"),
     [
-        ("", "must be a mapping"),
+        ("", "current-context is missing"),
         ("[1]", "must be a mapping"),
         ("a: [", "neither YAML nor JSON at line"),
         ("kind: Pod", "kind must be Config"),
