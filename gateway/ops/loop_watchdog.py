@@ -28,6 +28,23 @@ LOGGED = 0.05  # longer holds are logged
 LOG_PERIOD = 1.0  # at most one line in this time
 RECENT = 60.0  # the time over which `recent` is the longest hold
 _SHOWN = 200  # characters of a request in the log
+# Parameters that say how much work a request is. Others, such as a token that a client sent by mistake or the query of
+# a proxied request, may be secret, names included.
+_SHOWN_PARAMETERS = frozenset(
+    (
+        *(
+            "at",
+            "continue",
+            "dryRun",
+            "fieldManager",
+            "fieldSelector",
+            "fieldValidation",
+            "labelSelector",
+            "limit",
+        ),
+        *("resourceVersion", "resourceVersionMatch", "timeoutSeconds", "watch"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,12 @@ class LoopWatchdog(trio.abc.Instrument):
 
 
 def _describe(request: Request) -> str:
-    target = f"{request.path}?{request.query}" if request.query else request.path
+    target = f"{request.path}?{_shown_query(request.query)}" if request.query else request.path
     # repr: a client chooses these characters, and the log has to stay one line.
     return f"{request.method} {target[:_SHOWN]!r}"
+
+
+def _shown_query(query: str) -> str:
+    pairs = query.split("&")
+    shown = [one for one in pairs if one.partition("=")[0] in _SHOWN_PARAMETERS]
+    return "&".join(shown if len(shown) == len(pairs) else [*shown, "..."])

@@ -23,8 +23,8 @@ class HandClock:
         return self.now
 
 
-def a_request(path: str) -> Request:
-    return Request("GET", path, "limit=1", {}, b"", Peer())
+def a_request(path: str, query: str = "limit=1") -> Request:
+    return Request("GET", path, query, {}, b"", Peer())
 
 
 async def step(clock: HandClock, seconds: float) -> None:
@@ -107,6 +107,21 @@ async def test_the_log_names_a_request_that_was_completed_in_the_same_pass(
     trio.lowlevel.remove_instrument(watchdog)
     assert [one.getMessage() for one in caplog.records] == [
         "the event loop was held for 300 ms by GET '/slow\\n?limit=1'"
+    ]
+
+
+async def test_the_log_has_no_parameters_that_may_be_secret(
+    clock: HandClock, watchdog: LoopWatchdog, caplog: pytest.LogCaptureFixture
+) -> None:
+    trio.lowlevel.add_instrument(watchdog)
+    await trio.lowlevel.checkpoint()
+    clock.now += 0.3
+    watchdog.completed(a_request("/slow", "access_token=s3cr3t&limit=5&watch&%74oken=s3cr3t&s3cr3t"), 0.3)
+    await trio.lowlevel.checkpoint()
+    await step(clock, 0)
+    trio.lowlevel.remove_instrument(watchdog)
+    assert [one.getMessage() for one in caplog.records] == [
+        "the event loop was held for 300 ms by GET '/slow?limit=5&watch&...'"
     ]
 
 
