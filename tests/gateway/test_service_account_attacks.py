@@ -97,15 +97,24 @@ async def test_critical_extension_is_refused() -> None:
 async def test_times_are_checked() -> None:
     async with with_token() as (api, _, claims):
         key, now = own_key(api), api.clock.now() // 1_000_000
-        assert await status_with(api, signed({**claims, "exp": now}, key)) == 401
-        assert await status_with(api, signed({**claims, "exp": now - 100}, key)) == 401
-        assert await status_with(api, signed({**claims, "nbf": now + 1}, key)) == 401
-        assert await status_with(api, signed({**claims, "exp": str(now + 100)}, key)) == 401
-        assert await status_with(api, signed({**claims, "exp": True}, key)) == 401
-        early = signed({**claims, "nbf": now + 5}, key)
-        assert await status_with(api, early) == 401
-        api.clock.advance(5)
-        assert await status_with(api, early) == 403
+        for wrong in (
+            {"exp": now - 60},
+            {"exp": now - 100},
+            {"exp": str(now + 100)},
+            {"exp": True},
+            {"nbf": now + 61},
+            {"nbf": str(now)},
+            {"iat": now + 61},
+            {"iat": str(now)},
+        ):
+            assert await status_with(api, signed({**claims, **wrong}, key)) == 401, wrong
+        for right in ({"exp": now - 59}, {"nbf": now + 60}, {"iat": now + 60}):
+            assert await status_with(api, signed({**claims, **right}, key)) == 403, right
+        for claim in ("nbf", "iat"):
+            early = signed({**claims, claim: api.clock.now() // 1_000_000 + 65}, key)
+            assert await status_with(api, early) == 401
+            api.clock.advance(5)
+            assert await status_with(api, early) == 403
 
 
 async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
@@ -114,6 +123,7 @@ async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
         account = private["serviceaccount"]
         wrong: list[Document] = [
             {"aud": ["someone-else"]},
+            {"aud": ""},
             {"aud": [1]},
             {"aud": {}},
             {"aud": False},

@@ -83,7 +83,7 @@ async def test_token_expires_by_the_clock_of_the_server() -> None:
         made = (await request_token(api, spec={"expirationSeconds": 600})).expect(201)
         token = made["status"]["token"]
         assert await status_with(api, token) == 403
-        api.clock.advance(599)
+        api.clock.advance(659)  # the clock of another server may be a minute behind
         assert await status_with(api, token) == 403
         api.clock.advance(1)
         assert await status_with(api, token) == 401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from tests.gateway.account_tokens import ISSUER, issued, make_account, review
+from tests.gateway.account_tokens import ISSUER, claims_of, issued, make_account, own_key, review, signed
 from tests.gateway.api import Api, served
 from tests.gateway.test_service_account_secrets import filled_secret, make_secret
 
@@ -35,7 +35,15 @@ async def test_audience_times_and_signature() -> None:
             "[invalid bearer token, square/go-jose: error in cryptographic primitive]"
         )
         assert await reason(api, "not.a.token") == "invalid bearer token"
-        api.clock.advance(3600)
+        claims, now = claims_of(token), api.clock.now() // 1_000_000
+        early = signed({**claims, "nbf": now + 100, "iat": now + 100}, own_key(api))
+        assert await reason(api, early) == "[invalid bearer token, service account token is not valid yet]"
+        future = signed({**claims, "iat": now + 100}, own_key(api))
+        assert await reason(api, future) == (
+            "[invalid bearer token, service account token claims could not be validated due to unexpected "
+            "validation error]"
+        )
+        api.clock.advance(3660)
         assert await reason(api, token) == "[invalid bearer token, service account token has expired]"
 
 

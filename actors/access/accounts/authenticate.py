@@ -6,7 +6,8 @@ response) makes the next request read the journal again. So a repeated token cos
 `Authenticator` makes for headers that it has seen before, and yet a token ends with the delete of its account. The key
 of the cache is the token itself: Python's keyed hash of it costs a tenth of SHA-256, and reveals as little in its time.
 
-Differs from Kubernetes: a token is accepted neither before `nbf` nor after `exp`, not even for a minute.
+As in Kubernetes, `nbf` and `iat` may be a minute ahead and `exp` a minute past: the clocks of two servers with the same
+keys may differ.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ MAX_LISTED = 20  # audiences in an error
 WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
 WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
 EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
+FROM_THE_FUTURE = "service account token claims could not be validated due to unexpected validation error"
 _SECOND = 1_000_000_000  # nanoseconds
+LEEWAY = 60 * _SECOND
 
 
 @dataclass(slots=True)
 class _Verified:
-    """A token with a good signature. Times are in nanoseconds."""
+    """A token with a good signature. Times are in nanoseconds, with the leeway."""
 
     subject: Subject
     user: User = field(repr=False)
@@ -131,8 +134,8 @@ class AccountTokens:
             user,
             objects,
             Authenticated(user, audiences=audiences) if audiences else None,
-            _nanoseconds(subject.not_before, 0),
-            _nanoseconds(subject.expires, FOR_EVER),
+            max(_nanoseconds(subject.not_before, 0), _nanoseconds(subject.issued, 0)) - LEEWAY,
+            _nanoseconds(subject.expires, FOR_EVER) + LEEWAY,
             _nanoseconds(subject.warn_after, FOR_EVER),
         )
         if len(token) <= MAX_CACHED_BYTES:
@@ -168,7 +171,8 @@ class AccountTokens:
         if now >= verified.expires:
             return Refused(EXPIRED)
         if now < verified.not_before:
-            return Refused(TOO_EARLY)
+            early = now + LEEWAY < _nanoseconds(subject.not_before, 0)
+            return Refused(TOO_EARLY if early else FROM_THE_FUTURE)
         if now >= verified.known_until and not self._look_up(verified, token, now):
             return Refused(self._references.refusal(subject, token, now))
         if not audiences and verified.result is not None:

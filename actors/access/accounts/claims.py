@@ -47,6 +47,7 @@ class Subject:
     audiences: tuple[str, ...]  # empty: those of the API server
     expires: float | None  # seconds since 1970
     not_before: float | None
+    issued: float | None
     warn_after: float | None = None
 
 
@@ -114,6 +115,7 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         _audiences(claims),
         _seconds(claims, "exp"),
         _seconds(claims, "nbf"),
+        _seconds(claims, "iat"),
         _seconds(private, "warnafter"),
     )
 
@@ -126,7 +128,13 @@ def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
         raise InvalidClaims
     secret = Reference(SECRETS, namespace, _text(claims, f"{prefix}/secret.name"), "")
     return Subject(
-        account, secret, True, _audiences(claims), _seconds(claims, "exp"), _seconds(claims, "nbf")
+        account,
+        secret,
+        True,
+        _audiences(claims),
+        _seconds(claims, "exp"),
+        _seconds(claims, "nbf"),
+        _seconds(claims, "iat"),
     )
 
 
@@ -162,7 +170,7 @@ def _audiences(claims: Mapping[str, Any]) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return (value,) if value else ()
+        return (value,)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidClaims
     return tuple(value)
