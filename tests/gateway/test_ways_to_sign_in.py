@@ -92,7 +92,7 @@ async def test_id_token_as_subprotocol_of_a_websocket() -> None:
     ):
         watch = f"{PATH}?watch=1"
         for token, status in ((provider.token(), 101), (provider.token(aud="other"), 401)):
-            async with websocket_client(api, watch, token=None, headers=offering(bearer(token))) as raw:
+            async with websocket_client(api, watch, token=None, headers=offering(bearer(token), "v1")) as raw:
                 assert raw.status == status
         assert seen.last().name == "oidc:alice"
 
