@@ -19,6 +19,7 @@ from journal.classes.dataclass import dataclass
 SECRET_PREFIX = "bootstrap-token-"
 GROUP = "system:bootstrappers"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
+_SECRET_NAME = re.compile(SECRET_PREFIX + r"([a-z0-9]{6})", re.ASCII)
 _EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
 _NEVER_VALID = -1
 
@@ -57,7 +58,8 @@ def token_of(secret: Object, names: Names) -> BootstrapToken | None:
     if secret.get("type") != secret_type(names):
         return None
     token_id, token_secret = _value(secret, "token-id"), _value(secret, "token-secret")
-    if not token_secret or secret["metadata"]["name"] != f"{SECRET_PREFIX}{token_id}":
+    named = _SECRET_NAME.fullmatch(secret["metadata"]["name"])
+    if not token_secret or named is None or named[1] != token_id:
         return None
     return BootstrapToken(
         token_id,

@@ -104,6 +104,8 @@ async def test_signature_goes_when_the_token_expires(tmp_path: Path, autojump_cl
         {"token_id": "xyz789"},
         {"expiration": "2020-01-01T00:00:00Z"},
         {"name": "bootstrap-tokenabc123"},
+        {"name": "bootstrap-token-abc1234", "token_id": "abc1234"},
+        {"name": "bootstrap-token-abc.12", "token_id": "abc.12"},
     ],
     ids=str,
 )
