@@ -16,6 +16,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.selectors.facts import pack_facts
 from actors.store.document import in_usual_order
 from gateway.record.kinds import RecordedKind
+from gateway.secret_annotations import annotations_with_values
 from journal import keys
 from journal.classes.dataclass import dataclass
 
@@ -160,24 +161,14 @@ def _are_texts(values: list[Any]) -> bool:
 
 
 def _mask(secret: Document) -> None:
-    """Replace the values, and the annotations that repeat the whole object."""
+    """Replace the values, and the annotations that may hold them."""
+    hidden = dict.fromkeys(annotations_with_values(secret), MASKED_MANIFEST)
     for field in ("data", "stringData"):
         if isinstance(secret.get(field), dict):
             secret[field] = dict.fromkeys(secret[field], MASK)
-    metadata = secret["metadata"]
-    annotations = metadata.get("annotations")
-    if isinstance(annotations, dict):
-        secret["metadata"] = {
-            **metadata,
-            "annotations": {
-                name: MASKED_MANIFEST if _is_manifest(name, value) else value
-                for name, value in annotations.items()
-            },
-        }
-
-
-def _is_manifest(name: str, value: object) -> bool:
-    return name.endswith("/last-applied-configuration") or str(value).lstrip().startswith(("{", "["))
+    if hidden:
+        metadata = secret["metadata"]
+        secret["metadata"] = {**metadata, "annotations": {**metadata["annotations"], **hidden}}
 
 
 def _last_writer(metadata: Document) -> tuple[str, int, bool]:

@@ -34,7 +34,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _secret(value: str, *more: str) -> Step:
-    annotations = {LAST_APPLIED: f'{{"stringData":{{"password":"{value}"}}}}', "note": "a harmless note"}
+    annotations = {
+        LAST_APPLIED: f'{{"stringData":{{"password":"{value}"}}}}',
+        "yaml": f"kind: Secret\ndata:\n  old: former-{value}",
+        "encoded": "H4sI" * 100 + "-value",
+        "copy": f"the password is {value}",
+        "note": "a harmless note",
+    }
     data = {"password": value, "user": "constant-value", **dict.fromkeys(more, "added-value")}
     return put("key", data, type_name="secrets", metadata={"annotations": annotations})
 
@@ -54,10 +60,14 @@ def test_values_of_secrets_are_printed_on_request(folder: Path, command: tuple[s
 
 def test_comparison_shows_which_values_changed(folder: Path) -> None:
     result = run_journal("show", "3", "-o", "json", f"--data-dir={folder}").document
-    path = f'metadata.annotations["{LAST_APPLIED}"]'
+    paths = [
+        f'metadata.annotations["{LAST_APPLIED}"]',
+        "metadata.annotations.yaml",
+        "metadata.annotations.copy",
+    ]
     masks = {"before": "*** (before)", "after": "*** (after)"}
     assert result["changes"] == [
-        {"path": path, **masks},
+        *({"path": path, **masks} for path in paths),
         {"path": "data.password", **masks},
         {"path": "data.new", "after": "***"},
     ]

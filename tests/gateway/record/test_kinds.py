@@ -115,7 +115,11 @@ async def test_kind_without_a_definition_is_served_as_it_was_recorded(
 async def test_values_of_secrets_are_masked(
     folder: Path, autojump_clock: MockClock, with_secrets: bool
 ) -> None:
-    manifest = {"cluster.io/last-applied-configuration": '{"data": {"a": "hidden"}}', "note": "plain"}
+    manifest = {
+        "cluster.io/last-applied-configuration": '{"data": {"a": "hidden"}}',
+        "copy": "is hidden",
+        "note": "plain",
+    }
     async with served() as api:
         async with recording(api, folder, kinds=("secrets",), with_secrets=with_secrets):
             body = {"metadata": {"name": "a", "annotations": manifest}, "stringData": {"a": "hidden"}}
@@ -131,6 +135,7 @@ async def test_values_of_secrets_are_masked(
         assert document["metadata"]["annotations"] == {
             **manifest,
             "cluster.io/last-applied-configuration": "***",
+            "copy": "***",
         }
         assert b"hidden" not in (folder / "journal" / "data.mdb").read_bytes()
 

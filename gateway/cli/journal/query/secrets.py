@@ -1,6 +1,6 @@
 """Masks the values of Secrets: commands print them only with --show-secrets.
 
-Values of `data` and `stringData` become `***`, and so do annotations that hold an object, because `kubectl apply` and
+Values of `data` and `stringData` become `***`, and so do annotations that may hold them, because `kubectl apply` and
 other tools keep the whole manifest in one. Two versions are masked together, so that a comparison still shows which
 values changed.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from gateway.cli.journal.query.kinds import Kinds
+from gateway.secret_annotations import annotations_with_values
 
 TYPE_NAME = "secrets"
 MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"
@@ -57,14 +58,9 @@ def _values(document: Document) -> list[tuple[Document, list[str]]]:
     """The maps of a Secret that have secret values, and the names of these."""
     found = [_map(document, field) for field in _VALUES]
     annotations = _map(document.get("metadata") or {}, "annotations")
-    manifests = [name for name, value in annotations.items() if _is_manifest(name, value)]
-    return [*((values, list(values)) for values in found), (annotations, manifests)]
+    return [*((values, list(values)) for values in found), (annotations, annotations_with_values(document))]
 
 
 def _map(document: Document, field: str) -> Document:
     value = document.get(field)
     return value if isinstance(value, dict) else {}
-
-
-def _is_manifest(name: str, value: object) -> bool:
-    return name.endswith("/last-applied-configuration") or str(value).lstrip().startswith(("{", "["))
