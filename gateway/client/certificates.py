@@ -95,7 +95,7 @@ def _subject(user: str, groups: Sequence[str]) -> x509.Name:
         return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
     except ValueError as error:
         raise ClientError(
-            "user and groups of a certificate have 1 to 64 characters; shorten the longest"
+            "user and groups of a certificate have 1 to 64 characters each; give others, or use a service account"
         ) from error
 
 

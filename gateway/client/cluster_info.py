@@ -40,12 +40,15 @@ def fetch(server: str, authority: bytes | None) -> Mapping[str, Any]:
             try:
                 found = session.get(f"/api/v1/namespaces/{names.public_namespace}/configmaps/{NAME}")
             except StatusError as error:
-                refusal = refusal or error
+                # Of the namespace of the other dialect a server says 403: anything else is about the right one.
+                if refusal is None or refusal.code == 403 != error.code:
+                    refusal = error
             else:
                 return _data(found, server)
     raise ClientError(
-        f"{server} does not show {NAME} to anonymous callers: {refusal}; create the ConfigMap and allow "
-        "system:unauthenticated to get it, or pass it with --file"
+        f"{server} does not show {NAME} to anonymous callers: {refusal}; create the ConfigMap in the namespace "
+        "cluster-public (kube-public in the kubernetes dialect) and allow system:unauthenticated to get it, or pass "
+        "it with --file"
     )
 
 

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -26,6 +28,13 @@ from gateway.release import RELEASE
 
 _SECONDS = 60
 _HEADER_VALUE = re.compile(rb"[^\x00-\x20\x7f]([^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
+# What a server says when it refuses a client certificate: TLS alerts, by the names that OpenSSL has for them.
+_ALERT = re.compile(
+    "ALERT_(CERTIFICATE_EXPIRED|UNKNOWN_CA|BAD_CERTIFICATE|CERTIFICATE_UNKNOWN|UNSUPPORTED_CERTIFICATE)"
+)
+_ALERTS = {"CERTIFICATE_EXPIRED": "it has expired", "UNKNOWN_CA": "the server does not trust its CA"}
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+_PLAIN_TO_TLS = "client sent an HTTP request to an HTTPS server"
 Document = dict[str, Any]
 
 
@@ -148,14 +157,34 @@ class Session:
         server, where = self.target.server, self.target.configured_in
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            reason = text.partition("failed: ")[2].partition(" (_ssl")[0] or "it cannot be verified"
+            return ClientError(_untrusted(server, text, where))
+        alert = _ALERT.search(text)
+        if alert is not None:
             return ClientError(
-                f"the certificate of {server} is not trusted: {reason}; check certificate-authority and "
-                f"tls-server-name ({where})"
+                f"{server} does not accept the client certificate: {_ALERTS.get(alert[1], 'it cannot be used')}; get "
+                f"another, such as by `rewound kubeconfig user`, or check client-certificate ({where})"
+            )
+        if any(one in text for one in _NO_TLS):
+            return ClientError(
+                f"{server} does not speak TLS; is its address right, or http:// meant ({where})?"
+            )
+        proxy = self._proxy()
+        if proxy:
+            return ClientError(
+                f"cannot reach {server} through the proxy of {proxy}: {text}; check the proxy and the address, or "
+                f"list the server in NO_PROXY ({where})"
             )
         return ClientError(
             f"cannot reach {server}: {text}; is the server running, and is its address right ({where})?"
         )
+
+    def _proxy(self) -> str:
+        """Where the proxy of the requests is configured, or nothing."""
+        if self.target.proxy_url:
+            return "proxy-url"
+        parts = urlsplit(self.target.server)
+        used = getproxies().keys() & {parts.scheme, "all"} and may_use_proxy(self.target.server)
+        return "HTTPS_PROXY or HTTP_PROXY" if used and not proxy_bypass(parts.hostname or "") else ""
 
     def _refusal(self, response: httpx.Response) -> StatusError:
         code = response.status_code
@@ -166,10 +195,21 @@ class Session:
         if not isinstance(status, dict) or not isinstance(status.get("message"), str):
             status = {"message": f"{self.target.server} responded with {code} {response.reason_phrase}"}
         message = status["message"]
+        if code == 400 and message == _PLAIN_TO_TLS:
+            message += f"; give its address with https:// ({self.target.configured_in})"
         if code == 401:
             message += ": the server does not accept these credentials; sign in again, or check "
             message += self.target.configured_in
         return StatusError(code, str(status.get("reason", "")), message)
+
+
+def _untrusted(server: str, text: str, where: str) -> str:
+    reason = text.partition("failed: ")[2].partition(" (_ssl")[0] or "it cannot be verified"
+    if "expired" in reason or "not yet valid" in reason:
+        hint = "check the clock of this machine, or renew the certificate: a server with its own CA does so at a start"
+    else:
+        hint = "check certificate-authority and tls-server-name"
+    return f"the certificate of {server} is not trusted: {reason}; {hint} ({where})"
 
 
 def _document(response: httpx.Response, target: Target) -> Document:

@@ -22,6 +22,12 @@ from gateway.cli.access.flags import Options, Parser, UsageError, add_connection
 if TYPE_CHECKING:
     from gateway.client.session import Session
 
+# Those of Kubernetes, and `rewind` for the past of Secrets.
+_OBJECT_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+_VERBS = _OBJECT_VERBS | {"use", "bind", "escalate", "impersonate", "approve", "sign", "rewind", "*"}
+_PATH_VERBS = {"get", "put", "post", "head", "options", "delete", "patch", "*"}
+_WITHOUT_DISCOVERY = ("users", "groups")  # what the verb impersonate is for; no server serves them
+
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument(
@@ -46,6 +52,8 @@ def run(options: Options) -> int:
         raise UsageError("give a verb and a resource, or --list; see rewound can-i --help")
     if options.resource.startswith("/"):
         _check_path(options)
+    elif not all(options.resource.split("/")) and options.resource:
+        raise UsageError(f"{options.resource!r} is not a resource; write it like pods or pods/log")
     if options.list:
         _check_list(options)
     with open_session(options) as session:
@@ -74,6 +82,11 @@ def _check_list(options: Options) -> None:
 
 
 def _ask(session: Session, options: Options) -> int:
+    from gateway.client.warnings import print_warning
+
+    known = _PATH_VERBS if options.resource.startswith("/") else _VERBS
+    if options.verb not in known:
+        print_warning(f"verb '{options.verb}' is not a known verb")
     status = _review(session, "SelfSubjectAccessReview", _spec(session, options))
     allowed = status.get("allowed") is True
     if not options.quiet:
@@ -96,15 +109,21 @@ def _spec(session: Session, options: Options) -> dict[str, Any]:
 
 def _resource(session: Session, name: str, options: Options) -> dict[str, str]:
     from gateway.client.discovery import find_resource
+    from gateway.client.warnings import print_warning
 
     namespace = {} if options.all_namespaces else {"namespace": session.target.namespace}
     if name == "*":
         return {"group": "*", "resource": "*", **namespace}
     found = find_resource(session, name)
     if found is None:
-        print(f"rewound: the server has no resource {name!r}; asking for it all the same", file=sys.stderr)
+        if name not in _WITHOUT_DISCOVERY:
+            print(
+                f"rewound: the server has no resource {name!r}; asking for it all the same", file=sys.stderr
+            )
         plural, _, group = name.partition(".")
         return {"group": group, "resource": plural, **namespace}
+    if options.namespace and not found.namespaced:
+        print_warning(f"resource '{found.plural}' is not namespace scoped")
     return {"group": found.group, "resource": found.plural, **(namespace if found.namespaced else {})}
 
 

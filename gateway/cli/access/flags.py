@@ -19,6 +19,23 @@ class UsageError(Exception):
     """Wrong arguments; exit code 2."""
 
 
+def _not_empty(text: str) -> str:
+    """Refuse the value of a variable that is not set: the command would act as somebody else than it says."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; give a value, or leave the flag out")
+    return text
+
+
+class _Value(argparse.Action):
+    """A value that is not empty. A `type` would check the default too."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        try:
+            setattr(namespace, self.dest, _not_empty(values))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
 class Parser(argparse.ArgumentParser):
     """`text` is the docstring of the command: its first line is left out, the rest is the help."""
 
@@ -52,11 +69,22 @@ def add_connection(parser: Any, namespace: str = "instead of that of the context
         help="CA of the server, instead of that of the file",
     )
     group.add_argument(
-        "--token", default="", metavar="TOKEN", help="a bearer token, instead of the credentials of the file"
+        "--token",
+        action=_Value,
+        default="",
+        metavar="TOKEN",
+        help="a bearer token, instead of the credentials of the file",
     )
-    group.add_argument("--as", dest="as_user", default="", metavar="USER", help="impersonate this user")
     group.add_argument(
-        "--as-group", action="append", default=[], metavar="GROUP", help="and this group; may be repeated"
+        "--as", dest="as_user", action=_Value, default="", metavar="USER", help="impersonate this user"
+    )
+    group.add_argument(
+        "--as-group",
+        action="append",
+        type=_not_empty,
+        default=[],
+        metavar="GROUP",
+        help="and this group; may be repeated",
     )
     group.add_argument("-n", "--namespace", default="", metavar="NAME", help=namespace)
 

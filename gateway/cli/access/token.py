@@ -61,7 +61,7 @@ def request_token(
     session: Session, namespace: str, name: str, options: Options, bound: dict[str, str] | None = None
 ) -> str:
     from gateway.client.discovery import server_names
-    from gateway.client.errors import ClientError
+    from gateway.client.errors import ClientError, StatusError
 
     spec: dict[str, Any] = {"audiences": options.audience}
     if options.duration is not None:
@@ -69,10 +69,15 @@ def request_token(
     if bound:
         spec["boundObjectRef"] = bound
     version = f"{server_names(session).group('authentication')}/v1"
-    made = session.post(
-        f"/api/v1/namespaces/{segment(namespace)}/serviceaccounts/{segment(name)}/token",
-        {"apiVersion": version, "kind": "TokenRequest", "spec": spec},
-    )
+    path = f"/api/v1/namespaces/{segment(namespace)}/serviceaccounts/{segment(name)}/token"
+    try:
+        made = session.post(path, {"apiVersion": version, "kind": "TokenRequest", "spec": spec})
+    except StatusError as error:
+        if error.code != 404:
+            raise
+        raise ClientError(
+            f"{error}; this is the namespace {namespace}: give another with --namespace or as NAMESPACE/NAME"
+        ) from error
     token = (made.get("status") or {}).get("token")
     if not isinstance(token, str) or not token:
         raise ClientError(f"{session.target.server} returned no token; does it issue tokens?")

@@ -59,12 +59,15 @@ class FakeServer:
 
 
 @contextmanager
-def fake_server(*, plain: bool = False) -> Iterator[FakeServer]:
+def fake_server(
+    *, plain: bool = False, version: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED
+) -> Iterator[FakeServer]:
+    """`version` is the highest of TLS: up to 1.2 the handshake tells a client whether its certificate is accepted."""
     state = FakeServer()
     httpd = _Server(("127.0.0.1", 0), _Handler)
     httpd.state = state
     if not plain:
-        httpd.socket = _context().wrap_socket(
+        httpd.socket = _context(version).wrap_socket(
             httpd.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
         )
     state.url = f"{'http' if plain else 'https'}://127.0.0.1:{httpd.server_address[1]}"
@@ -132,8 +135,9 @@ def _common_name(connection: Any) -> str:
     return next((value for part in peer.get("subject", ()) for key, value in part if key == "commonName"), "")
 
 
-def _context() -> ssl.SSLContext:
+def _context(version: ssl.TLSVersion) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = version
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=pki.authority().pem)
     context.sni_callback = _keep_name

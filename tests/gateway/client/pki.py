@@ -44,7 +44,8 @@ def client(name: str) -> Certificate:
     return issue(name, authority())
 
 
-def issue(name: str, issuer: Certificate | None, *, is_ca: bool = False) -> Certificate:
+def issue(name: str, issuer: Certificate | None, *, is_ca: bool = False, hours: float = 24) -> Certificate:
+    """Valid since two hours ago, and for so many hours from now on; a negative number has expired."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = issuer.private if issuer else key
@@ -60,8 +61,8 @@ def issue(name: str, issuer: Certificate | None, *, is_ca: bool = False) -> Cert
         .issuer_name(issuer.certificate.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(hours=2))
+        .not_valid_after(now + datetime.timedelta(hours=hours))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

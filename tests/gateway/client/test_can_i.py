@@ -161,6 +161,39 @@ def test_wrong_arguments_are_reported_in_one_line(rewound: Run, arguments: tuple
     assert "see rewound can-i --help" in ended.err
 
 
+@pytest.mark.parametrize("flag", ["--token", "--as", "--as-group"])
+def test_empty_identity_is_refused(rewound: Run, server: FakeServer, flag: str) -> None:
+    """Of a variable that is not set: the answer would be about the user of the file."""
+    ended = rewound("can-i", "get", "pods", f"{flag}=")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"rewound: {flag}: is empty; give a value, or leave the flag out" in ended.err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (("frobnicate", "pods"), "Warning: verb 'frobnicate' is not a known verb\n"),
+        (("list", "/metrics"), "Warning: verb 'list' is not a known verb\n"),
+        (("get", "nodes", "-n", "team"), "Warning: resource 'nodes' is not namespace scoped\n"),
+        (("impersonate", "users", "bob"), ""),
+        (("get", "nodes"), ""),
+    ],
+)
+def test_question_that_makes_little_sense_is_asked_with_a_warning(
+    rewound: Run, server: FakeServer, arguments: tuple[str, ...], warning: str
+) -> None:
+    answer(server, allowed=True)
+    ended = rewound("can-i", *arguments)
+    assert (ended.code, ended.out, ended.err) == (0, "yes\n", warning)
+
+
+@pytest.mark.parametrize("resource", ["pods/", "pods//log"])
+def test_resource_with_an_empty_part_is_refused(rewound: Run, server: FakeServer, resource: str) -> None:
+    ended = rewound("can-i", "get", resource)
+    assert ended.code == 2 and f"{resource!r} is not a resource; write it like pods or pods/log" in ended.err
+
+
 def test_error_is_neither_yes_nor_no(rewound: Run, server: FakeServer) -> None:
     server.answers[REVIEWS] = (401, {"message": "Unauthorized"})
     ended = rewound("can-i", "get", "pods")

@@ -157,3 +157,7 @@ def test_cluster_info_that_anonymous_may_not_read_is_reported(rewound: Run) -> N
             server.answers[path] = (403, {"message": "forbidden"})
         ended = rewound("cluster-info", "verify", "--server", server.url, "--bootstrap-token", TOKEN)
         assert ended.code == 1 and "does not show cluster-info to anonymous callers: forbidden" in ended.err
+        # Those who may read it and find nothing must create it.
+        server.answers[path] = (404, {"message": "not found"})
+        ended = rewound("cluster-info", "verify", "--server", server.url, "--bootstrap-token", TOKEN)
+        assert ended.code == 1 and "to anonymous callers: not found; create the ConfigMap" in ended.err

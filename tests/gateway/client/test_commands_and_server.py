@@ -50,7 +50,8 @@ async def test_token_of_an_account_signs_in(rewound: AsyncRun, dialect: str) -> 
         assert await who(api, ended.out.strip()) == "system:serviceaccount:default:default"
         refused = await rewound("token", "nobody", *admin(api))
         assert (refused.code, refused.out) == (1, "")
-        assert refused.err == 'rewound: serviceaccounts "nobody" not found\n'
+        hint = "this is the namespace default: give another with --namespace or as NAMESPACE/NAME"
+        assert refused.err == f'rewound: serviceaccounts "nobody" not found; {hint}\n'
 
 
 async def test_kubeconfig_of_an_account_and_of_a_user_sign_in(rewound: AsyncRun, tmp_path: Path) -> None:
