@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from actors.access.authentication.authenticate import Authenticated
+from actors.identity import AUTHENTICATED, MASTERS, User
+from gateway.extensions import Extensions
 from tests.actors.access.authorization.policies import binding, role, rule, user
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.shared_server import shared
@@ -139,3 +142,30 @@ async def test_changed_rights_hold_for_the_next_request_that_repeats_an_earlier_
         assert await statuses(api) == [200] * 4
         await api.delete("clusterrolebindings", "reader")
         assert await statuses(api) == [403] * 4
+
+
+class ChangingUser:
+    """A token whose user its method may change, as a webhook does."""
+
+    def __init__(self) -> None:
+        self.user = User("nobody", groups=(AUTHENTICATED,))
+
+    def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
+        return Authenticated(self.user) if token == b"changing" else None
+
+
+async def test_user_of_a_token_changes_between_requests_that_repeat_an_earlier_one() -> None:
+    method = ChangingUser()
+
+    async def seen(api: Api) -> list[int]:
+        return [(await api.ask("GET", f"{COLLECTION}/a", token="changing")).status for _ in range(4)]
+
+    async with served(extensions=Extensions(token_methods=(method,))) as api:
+        await api.create("configmaps", config_map("a"))
+        await api.create("clusterroles", role("reader", rule("get", "configmaps")))
+        await api.create("clusterrolebindings", binding("reader", "reader", user("reader")))
+        for name, groups, status in (("reader", (), 200), ("other", (), 403), ("other", (MASTERS,), 200)):
+            method.user = User(name, groups=(*groups, AUTHENTICATED))
+            assert await seen(api) == [status] * 4
+        method.user = User("other", groups=(AUTHENTICATED,))
+        assert await seen(api) == [403] * 4
