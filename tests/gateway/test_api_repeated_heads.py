@@ -6,7 +6,9 @@ from actors.access.authentication.authenticate import Authenticated
 from actors.identity import AUTHENTICATED, MASTERS, User
 from gateway.extensions import Extensions
 from tests.actors.access.authorization.policies import binding, role, rule, user
-from tests.gateway.api import ALICE, Api, config_map, served
+from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
+from tests.gateway.connections.http2_client import Http2Client
+from tests.gateway.proxy.backends import raw_client
 from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
@@ -69,6 +71,19 @@ async def test_impersonation_holds_for_every_request_with_its_headers() -> None:
             refused = await api.ask("GET", COLLECTION, headers={"impersonate-user": "jane"})
             assert refused.status == 403 and b'User \\"jane\\"' in refused.body
             assert (await api.ask("GET", COLLECTION)).status == 200
+
+
+async def test_impersonation_holds_for_every_stream_that_repeats_its_block() -> None:
+    caller = (b"authorization", f"Bearer {ADMIN}".encode())
+    async with shared() as api, raw_client(api) as stream:
+        client = Http2Client(stream)
+        await client.open()
+        for _ in range(4):  # from the second one on, the block is the same to the byte
+            as_jane = await client.request(
+                COLLECTION.encode(), extra=(caller, (b"impersonate-user", b"jane"))
+            )
+            as_admin = await client.request(COLLECTION.encode(), extra=(caller,))
+            assert (await client.status(as_jane), await client.status(as_admin)) == (b"403", b"200")
 
 
 async def test_method_and_scope_are_checked_after_equal_paths_were_served() -> None:
