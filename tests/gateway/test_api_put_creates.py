@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from actors.errors import Forbidden
 from actors.messages import Replace
+from tests.actors.access.authorization.policies import binding, role, rule, user
 from tests.actors.object_store import Document, Refused, open_store
-from tests.gateway.api import Opener, everywhere, served
+from tests.gateway.api import ALICE, Opener, everywhere, served
 
 CREATED = ["leases", "endpoints"]
 MISSING = ["configmaps", "secrets", "serviceaccounts"]
@@ -85,3 +88,30 @@ async def test_creating_put_is_201_and_the_next_200() -> None:
         dry = await api.ask("PUT", api.path("leases", name="b"), {"metadata": {"name": "b"}}, dryRun="All")
         assert dry.status == 201
         assert (await api.ask("GET", api.path("leases", name="b"))).status == 404
+
+
+async def test_put_and_apply_create_only_for_those_who_may_create() -> None:
+    kinds = "leases configmaps"
+    apply = {"content-type": "application/apply-patch+yaml"}
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", **body()}
+    async with served() as api:
+        writes = [
+            partial(api.ask, "PUT", api.path("leases", name="a"), body(), token=ALICE),
+            partial(
+                api.ask,
+                "PATCH",
+                api.path("configmaps", name="a") + "?fieldManager=m",
+                applied,
+                token=ALICE,
+                headers=apply,
+            ),
+        ]
+        await api.create("clusterroles", role("writer", rule("update patch", kinds, "*")))
+        await api.create("clusterrolebindings", binding("writer", "writer", user("alice")))
+        for write in writes:
+            refused = (await write()).expect(403)
+            assert refused["message"].endswith('"a" is forbidden: User "alice" cannot create this object')
+        for plural in kinds.split():
+            assert (await api.ask("GET", api.path(plural, name="a"))).status == 404
+        await api.replace("clusterroles", role("writer", rule("update patch create", kinds, "*")))
+        assert [(await write()).status for write in writes] == [201, 201]
