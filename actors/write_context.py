@@ -24,12 +24,19 @@ class WriteContexts:
         return self._clock.now()
 
     def new(
-        self, user: User | str, manager: str, *, suffix: bool = False, large: bool = False
+        self,
+        user: User | str,
+        manager: str,
+        *,
+        suffix: bool = False,
+        large: bool = False,
+        annotations: dict[str, str] | None = None,
     ) -> WriteContext:
         letters = "".join(self._random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
             return WriteContext(self._clock.now(), user, manager, new_uid(), letters)
-        return WriteContext(self._clock.now(), user.name, manager, new_uid(), letters, user, large)
+        now, uid = self._clock.now(), new_uid()
+        return WriteContext(now, user.name, manager, uid, letters, user, large, (), annotations)
 
 
 def new_uid() -> str:

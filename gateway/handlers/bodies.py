@@ -41,6 +41,8 @@ _VALUES_AT_ONCE = 5_000
 _COPIES, _BYTES_PER_VALUE = 3, 150
 # A small patch can ask for much work: each of its operations may move the items of a long list.
 _BYTES_PER_OPERATION = 256
+# What an audit log shows of an object.
+_IDENTITY, _NO_IDENTITY, _STRINGS = ("namespace", "name", "uid", "resourceVersion"), ("",) * 4, {str}
 
 T = TypeVar("T")
 
@@ -360,8 +362,10 @@ def _identity(metadata: Any) -> ObjectIdentity | None:
     """What an audit log shows of the object in a body."""
     if not isinstance(metadata, dict):
         return None
-    fields = ("namespace", "name", "uid", "resourceVersion")
-    return ObjectIdentity(*[value if isinstance(value := metadata.get(one), str) else "" for one in fields])
+    found = [*map(metadata.get, _IDENTITY, _NO_IDENTITY)]
+    if {*map(type, found)} != _STRINGS:
+        found = [value if isinstance(value, str) else "" for value in found]
+    return ObjectIdentity(*found)
 
 
 def _keep_json(context: RequestContext, value: Any) -> None:

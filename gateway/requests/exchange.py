@@ -124,6 +124,7 @@ class Exchange:
     """What every request sets is in slots; the rest is `Rare`."""
 
     __slots__ = (
+        "annotations",
         "audit_number",
         "ended",
         "rare",
@@ -131,6 +132,7 @@ class Exchange:
         "size",
         "status",
         "stored",
+        "written",
     )
     rare: dict[str, Any] | None  # what `Rare` attributes are set to
     audit_number: int  # makes the Audit-Id; 0 if there is another one
@@ -140,6 +142,9 @@ class Exchange:
     response: ObservedResponse | None  # without a stream
     # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
     stored: Callable[[], Awaitable[None]] | None
+    # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
+    annotations: dict[str, str] | None
+    written: ObjectIdentity | None  # of the object in the request body, once it is decoded
     _given_id = Rare(b"")
     _record: Rare[RequestRecord | None] = Rare(None)
     _stream: Rare[Counter | None] = Rare(None)
@@ -151,16 +156,13 @@ class Exchange:
     response_json: Rare[bytes | None] = Rare(None)
     # Set if an audit log wants the response before it is sent.
     responding: Rare[Callable[[ObservedResponse], None] | None] = Rare(None)
-    # For an audit log: what its events show beyond user, attributes and decision.
     impersonated: Rare[User | None] = Rare(
         None
     )  # as whom the request is served, if not as the authenticated user
-    annotations: Rare[dict[str, str] | None] = Rare(None)
-    written: Rare[ObjectIdentity | None] = Rare(None)  # of the object in the request body, once it is decoded
 
     def begin(self) -> None:
         """Set what is not `Rare`. An audit log does so itself, which saves the call."""
-        self.rare = self.response = self.stored = None
+        self.rare = self.response = self.stored = self.annotations = self.written = None
         self.audit_number = self.status = self.size = 0
         self.ended = False
 

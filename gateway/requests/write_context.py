@@ -13,11 +13,15 @@ _SHOWN = ("fieldManager", "fieldValidation")
 def new_write_context(
     contexts: WriteContexts, context: RequestContext, *, suffix: bool = False, large: bool = False
 ) -> WriteContext:
-    made = contexts.new(context.user, context.manager, suffix=suffix, large=large)
     exchange = context.request.exchange
-    if exchange is None and context.parameters is EMPTY:
+    annotations = None
+    if exchange is not None:
+        annotations = exchange.annotations
+        if annotations is None:
+            annotations = exchange.annotations = {}
+    made = contexts.new(context.user, context.manager, suffix=suffix, large=large, annotations=annotations)
+    if context.parameters is EMPTY:
         return made
-    options = tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name)))
-    if exchange is not None and exchange.annotations is None:
-        exchange.annotations = {}
-    return made._replace(options=options, annotations=exchange.annotations if exchange is not None else None)
+    return made._replace(
+        options=tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name)))
+    )
