@@ -93,7 +93,7 @@ class AuditLog(ExchangeObserver):
         if pending is not None:
             pending.now = self.now
         for treatment in self._policy.treatments:
-            treatment.pending = pending if treatment.is_ordinary else None
+            treatment.add_to(pending)
 
     def share(self) -> None:
         """Another observer will have records in those of this log."""

@@ -82,7 +82,7 @@ class PendingList(list[Any]):
 class Treatment:
     """What the policy wants of one request, and how many requests got it."""
 
-    __slots__ = ("is_received", "level", "omit_managed_fields", "omit_stages", "pending", "requests")
+    __slots__ = ("ends", "is_received", "level", "omit_managed_fields", "omit_stages", "pending", "requests")
 
     def __init__(
         self, level: Level, omit_stages: frozenset[str] = frozenset(), omit_managed_fields: bool = False
@@ -92,13 +92,15 @@ class Treatment:
         self.omit_managed_fields = omit_managed_fields
         self.requests = 0
         self.is_received = REQUEST_RECEIVED not in omit_stages
-        # Where a record can stand for the events of its request, which are these two and show no bodies.
+        # Where a record stands for its RequestReceived event, and where its ResponseComplete event goes.
         self.pending: PendingList | None = None
+        self.ends: PendingList | None = None
 
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether requests have both events, and none shows bodies."""
-        return self.level is Level.METADATA and self.omit_stages <= {RESPONSE_STARTED}
+    def add_to(self, pending: PendingList | None) -> None:
+        """Have requests add to this list themselves, as far as they have these events and none shows bodies."""
+        short = self.level is Level.METADATA
+        self.pending = pending if short and self.is_received else None
+        self.ends = pending if short and RESPONSE_COMPLETE not in self.omit_stages else None
 
 
 @dataclass(frozen=True, slots=True)

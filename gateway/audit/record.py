@@ -6,7 +6,7 @@ is queued refers to no more of the request than its events show.
 
 Most requests are short, and at level Metadata. A log backend has a list of what is pending, in which the record itself
 stands for its RequestReceived event, and for its ResponseComplete event too if no other event is between the two:
-`attributes` and `complete` then need no further calls.
+`attributes` and `complete` then need no further calls, nor does `complete` if there are others between.
 """
 
 from __future__ import annotations
@@ -46,8 +46,12 @@ _NOTHING = Treatment(Level.NONE)
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 # The event of a successful one shows a part of its response: a generated name, the Status of a delete.
 _VERBS_WITH_RESPONSE = frozenset({"create", "delete", "deletecollection"})
+# These show nothing of a successful response, and have no event when it starts.
+_SHORT_VERBS = frozenset({"get", "list", "update", "patch"})
 # The least that a record and its event are counted with against the bound of a queue.
 _OVERHEAD = 2048
+# At level Metadata an event shows of a body its Status or name at most; up to this size the event loop reads it.
+_SMALL = 4096
 
 
 # Path, query, what headers say of the client, and its address.
@@ -97,10 +101,8 @@ class AuditRecord(Exchange):
     attributes_: Attributes
     decided: Decision | None
     treatment: Treatment
-    # JSON that the events of the request have in common.
-    shown: Rare[tuple[str, str, str] | None] = Rare(None)
     message = Rare("")  # of the responseStatus, where the response has none
-    has_bodies = Rare(False)  # of request or response; no event shows one before ResponseComplete or Panic
+    is_long = Rare(False)  # it has bodies that take long to format, from the last event on
     request_body: Rare[bytes | None] = Rare(None)
     response_body: Rare[bytes | None] = Rare(None)
     truncated = Rare(False)  # a body that the level asks for is left out: it is too large
@@ -176,14 +178,24 @@ class AuditRecord(Exchange):
         super().panic(error)
 
     def complete(self) -> None:
-        pending = self.treatment.pending
-        if pending and pending[-1] is self and self.status < 400:
-            verb = self.attributes_[1]
-            if verb == "get" or verb == "list":  # as most are; their events show nothing of the response
-                self.completed_at = pending.now()
-                self.ended = True
-                self.response = None
-                return
+        pending = self.treatment.ends
+        if pending and self.status < 400 and not self._complete:
+            attributes = self.attributes_
+            verb = attributes[1]
+            # As most are. The event of a create shows something of the response only if the server chose the name.
+            if verb in _SHORT_VERBS or (
+                verb == "create" and (attributes[7] or ((written := self.written) is not None and written[1]))
+            ):
+                if pending[-1] is self:
+                    self.completed_at = pending.now()
+                    self.ended = True
+                    self.response = None
+                    return
+                if len(pending) < pending.limit and not self.ended:
+                    pending.append((self, RESPONSE_COMPLETE, pending.now(), self.status))
+                    self.ended = self._complete = True
+                    self.response = None
+                    return
         self._report_end()
 
     def _report_end(self) -> None:
@@ -281,8 +293,8 @@ class AuditRecord(Exchange):
         if body is not None and len(body) > MAX_OBJECT:
             self.truncated = True
             return None
-        if body is not None:
-            self.has_bodies = True
+        if body is not None and (len(body) > _SMALL or self.treatment.level is not _METADATA):
+            self.is_long = True
         return body
 
     def _needs_response(self, response: ObservedResponse) -> bool:
@@ -365,6 +377,7 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         record.ended = record._complete = False
         record.status = record.completed_at = 0
         record.rare = record.response = record.stored = record.decided = None
+        record.annotations = record.written = None
         record.attributes_ = unknown
         record.treatment = treatment
         record._request = request

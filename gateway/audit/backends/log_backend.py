@@ -117,7 +117,7 @@ class LogBackend:
 
     def put(self, event: Pending) -> None:
         """Queue an event, or a record for its events; never waits."""
-        if isinstance(event, tuple) and event[0].has_bodies:
+        if isinstance(event, tuple) and event[0].is_long:
             self._put_long(event)
             return
         pending = self.pending
