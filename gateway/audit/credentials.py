@@ -1,8 +1,12 @@
-"""Which credentials a request that failed to authenticate had: their kinds, never their values."""
+"""What the event of a request that failed to authenticate shows: the kinds of its credentials, never their values."""
 
 from __future__ import annotations
 
+from actors.access.attributes import Attributes
+from actors.identity import User
+from gateway.requests.parameters import parse
 from gateway.requests.request import Request
+from gateway.requests.route import find_route
 
 
 def attempted_methods(request: Request) -> str:
@@ -18,3 +22,24 @@ def attempted_methods(request: Request) -> str:
     if not attempted:
         return "Authentication failed, no credentials provided"
     return f"Authentication failed, attempted: {', '.join(attempted)}"
+
+
+def unauthenticated(request: Request) -> Attributes:
+    """Verb and object, of nobody."""
+    try:
+        watch = bool(request.query) and parse(request.query).boolean("watch")
+    except Exception:  # what made the server refuse it may be its query
+        watch = False
+    route = find_route(request.method, request.path, watch=watch)
+    return Attributes(
+        User(""),
+        route.verb,
+        route.group,
+        route.version,
+        route.resource,
+        route.subresource,
+        route.namespace,
+        route.name,
+        route.path,
+        route.is_resource,
+    )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, Union
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
 from actors.identity import User
-from gateway.audit.credentials import attempted_methods
+from gateway.audit.credentials import attempted_methods, unauthenticated
 from gateway.audit.documents import MAX_OBJECT, is_document, plain_body
 from gateway.audit.policy import (
     PANIC,
@@ -35,12 +35,9 @@ from gateway.requests.exchange import (
     next_audit_number,
     numbered_id,
 )
-from gateway.requests.parameters import parse
 from gateway.requests.request import ClientFields, Request
-from gateway.requests.route import find_route
 
-_NOBODY = User("")
-_UNKNOWN = Attributes(_NOBODY, "")
+_UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA
 _NOTHING = Treatment(Level.NONE)
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -254,7 +251,7 @@ class AuditRecord(Exchange):
         self._complete = True
         if request is None or not status:
             return  # the client disconnected before the request was handled
-        self.attributes_ = _unauthenticated(request)
+        self.attributes_ = unauthenticated(request)
         self.treatment = self._log.evaluate(self.attributes_)
         self.treatment.requests += 1
         if not self.treatment.level or RESPONSE_STARTED in self.treatment.omit_stages:
@@ -389,23 +386,3 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
 def _is_long(attributes: Attributes) -> bool:
     """Whether the response goes on after it has started: only then has its start an event."""
     return attributes.verb == "watch" or attributes.subresource in _LONG_SUBRESOURCES
-
-
-def _unauthenticated(request: Request) -> Attributes:
-    try:
-        watch = bool(request.query) and parse(request.query).boolean("watch")
-    except Exception:  # what made the server refuse it may be its query
-        watch = False
-    route = find_route(request.method, request.path, watch=watch)
-    return Attributes(
-        _NOBODY,
-        route.verb,
-        route.group,
-        route.version,
-        route.resource,
-        route.subresource,
-        route.namespace,
-        route.name,
-        route.path,
-        route.is_resource,
-    )
