@@ -147,6 +147,20 @@ async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:
             assert await status_with(api, token) == 401, change
 
 
+async def test_token_is_bound_to_one_object_at_most() -> None:
+    async with with_token() as (api, _, claims):
+        made = {
+            kind: await api.create(f"{kind}s", {"metadata": {"name": "bound"}}) for kind in ("secret", "node")
+        }
+        bound = {kind: {"name": "bound", "uid": one["metadata"]["uid"]} for kind, one in made.items()}
+        private, key = claims["cluster.io"], own_key(api)
+        for kind, one in bound.items():
+            assert (
+                await status_with(api, signed({**claims, "cluster.io": {**private, kind: one}}, key)) == 403
+            )
+        assert await status_with(api, signed({**claims, "cluster.io": {**private, **bound}}, key)) == 401
+
+
 async def test_changed_and_cut_tokens_are_refused() -> None:
     async with with_token() as (api, token, claims):
         head, payload, signature = token.split(".")

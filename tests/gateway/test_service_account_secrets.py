@@ -164,14 +164,19 @@ async def test_account_loses_the_reference_to_a_deleted_secret() -> None:
 
 
 async def test_forged_claims_of_secret_tokens_are_refused() -> None:
-    async with served_securely() as api:
+    """Without a lookup: with it, no token is accepted but the one in the Secret."""
+    claims_alone = ServiceAccountSettings(service_account_lookup=False)
+    async with served_securely(service_accounts=claims_alone) as api:
         await make_account(api)
         await make_account(api, "other")
         await make_secret(api)
         claims = claims_of(decoded(await filled_secret(api), "token"))
         key, prefix = own_key(api), "cluster.io/serviceaccount"
+        assert await status_with(api, signed(claims, key)) == 403
         for change in (
             {"sub": "system:serviceaccount:default:other"},
+            {"sub": "robot"},
+            {"sub": ""},
             {f"{prefix}/service-account.name": "other"},
             {f"{prefix}/namespace": "cluster-system"},
             {f"{prefix}/secret.name": ""},
