@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from journal.classes.named_tuple import NamedTuple
 
+_MAX_EXPONENT = 1 << 31
 _BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)
 _END = re.compile(r"^-----END ([^\n]*)-----[ \t]*\r?$", re.MULTILINE)
 
@@ -85,11 +86,23 @@ def check_request(content: str) -> None:
     block = _request_block(content)
     try:
         request = x509.load_der_x509_csr(block.content)
+        _check_key(request.public_key())
         signed = request.is_signature_valid
     except Exception as error:
         raise InvalidPEM(f"the certificate request cannot be read: {error}") from None
     if not signed:
         raise InvalidPEM("the signature of the certificate request is not by its own key")
+
+
+def _check_key(key: object) -> None:
+    """Refuse keys that Go does not know either: some of them take the event loop 13 ms to verify a signature."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    if isinstance(key, rsa.RSAPublicKey):
+        if key.public_numbers().e >= _MAX_EXPONENT:
+            raise InvalidPEM("the public exponent of its RSA key has more than 31 bits")
+    elif not isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey):
+        raise InvalidPEM("its key must be an RSA, ECDSA or Ed25519 key")
 
 
 def check_certificates(content: str) -> None:

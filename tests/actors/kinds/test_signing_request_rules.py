@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import datetime
+import math
 from functools import cache
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from actors.names import Names
@@ -29,6 +30,33 @@ def key() -> ec.EllipticCurvePrivateKey:
 def request() -> str:
     made = x509.CertificateSigningRequestBuilder().subject_name(SUBJECT).sign(key(), hashes.SHA256())
     return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def signed_by(other: Any) -> str:
+    digest = None if isinstance(other, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey) else hashes.SHA256()
+    made = x509.CertificateSigningRequestBuilder().subject_name(SUBJECT).sign(other, digest)
+    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+@cache
+def primes() -> tuple[int, int]:
+    numbers = rsa.generate_private_key(65537, 2048).private_numbers()
+    return numbers.p, numbers.q
+
+
+@cache
+def dsa_key() -> dsa.DSAPrivateKey:
+    return dsa.generate_private_key(1024)
+
+
+def rsa_key(exponent: int) -> rsa.RSAPrivateKey:
+    """With a public exponent that no library chooses, if it is not a common one."""
+    p, q = primes()
+    while math.gcd(exponent, (p - 1) * (q - 1)) != 1:
+        exponent += 2
+    d = pow(exponent, -1, (p - 1) * (q - 1))
+    crt = rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q)
+    return rsa.RSAPrivateNumbers(p, q, d, *crt, rsa.RSAPublicNumbers(exponent, p * q)).private_key()
 
 
 @cache
@@ -60,6 +88,19 @@ def with_status(*conditions: Any, certificate: str = "") -> dict[str, Any]:
 def test_create_drops_the_status(kinds: Definitions) -> None:
     assert kinds.stored(PLURAL, with_status(condition("Approved"), certificate="AAAA"))["status"] == {}
     assert kinds.create_causes(PLURAL, request_object(expirationSeconds=600)) == []
+
+
+def test_kinds_of_keys(kinds: Definitions) -> None:
+    for good in (rsa_key(65537), ed25519.Ed25519PrivateKey.generate(), key()):
+        assert kinds.create_causes(PLURAL, request_object(request=signed_by(good))) == []
+    for wrong, why in (
+        (rsa_key((1 << 31) + 1), "the public exponent of its RSA key has more than 31 bits"),
+        (rsa_key((1 << 2000) + 1), "the public exponent of its RSA key has more than 31 bits"),
+        (dsa_key(), "its key must be an RSA, ECDSA or Ed25519 key"),
+        (ed448.Ed448PrivateKey.generate(), "its key must be an RSA, ECDSA or Ed25519 key"),
+    ):
+        [cause] = kinds.create_causes(PLURAL, request_object(request=signed_by(wrong)))
+        assert why in str(cause)
 
 
 @cases(
