@@ -33,6 +33,9 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MACHINE = platform.machine().lower()
 PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
+# The first segments of paths that may end in a slash: the default roles name both forms.
+_WITH_SLASH = frozenset({"", ".well-known", "api", "apis", "debug", "openid", "version"})
+
 Scrape = Callable[[], Awaitable[bytes]]
 Serve = Callable[[RequestContext], Awaitable[Response]]
 TEST_CONTROLS = "/debug/rewound/"
@@ -82,6 +85,8 @@ class Paths:
     async def __call__(self, context: RequestContext) -> Response:
         path = context.route.path
         first, _, rest = path.strip("/").partition("/")
+        if "//" in path or (path[-1:] == "/" and first not in _WITH_SLASH):
+            raise NoSuchPath  # authorizers decide on the path as it is: /metrics/ is not what they know as /metrics
         if first in HEALTH:
             return self._report_health(context, first, rest)
         if self._serve_page is not None and _is_of_page(path):
