@@ -182,6 +182,41 @@ async def test_token_bound_to_a_node_ends_with_it() -> None:
         assert await status_with(api, token) == 401
 
 
+async def test_token_is_bound_to_nothing_but_what_the_request_means() -> None:
+    async with served() as api:
+        await make_account(api)
+        await make_account(api, "other")
+        await api.create("pods", pod())
+        right = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        for account, change, status, message in (
+            ("other", {}, 400, 'cannot bind token for serviceaccount "other" to pod running with different'),
+            (
+                "robot",
+                {"uid": "another"},
+                409,
+                "the UID in the bound object reference (another) does not match",
+            ),
+            ("robot", {"name": "q"}, 404, 'pods "q" not found'),
+            (
+                "robot",
+                {"apiVersion": "apps/v1"},
+                400,
+                "cannot bind token to object of type apps/v1, Kind=Pod",
+            ),
+            ("robot", {"kind": "ConfigMap"}, 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+        ):
+            refused = await request_token(api, account, spec={"boundObjectRef": {**right, **change}})
+            assert message in refused.expect(status)["message"]
+
+
+async def test_request_is_for_the_account_in_the_path() -> None:
+    async with served() as api:
+        await make_account(api)
+        path = f"{api.path('serviceaccounts', name='robot')}/token"
+        for metadata, status in (({"name": "other"}, 422), ({"namespace": "other"}, 400)):
+            (await api.ask("POST", path, {"metadata": metadata, "spec": {}})).expect(status)
+
+
 async def test_token_cannot_be_bound_to_an_object_without_a_name() -> None:
     async with served() as api:
         spec = {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1"}}

@@ -21,10 +21,14 @@ NOON = 1_577_880_000_000_000
 
 
 def request(
-    operation: str, new: dict[str, Any], old: dict[str, Any] | None = None, subresource: str = ""
+    operation: str,
+    new: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    subresource: str = "",
+    user: User = ALICE,
 ) -> AdmissionRequest:
     assert REQUESTS is not None
-    context = WriteContext(NOON, "alice", "m", "u", "", ALICE)
+    context = WriteContext(NOON, "alice", "m", "u", "", user)
     return AdmissionRequest(operation, REQUESTS, "", "a", subresource, new, old, "alice", False, context)
 
 
@@ -40,6 +44,14 @@ def test_requesting_user_is_set() -> None:
         "groups": ["devs", "system:authenticated"],
         "extra": {"scopes": ["a", "b"]},
     }
+
+
+def test_user_without_uid_groups_and_extra_cannot_claim_any() -> None:
+    claimed = {"uid": "0", "groups": ["system:masters"], "extra": {"x": ["y"]}}
+    new = {"metadata": {}, "spec": {"request": "", "signerName": "a.b/c", **claimed}, "status": {}}
+    completed = SigningRequests(CLUSTER).complete(request("CREATE", new, user=User("alice")))
+    expected = {"request": "", "signerName": "a.b/c", "username": "alice"}
+    assert completed is not None and completed["spec"] == expected
 
 
 def condition(kind: str, updated: str | None = None, since: str | None = None) -> dict[str, Any]:

@@ -8,13 +8,14 @@ import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
 import trio
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from trio.testing import MockClock
 
@@ -214,6 +215,11 @@ async def test_key_without_id_or_with_one_verifies_tokens_without_id() -> None:
         assert await server.user(jwt.encode(claims, rsa_key("second"), "RS256", {"kid": "other"})) is None
 
 
+@cache
+def short_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 1024)
+
+
 async def test_only_usable_keys_count() -> None:
     """Keys for encryption, symmetric ones, those of other kinds and broken ones are left out, not refused."""
     async with signing(algorithms=("RS256", "ES256")) as server:
@@ -225,12 +231,16 @@ async def test_only_usable_keys_count() -> None:
             {"kty": "OKP", "kid": "odd"},
             {**public_jwk(rsa_key("first")), "kid": "enc", "use": "enc"},
             {**public_jwk(rsa_key("first")), "kid": "rs512", "alg": "RS512"},
+            {**public_jwk(short_key()), "kid": "short"},
             good,
         )
         claims = server.provider.claims()
         assert await server.user(jwt.encode(claims, ec_key("good"), "ES256", {"kid": "good"})) == ALICE
         for kid in ("enc", "rs512"):
             assert await server.user(jwt.encode(claims, rsa_key("first"), "RS256", {"kid": kid})) is None
+        with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
+            short = jwt.encode(claims, short_key(), "RS256", {"kid": "short"})
+        assert await server.user(short) is None
         assert await server.user(jwt.encode(claims, b"s" * 32, "HS256", {"kid": "shared"})) is None
 
 
@@ -249,6 +259,19 @@ async def test_rotated_keys_are_fetched_when_a_token_names_them(mock_clock: Mock
         assert not server.known(old), "its key is gone"
         assert await server.user(old) is None
         assert provider.asked == [DISCOVERY, KEYS, KEYS, KEYS]
+
+
+async def test_token_ends_with_its_key_whoever_causes_the_fetch(mock_clock: MockClock) -> None:
+    async with signing() as server:
+        provider = server.provider
+        old = provider.token()
+        assert await server.user(old) == ALICE
+        mock_clock.jump(PAUSE)
+        provider.rotate("second")
+        assert await server.user(old) == ALICE, "the server has not fetched the keys again"
+        invented = jwt.encode(provider.claims(), rsa_key("attacker"), "RS256", {"kid": "invented"})
+        assert await server.user(invented) is None
+        assert await server.user(old) is None
 
 
 async def test_invented_key_ids_cause_one_fetch_in_ten_seconds(mock_clock: MockClock) -> None:

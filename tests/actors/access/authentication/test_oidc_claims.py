@@ -83,3 +83,34 @@ def test_user_name_that_is_no_text_is_refused(value: Any) -> None:
 def test_required_claim_must_have_the_value(required: tuple[str, str]) -> None:
     with pytest.raises(BadClaims, match=required[0]):
         user({}, required=(("sub", "4711"), required))
+
+
+@cases(
+    ("changed", "good"),
+    [
+        ({}, True),
+        ({"nbf": 1060}, True),
+        ({"iss": "https://other.example"}, False),
+        ({"iss": None}, False),
+        ({"aud": "other"}, False),
+        ({"aud": ["other"]}, False),
+        ({"aud": None}, False),
+        ({"exp": 1000}, False),
+        ({"exp": None}, False),
+        ({"exp": "2000"}, False),
+        ({"exp": True}, False),
+        ({"nbf": 1061}, False),
+        ({"nbf": "1"}, False),
+    ],
+)
+def test_token_must_be_by_the_issuer_for_the_client_and_valid_now(
+    changed: dict[str, Any], good: bool
+) -> None:
+    claims = {"iss": ISSUER, "aud": ["x", "client"], "exp": 1001, **changed}
+    claims = {name: value for name, value in claims.items() if value is not None}
+    rules = ClaimRules(ISSUER, "client")
+    if good:
+        assert rules.expiry(claims, 1000.0) == 1001
+    else:
+        with pytest.raises(BadClaims):
+            rules.expiry(claims, 1000.0)
