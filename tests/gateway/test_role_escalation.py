@@ -145,6 +145,8 @@ async def test_escalate_and_bind_lift_the_checks_for_what_they_name() -> None:
         bindings = api.path("clusterrolebindings")
         (await api.ask("POST", bindings, binding("b", "r", user("bob")), token=ALICE)).expect(201)
         await refused(api, "POST", bindings, binding("c", "other", user("bob")))
+        await api.delete("clusterroles", "r")
+        await refused(api, "POST", path, role("r", SECRETS))  # the name of a new object is not authorized
 
 
 async def test_an_aggregation_rule_needs_all_rights() -> None:

@@ -178,6 +178,24 @@ def test_a_changed_binding_has_its_new_subjects_only() -> None:
     assert allowed(authorizer, pods(who=User("bob", groups=("ops",))))
 
 
+def test_what_is_kept_depends_on_the_groups_and_the_namespace() -> None:
+    """A caller may impersonate, or review, the same name with other groups."""
+    authorizer = granted(rule("get", "pods"), to=group("devs"))
+    asked = [ALICE, User("alice", groups=("system:authenticated",)), User("alice"), ALICE]
+    for _ in range(2):
+        assert [allowed(authorizer, pods(who=one)) for one in asked] == [True, False, False, True]
+        assert [allowed(authorizer, pods(namespace=one)) for one in ("x", "y", "")] == [True, False, False]
+    paths = rbac(defaults=False)
+    put(
+        paths,
+        "clusterroles",
+        {"metadata": {"name": "r"}, "rules": [{"verbs": ["get"], "nonResourceURLs": ["/a"]}]},
+    )
+    put(paths, "clusterrolebindings", binding("b", "r", group("devs")))
+    seen = [allowed(paths, Attributes(one, "get", path="/a", is_resource=False)) for one in asked]
+    assert seen == [True, False, False, True]
+
+
 def test_names_of_objects_take_no_place_in_what_is_kept() -> None:
     authorizer = granted(rule("get", "pods", names="n1 n2"))
     found = [authorizer.authorize(pods(name=f"n{number}")).allowed for number in range(4)]
