@@ -98,10 +98,10 @@ class EventFormat:
                 parts += (begin, _COMPLETE, request)
             elif written[2] or written[3] or (written[0] and not attributes[6]):
                 parts += (begin, _COMPLETE, asked, *texts.object_of(attributes, written))
-            elif attributes[7] or not written[1]:
+            elif attributes[7] or not (name := written[1]) or not isinstance(name, str):
                 parts += (begin, _COMPLETE, request)
             else:
-                parts += (begin, _COMPLETE, before, ',"name":', quote(written[1]), after)
+                parts += (begin, _COMPLETE, before, ',"name":', quote(name), after)
             result = (status, decision.reason)
             outcome, end = find_outcome(result) or texts.add_outcome(result)
             since = ended - ends

@@ -298,7 +298,7 @@ class AuditRecord(Exchange):
         """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
         attributes, written = self.attributes_, self.written
         if attributes.verb == "create":
-            return not attributes.name and (written is None or not written.name)
+            return not attributes.name and (written is None or not written[1])
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
 
     @property

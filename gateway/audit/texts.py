@@ -17,7 +17,7 @@ from actors.names import Names
 from gateway.audit.client_json import origin_json, user_json
 from gateway.audit.policy import Level
 from gateway.audit.record import AuditRecord, Target
-from gateway.requests.exchange import ObjectIdentity
+from gateway.requests.exchange import Written
 from gateway.requests.request import ClientFields
 
 _CACHED_REQUESTS = 1024
@@ -25,7 +25,6 @@ _CACHED = 4096  # texts of another kind: clients can invent any number
 _LONGEST_CACHED = 4096  # characters; a user may have dozens of groups
 _PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webhooks begin so
 _ALLOW: Final = Verdict.ALLOW
-_NOTHING: Final = ObjectIdentity()
 # The id of the user, the verb, what headers say of the client, its address.
 ClientKey = tuple[int, str, ClientFields, str]
 # Group, version, resource, subresource and namespace: what Attributes have between verb and name.
@@ -92,13 +91,15 @@ class Texts:
         return made
 
     def object_of(
-        self, attributes: Attributes, written: ObjectIdentity | None, name: str = ""
+        self, attributes: Attributes, written: Written | None, name: str = ""
     ) -> tuple[str, str, str]:
         """The objectRef before the name, the name, and what follows.
 
         It is the object of the path; where the path says nothing, that of the body, or the one with this name.
         """
-        namespace, written_name, uid, resource_version = written or _NOTHING
+        namespace = written_name = uid = resource_version = ""
+        if written is not None:
+            namespace, written_name, uid, resource_version = map(_text, written)
         kind: Kind = (*attributes[2:6], attributes.namespace or namespace)
         before, after = self.objects.get(kind) or self.add_object(kind)
         name = attributes.name or written_name or name
@@ -152,6 +153,10 @@ class Texts:
             return ""
         fields = ",".join([f"{quote(key)}:{quote(found[key])}" for key in sorted(found)])
         return f',"annotations":{{{fields}}}'
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _client_text(record: AuditRecord, impersonated: str = "") -> str:

@@ -25,7 +25,6 @@ from actors.patch.transform import read_patch
 from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
-from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.memory import MemoryBudget
 from gateway.wire import yaml
 from gateway.wire.negotiate import Media, UnsupportedMediaType, body_media, served_media
@@ -41,8 +40,6 @@ _VALUES_AT_ONCE = 5_000
 _COPIES, _BYTES_PER_VALUE = 3, 150
 # A small patch can ask for much work: each of its operations may move the items of a long list.
 _BYTES_PER_OPERATION = 256
-# What an audit log shows of an object.
-_IDENTITY, _NO_IDENTITY, _STRINGS = ("namespace", "name", "uid", "resourceVersion"), ("",) * 4, {str}
 
 T = TypeVar("T")
 
@@ -353,19 +350,11 @@ def _stored_body(
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     metadata = stored.setdefault("metadata", {})
-    if context.request.exchange is not None:
-        context.request.exchange.written = _identity(metadata)
+    exchange = context.request.exchange
+    if exchange is not None and isinstance(metadata, dict):
+        get = metadata.get
+        exchange.written = (get("namespace"), get("name"), get("uid"), get("resourceVersion"))
     return Body(stored, decoded.problems, large)
-
-
-def _identity(metadata: Any) -> ObjectIdentity | None:
-    """What an audit log shows of the object in a body."""
-    if not isinstance(metadata, dict):
-        return None
-    found = [*map(metadata.get, _IDENTITY, _NO_IDENTITY)]
-    if {*map(type, found)} != _STRINGS:
-        found = [value if isinstance(value, str) else "" for value in found]
-    return ObjectIdentity(*found)
 
 
 def _keep_json(context: RequestContext, value: Any) -> None:

@@ -20,7 +20,6 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
 from actors.identity import User
-from journal.classes.named_tuple import NamedTuple
 
 # Audit-Ids: the first four groups of a random UUID, and a counter as the fifth. A random UUID for each request would
 # cost as much as the rest of the head of its response.
@@ -32,6 +31,10 @@ next_audit_id: Final[Callable[[], bytes]] = map((AUDIT_BASE + b"%012x").__mod__,
 
 def numbered_id(number: int) -> bytes:
     return b"%b%012x" % (AUDIT_BASE, number)
+
+
+# Namespace, name, uid and resourceVersion of the object in a request body: as the client sent them, of any type.
+Written = tuple[Any, Any, Any, Any]
 
 
 class RequestRecord(Protocol):
@@ -79,15 +82,6 @@ class ObservedResponse(Protocol):
     def stream(self) -> object | None: ...
     @property
     def parts(self) -> object | None: ...
-
-
-class ObjectIdentity(NamedTuple):
-    """What the metadata of an object in a request body says of itself; empty where it says nothing."""
-
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
 
 
 class Counter(Protocol):
@@ -144,7 +138,7 @@ class Exchange:
     stored: Callable[[], Awaitable[None]] | None
     # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
     annotations: dict[str, str] | None
-    written: ObjectIdentity | None  # of the object in the request body, once it is decoded
+    written: Written | None  # of the object in the request body, once it is decoded
     _given_id = Rare(b"")
     _record: Rare[RequestRecord | None] = Rare(None)
     _stream: Rare[Counter | None] = Rare(None)

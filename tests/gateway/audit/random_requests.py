@@ -16,7 +16,6 @@ from gateway.audit.backends.losses import Losses
 from gateway.audit.policy import PendingList
 from gateway.audit.policy_file import parse_policy
 from gateway.audit.record import AuditRecord, Event, Pending
-from gateway.requests.exchange import ObjectIdentity
 from gateway.requests.request import Peer, Request, Response
 from tests.actors.object_store import ManualClock
 
@@ -130,9 +129,9 @@ def _happen(record: AuditRecord, users: list[User], random: Random) -> None:
     if random.random() < 0.08:
         record.impersonated = odd(users)
     if attributes.verb in ("create", "update", "patch") and random.random() < 0.9:
-        name = odd(ODD) if random.random() < 0.8 else ""
+        name = odd(ODD) if random.random() < 0.8 else odd(["", None, 5])
         rarely = odd(ODD) if random.random() < 0.3 else ""
-        record.written = ObjectIdentity(odd(["", "default"]), name, rarely, odd(["", "", "7"]))
+        record.written = (odd(["", None, "default", 7]), name, rarely, odd(["", None, "7", ["7"]]))
     if random.random() < 0.5:
         record.annotations = {}  # what admission may add to
     if random.random() < 0.1:

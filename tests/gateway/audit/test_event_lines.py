@@ -76,15 +76,16 @@ def document(event: Event) -> dict[str, Any]:
 def object_document(event: Event) -> dict[str, Any]:
     record, stage, _, _ = event
     attributes = record.attributes_
-    written = record.written if stage != "RequestReceived" else None
+    sent = record.written if record.written is not None and stage != "RequestReceived" else ("",) * 4
+    namespace, name, uid, version = [one if isinstance(one, str) else "" for one in sent]
     fields = {
         "resource": attributes.resource,
-        "namespace": attributes.namespace or (written.namespace if written is not None else ""),
-        "name": attributes.name or (written.name if written is not None else "") or generated_name(event),
-        "uid": written.uid if written is not None else "",
+        "namespace": attributes.namespace or namespace,
+        "name": attributes.name or name or generated_name(event),
+        "uid": uid,
         "apiGroup": attributes.group,
         "apiVersion": attributes.version,
-        "resourceVersion": written.resource_version if written is not None else "",
+        "resourceVersion": version,
         "subresource": attributes.subresource,
     }
     return {key: value for key, value in fields.items() if value}
