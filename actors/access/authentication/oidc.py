@@ -67,7 +67,7 @@ class OidcTokens:
         known = self._verified.get(digest)
         if known is not None and known.expires > self._now():
             return known.result if not granted else Authenticated(known.result.user, audiences=granted)
-        if _unverified_issuer(token) != self._rules.issuer:
+        if not self._rules.is_issuer(_unverified_issuer(token)):
             return None
         return self._verify(token, digest, granted)
 

@@ -14,6 +14,8 @@ from journal.classes.dataclass import dataclass
 # Of asymmetric keys alone: whoever can verify with a symmetric one can also sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
 EMAIL = "email"
+# Google names itself in tokens with or without the scheme; Kubernetes accepts both.
+_GOOGLE, _GOOGLE_BARE = "https://accounts.google.com", "accounts.google.com"
 # How far the clock of the provider may be ahead; Kubernetes allows the same.
 _NOT_BEFORE_LEEWAY = 60.0
 
@@ -32,9 +34,13 @@ class ClaimRules:
     groups_prefix: str = ""
     required: tuple[tuple[str, str], ...] = ()
 
+    def is_issuer(self, claimed: object) -> bool:
+        """Whether the claim `iss` of a token names the issuer."""
+        return claimed == self.issuer or (self.issuer == _GOOGLE and claimed == _GOOGLE_BARE)
+
     def expiry(self, claims: Mapping[str, Any], now: float) -> float:
         """Until when the token is valid, in seconds since 1970. BadClaims if it is not valid now, or not for us."""
-        if claims.get("iss") != self.issuer:
+        if not self.is_issuer(claims.get("iss")):
             raise BadClaims("iss is another issuer")
         audience = claims.get("aud")
         if self.client_id not in (audience if isinstance(audience, list) else [audience]):

@@ -24,6 +24,7 @@ import actors.access.authentication.oidc_provider as provider_module
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.authentication.oidc import OidcTokens
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
+from actors.access.authentication.oidc_keys import Key
 from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider
 from actors.background_import import imported
 from actors.identity import User
@@ -110,6 +111,18 @@ async def test_tokens_of_others_pass_on_without_waiting() -> None:
             assert server.method.authenticate(token.encode(), ()) is None
         assert server.method.authenticate(b"\xff.\xff.\xff", ()) is None
         assert server.provider.asked == []
+
+
+async def test_token_of_google_without_a_scheme_is_verified() -> None:
+    provider = Provider("https://accounts.google.com", None)
+    provider.keys = (Key("first", None, rsa_key("first").public_key()),)
+    clock = ManualClock()
+    method = OidcTokens(ClaimRules(provider.issuer, CLIENT_ID), provider, ("RS256",), clock)
+    claims = {"aud": CLIENT_ID, "sub": "alice", "exp": clock.now() // 1_000_000 + 600}
+    for issuer_claim in ("accounts.google.com", "https://accounts.google.com"):
+        token = jwt.encode({**claims, "iss": issuer_claim}, rsa_key("first"), "RS256", {"kid": "first"})
+        found = method.authenticate(token.encode(), ())
+        assert isinstance(found, Coroutine) and (await found) == Authenticated(ALICE)
 
 
 async def test_token_must_be_valid_now_and_for_this_client() -> None:

@@ -114,3 +114,13 @@ def test_token_must_be_by_the_issuer_for_the_client_and_valid_now(
     else:
         with pytest.raises(BadClaims):
             rules.expiry(claims, 1000.0)
+
+
+def test_google_may_leave_the_scheme_out() -> None:
+    google, other = (ClaimRules(issuer, "client") for issuer in ("https://accounts.google.com", ISSUER))
+    for issuer in ("https://accounts.google.com", "accounts.google.com"):
+        claims = {"iss": issuer, "aud": "client", "exp": 1001}
+        assert google.expiry(claims, 1000.0) == 1001
+        with pytest.raises(BadClaims):
+            other.expiry(claims, 1000.0)
+    assert not google.is_issuer("http://accounts.google.com") and not other.is_issuer("accounts.example.com")
