@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,28 @@ async def test_id_token_as_subprotocol_of_a_websocket() -> None:
             async with websocket_client(api, watch, token=None, headers=offering(bearer(token), "v1")) as raw:
                 assert raw.status == status
         assert seen.last().name == "oidc:alice"
+
+
+async def test_token_counts_in_the_authorization_header_alone() -> None:
+    """Query strings end up in logs and histories, and browsers send cookies by themselves."""
+    async with (
+        served_to_all(client_ca_file=issuer("clients").file) as (api, seen),
+        client(api, None) as caller,
+    ):
+        for parameter in ("access_token", "token", "bearer_token", "authorization"):
+            await caller.get(f"{PATH}?{parameter}={ALICE}")
+            assert seen.last().name == "system:anonymous"
+        basic = base64.b64encode(f"alice:{ALICE}".encode()).decode()
+        for name, value in (
+            ("cookie", f"token={ALICE}; authorization=Bearer {ALICE}"),
+            ("proxy-authorization", f"Bearer {ALICE}"),
+            ("x-authorization", f"Bearer {ALICE}"),
+            ("authorization", f"Basic {basic}"),
+            ("authorization", ALICE),
+            ("authorization", f"Token {ALICE}"),
+        ):
+            await caller.get(PATH, headers={name: value})
+            assert seen.last().name == "system:anonymous"
 
 
 async def test_users_are_taken_over_unchanged() -> None:
