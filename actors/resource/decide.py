@@ -227,6 +227,8 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     grace_period = definition.deletion.grace_period
     seconds = grace_period(current.object, requested) if grace_period else 0
     deleted = _with_deletion_timestamp(definition, current.object, finalizers, command.context.time, seconds)
+    if definition.deletion.only_marked_first:
+        return Store(deleted, created=False)
     return _store_or_remove(definition, deleted)
 
 

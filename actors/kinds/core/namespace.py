@@ -78,6 +78,7 @@ def define(names: Names) -> Definition:
             returns_object=True,
             conflicts_as_update=True,
             mark_deleted=mark_deleted,
+            only_marked_first=True,
             has_own_finalizers=lambda stored: bool(stored["spec"].get("finalizers")),
         ),
         selection=Selection(

@@ -104,6 +104,7 @@ class Deletion:
     # (object, requested seconds) -> seconds until a deleted object is removed; None: it is removed at once.
     grace_period: Callable[[Object, int | None], int] | None = None
     mark_deleted: Callable[[Object], None] = no_preparation  # further changes to an object marked as deleted
+    only_marked_first: bool = False  # the first delete removes nothing, also of an object without finalizers
     has_own_finalizers: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
 
 

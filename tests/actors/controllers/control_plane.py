@@ -169,6 +169,12 @@ class ControlPlane:
         del changed["metadata"]["finalizers"]
         await self.replace(type_name, changed)
 
+    async def empty_spec_finalizers(self, namespace: str) -> None:
+        changed = self.get("namespaces", namespace)
+        assert changed is not None
+        changed["spec"] = {}
+        await self.client.replace(self.catalog.storage("namespaces"), changed, "finalize")
+
     def get(self, type_name: str, name: str, namespace: str = "default") -> Object | None:
         where = namespace if self.catalog.storage(type_name).namespaced else ""
         with self.journal.read() as view:

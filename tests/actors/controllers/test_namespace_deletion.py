@@ -59,6 +59,35 @@ async def test_finalizers_in_the_metadata_of_the_namespace_stay(
         assert "n" not in cluster.names("namespaces", None)
 
 
+async def test_namespace_whose_finalizers_were_emptied_needs_a_second_delete(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """As in Kubernetes: the first delete only marks it, and the controller has nothing to finalize."""
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.create("namespaces", "n")
+        await cluster.empty_spec_finalizers("n")
+        await cluster.delete("namespaces", "n")
+        await cluster.wait_until_idle(100)
+        left = cluster.get("namespaces", "n")
+        assert left is not None and left["status"]["phase"] == "Terminating"
+        assert "deletionTimestamp" in left["metadata"]
+        await cluster.delete("namespaces", "n")
+        assert "n" not in cluster.names("namespaces", None)
+
+
+async def test_marked_namespace_without_finalizers_is_removed_by_an_update(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.create("namespaces", "n")
+        await cluster.empty_spec_finalizers("n")
+        await cluster.delete("namespaces", "n")
+        marked = cluster.get("namespaces", "n")
+        assert marked is not None
+        await cluster.replace("namespaces", marked)
+        assert "n" not in cluster.names("namespaces", None)
+
+
 async def test_object_created_after_the_content_was_deleted_is_deleted(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
