@@ -44,14 +44,14 @@ def find_definition(registry: Registry, route: Route) -> Definition:
 
 
 def check_method(definition: Definition, route: Route, method: str) -> None:
-    """Raise MethodNotAllowed. HEAD is authorized like GET, but no resource serves it: only what is behind a proxy."""
+    """Raise MethodNotAllowed. HEAD is authorized like GET, but built-in kinds do not serve it, except by a proxy."""
     if method == "OPTIONS" and route.subresource == PROXY and definition.subresource(PROXY) is not None:
         return
-    if not _allows(definition, route) or (method == "HEAD" and route.subresource != PROXY):
+    if not _allows(definition, route) or (method == "HEAD" and not _serves_head(definition, route)):
         if definition.is_custom:
             _refuse_custom(definition, route, method)
         raise MethodNotAllowed(allowed_methods(definition, route))
-    if route.verb == "watch" and method != "GET":
+    if route.verb == "watch" and method != "GET" and not (method == "HEAD" and definition.is_custom):
         raise MethodNotAllowed(["GET"])
     if definition.create_refusal and route.verb == "create":
         allowed = [one for one in allowed_methods(definition, route) if one != "POST"]
@@ -75,15 +75,24 @@ def allowed_methods(definition: Definition, route: Route) -> list[str]:
     return [
         method
         for method, verb in verbs.items()
-        if (method != "HEAD" or route.subresource == PROXY) and _allows(definition, route.with_verb(verb))
+        if (method != "HEAD" or _serves_head(definition, route))
+        and _allows(definition, route.with_verb(verb))
     ]
+
+
+def _serves_head(definition: Definition, route: Route) -> bool:
+    """Custom kinds look at the verb, which is that of a GET; the response has no body."""
+    return definition.is_custom or route.subresource == PROXY
 
 
 def _allows(definition: Definition, route: Route) -> bool:
     if route.subresource:
         subresource = definition.subresource(route.subresource)
         return subresource is not None and route.verb in subresource.verbs
-    if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
+    if route.verb == "create" and (
+        # Custom kinds take a POST to the path of an object as one to the collection: the name in the body counts.
+        (route.name and not definition.is_custom) or (definition.namespaced and not route.namespace)
+    ):
         return False
     if route.verb in _ITEM_ONLY and not route.name:
         return False

@@ -170,6 +170,45 @@ async def test_methods_that_custom_kinds_do_not_have() -> None:
             assert status["message"] == "name must be provided"
 
 
+async def test_head_is_get_without_a_body() -> None:
+    """Unlike built-in kinds, which refuse it with 405: custom kinds look at the verb of a request."""
+    async with served() as api:
+        await define(api, definition(version(subresources={"status": {}})))
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        everywhere = WIDGETS.replace("namespaces/default/", "")
+        for path in (WIDGETS, everywhere, f"{WIDGETS}?limit=1", f"{WIDGETS}/a", f"{WIDGETS}/a/status"):
+            got, head = await api.ask("GET", path), await api.ask("HEAD", path)
+            assert (head.status, head.body) == (200, b""), path
+            for name in ("content-type", "content-length"):
+                assert head.headers[name] == got.headers[name], path
+        for path, status in ((f"{WIDGETS}/b", 404), (f"{WIDGETS}/a/scale", 404), (f"{WIDGETS}?limit=x", 400)):
+            assert ((head := await api.ask("HEAD", path)).status, head.body) == (status, b""), path
+        # The response is complete with its head: the connection serves the next request.
+        watched = await api.ask("HEAD", f"{WIDGETS}?watch=1")
+        assert (watched.status, watched.body, watched.headers["content-type"]) == (
+            200,
+            b"",
+            "application/json",
+        )
+        assert (await api.ask("HEAD", f"{WIDGETS}/a", token=None)).status == 403
+        refused = await api.ask("OPTIONS", f"{WIDGETS}/a")
+        assert refused.headers["allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE"
+
+
+async def test_post_to_the_path_of_an_object_creates_what_the_body_names() -> None:
+    async with served() as api:
+        await define(api, definition(version(subresources={"status": {}})))
+        for path, body in (("b", widget("a")), ("a", widget("b")), ("c", widget("c"))):
+            made = (await api.ask("POST", f"{WIDGETS}/{path}", body)).expect(201)
+            assert made["metadata"]["name"] == body["metadata"]["name"]
+        assert (await api.ask("POST", f"{WIDGETS}/new", widget("a"))).expect(409)["details"]["name"] == "a"
+        made = (
+            await api.ask("POST", f"{WIDGETS}/x", {**widget("a"), "metadata": {"generateName": "g-"}})
+        ).expect(201)
+        assert made["metadata"]["name"].startswith("g-")
+        assert len((await api.ask("GET", WIDGETS)).expect(200)["items"]) == 4
+
+
 async def test_versions_that_a_custom_group_lacks_are_unknown_paths() -> None:
     async with served() as api:
         await define(api, definition(version()))
