@@ -9,9 +9,9 @@ related to the node from the reply to the pod's binding to the reply to its dele
 journal in turns; the references of large pods it reads in a thread. Until it is done, `current` is False and requests
 of nodes wait (`wait`), because an answer from a part of the graph could be wrong.
 
-Edges are kept where they begin, each once: a pod has its references, a volume its claim and its secrets. What a pod
-names never changes once it is bound, so most writes of pods cost a look at their facts. Mirror pods, which nodes create
-themselves, relate their node to nothing.
+Edges are kept where they begin, each once: a pod has its references, a volume its claim and its secrets. Once a pod is
+bound, only ephemeral containers can name more, so most writes of pods cost a look at their facts and a search for such
+containers. Mirror pods, which nodes create themselves, relate their node to nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ Key = tuple[str, str]  # namespace and name
 SECRET, CONFIG_MAP, CLAIM, ACCOUNT = "secret/", "configmap/", "claim/", "account/"
 
 _BOUND: Final = field_bytes("spec.nodeName")
+_EPHEMERAL: Final = b'"ephemeralContainers":['  # in the body of a pod that has some
 _AT_ONCE: Final = 16  # objects that are read between two checkpoints: about a millisecond
 _FEW: Final = 8  # up to here a tuple is smaller than a set and as quick
 _NO_PODS: Final[dict[str, dict[str, BoundPod]]] = {}
@@ -51,6 +52,15 @@ class BoundPod:
     uid: str
     node: str
     references: tuple[str, ...] | frozenset[str]  # in the pod's namespace
+
+
+class UnreadPod:
+    """A large pod whose references are not known yet; another one for each write that may add some."""
+
+    __slots__ = ("uid",)
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ class NodeGraph:
         self._volumes_of_claim: dict[Key, tuple[str, ...]] = {}
         self._uses_of_secret: dict[Key, int] = {}  # by volumes
         self._attachments: dict[str, str] = {}  # the nodes of volume attachments
-        self._unread: dict[Key, str] = {}  # uids of large pods whose references are not known yet
+        self._unread: dict[Key, UnreadPod] = {}
         self._built = False
         self._changed = trio.lowlevel.ParkingLot()  # `current` may have become true
         self._work = trio.lowlevel.ParkingLot()  # there are unread pods
@@ -153,13 +163,13 @@ class NodeGraph:
 
     async def _read_large_pods(self) -> None:
         type_id = self._journal.type_id("pods")
-        for key, uid in list(self._unread.items()):
+        for key, unread in list(self._unread.items()):
             with self._journal.read() as view:
                 row = view.get(type_id, *key)
-            if row is None or unpack_uids(row.facts)[0] != uid:
+            if row is None or unpack_uids(row.facts)[0] != unread.uid:
                 continue  # the feed is about to report that the pod is gone
             pod = await trio.to_thread.run_sync(self._pod_of, row.body)
-            if self._unread.get(key) == uid:  # it may have been deleted meanwhile
+            if self._unread.get(key) is unread:  # it may have been deleted or changed meanwhile
                 del self._unread[key]
                 self._add_pod(key, pod)
         if self._unread:
@@ -183,12 +193,12 @@ class NodeGraph:
                 self._drop_pod(*key)
             return
         uid = unpack_uids(facts)[0]
-        known = self._bound.get(key)
-        if (known is not None and known.uid == uid) or self._unread.get(key) == uid:
+        known = self._bound.get(key) or self._unread.get(key)
+        if known is not None and known.uid == uid and _EPHEMERAL not in body:
             return
         self._drop_pod(*key)
         if len(body) > LARGE_BYTES:
-            self._unread[key] = uid
+            self._unread[key] = UnreadPod(uid)
             self._work.unpark_all()
         else:
             self._add_pod(key, self._pod_of(body))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 import trio
 
 from actors.access.authorization.always_deny import AlwaysDeny
 from actors.access.authorization.modes import authorizer
+from actors.access.authorization.node_graph import BoundPod
 from actors.access.authorize import Decision
 from actors.identity import User
 from actors.large_work import LARGE_BYTES
@@ -109,6 +113,58 @@ async def test_new_pod_with_the_name_of_an_old_one_counts_alone() -> None:
         await found.store.delete("pods", "p")
         await found.pod(**volume("secret", secretName="b"))
         assert not found.allows("secrets", "a")
+        assert found.allows("secrets", "b")
+
+
+async def add_ephemeral_container(found: Nodes, name: str, **more: Any) -> None:
+    stored = await found.store.get("pods", "p")
+    stored["spec"].setdefault("ephemeralContainers", []).append({"name": name, "image": "i", **more})
+    await found.store.replace("pods", stored, subresource="ephemeralcontainers")
+
+
+async def test_ephemeral_containers_relate_the_node_of_a_running_pod_to_more() -> None:
+    async with nodes() as found:
+        await found.pod(**volume("secret", secretName="a"))
+        await add_ephemeral_container(found, "e1", envFrom=[{"secretRef": {"name": "b"}}])
+        await add_ephemeral_container(found, "e2", envFrom=[{"configMapRef": {"name": "c"}}])
+        assert found.allows("secrets", "a") and found.allows("secrets", "b")
+        assert found.allows("configmaps", "c")
+        assert not found.allows("secrets", "b", of="n2")
+        await found.store.delete("pods", "p")
+        assert not found.allows("secrets", "a") and not found.allows("secrets", "b")
+
+
+async def test_ephemeral_container_of_a_large_pod_counts_once_it_is_read() -> None:
+    volumes = [{"name": f"v{number}", "secret": {"secretName": "s" * 40}} for number in range(1200)]
+    async with nodes() as found:
+        await found.pod(volumes=volumes)
+        await found.graph.wait()
+        for name in ("b", "d"):  # the second one perhaps while a thread reads the pod with the first
+            await add_ephemeral_container(found, name, envFrom=[{"secretRef": {"name": name}}])
+        await found.graph.wait()
+        assert all(found.allows("secrets", name) for name in ("b", "d", "s" * 40))
+
+
+async def test_change_of_a_large_pod_while_a_thread_reads_it_counts() -> None:
+    volumes = [{"name": f"v{number}", "secret": {"secretName": "s" * 40}} for number in range(1200)]
+    async with open_store() as store:
+        found = Nodes(store)
+        await found.pod(volumes=volumes)
+        read, began, go_on = found.graph._pod_of, threading.Event(), threading.Event()
+
+        def read_slowly(body: bytes) -> BoundPod:
+            began.set()
+            assert go_on.wait(30)
+            return read(body)
+
+        found.graph._pod_of = read_slowly  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.graph.run)
+            assert await trio.to_thread.run_sync(began.wait, 30)
+            await add_ephemeral_container(found, "b", envFrom=[{"secretRef": {"name": "b"}}])
+            go_on.set()
+            await found.graph.wait()
+            nursery.cancel_scope.cancel()
         assert found.allows("secrets", "b")
 
 
