@@ -46,7 +46,11 @@ def check_choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def check_file(flag: str, path: Path | None) -> None:
-    if path is not None and not path.is_file():
+    if path is None:
+        return
+    if path == Path():
+        raise SettingsError(flag, "is empty; give the path of a file, or leave the flag out")
+    if not path.is_file():
         raise SettingsError(flag, f"there is no file {path}; check the path")
 
 

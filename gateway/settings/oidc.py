@@ -40,6 +40,10 @@ class OidcSettings:
         self._check_issuer()
         if not self.oidc_username_claim:
             raise SettingsError("--oidc-username-claim", "is empty; give a claim like sub or email")
+        if self.oidc_groups_prefix and not self.oidc_groups_claim:
+            raise SettingsError(
+                "--oidc-groups-prefix", "has no effect without --oidc-groups-claim; add it or leave this out"
+            )
         for one in self.oidc_required_claim:
             _required(one)
         for name in self.algorithms:

@@ -284,6 +284,7 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--bind-address="], "--bind-address: is empty"),
         (["--token-auth-file=/no/such/file"], "--token-auth-file: there is no file /no/such/file"),
         (["--client-ca-file=/no/such/file"], "--client-ca-file: there is no file"),
+        (["--client-ca-file="], "--client-ca-file: is empty; give the path of a file, or leave the flag out"),
         (["--watch-history=5"], "--watch-history: '5' is not a duration; write it like"),
         (["--watch-history=0"], "--watch-history: must be longer than nothing"),
         (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),

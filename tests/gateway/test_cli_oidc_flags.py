@@ -52,6 +52,11 @@ def test_flags_become_rules() -> None:
         (["--oidc-client-id=a", "--oidc-issuer-url=https://a/?b=c"], "--oidc-issuer-url", "no URL"),
         (["--oidc-client-id=a", "--oidc-issuer-url=https://u:p@a"], "--oidc-issuer-url", "no URL"),
         ([*BOTH, "--oidc-username-claim="], "--oidc-username-claim", "is empty"),
+        (
+            [*BOTH, "--oidc-groups-prefix=x:"],
+            "--oidc-groups-prefix",
+            "has no effect without --oidc-groups-claim",
+        ),
         ([*BOTH, "--oidc-required-claim=tier"], "--oidc-required-claim", "'tier' is no pair"),
         ([*BOTH, "--oidc-required-claim==a"], "--oidc-required-claim", "'=a' is no pair"),
         ([*BOTH, "--oidc-signing-algs=RS256,HS256"], "--oidc-signing-algs", "'HS256' is not known"),
