@@ -182,6 +182,8 @@ class Pipeline:
                     request.facts.last = LastRequest(request.path, request.method, route, attributes)
             exchange = request.exchange
             if exchange is not None:
+                for key, value in authenticated.annotations:
+                    exchange.annotate(key, value)
                 exchange.attributes(attributes)
                 if exchange.stored is not None:
                     await exchange.stored()
@@ -324,9 +326,7 @@ class Pipeline:
         """The token that a browser sends as a subprotocol, because it cannot set an Authorization header."""
         if not wants_websocket(request.headers):
             return None
-        token = take_bearer(request.headers, self._bearer_prefix)
-        if token is not None and request.repeated:  # requests with the same head share it
-            request.repeated = {name: one for name, one in request.repeated.items() if name != PROTOCOLS}
+        token = take_bearer(request, self._bearer_prefix)
         return None if b"authorization" in request.headers else token
 
     async def _impersonate(self, context: RequestContext) -> None:

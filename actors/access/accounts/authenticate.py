@@ -59,7 +59,9 @@ class _Verified:
     not_before: int
     expires: int
     warn_after: int
-    known_until: int = 0  # valid until then without a look at the journal
+    checked_until: int = 0  # valid until then without a look at the journal
+    known_until: int = 0  # `result` counts until then
+    reported: bool = False  # the log says that the token is used too long
 
 
 class AccountTokens:
@@ -80,6 +82,8 @@ class AccountTokens:
         self._keys = keys
         self._options = options
         self._issuers = frozenset({*options.issuers, names.secret_token_issuer})
+        self._legacy = f"{names.group('authentication')}/legacy-token"
+        self._stale = f"{names.group('authentication')}/stale-token"
         self._references = References(journal)
         self._max_cached = max_cached
         self._verified: dict[bytes, _Verified] = {}
@@ -133,7 +137,7 @@ class AccountTokens:
             subject,
             user,
             objects,
-            Authenticated(user, audiences=audiences) if audiences else None,
+            self._result(subject, user, audiences) if audiences else None,
             max(_nanoseconds(subject.not_before, 0), _nanoseconds(subject.issued, 0)) - LEEWAY,
             _nanoseconds(subject.expires, FOR_EVER) + LEEWAY,
             _nanoseconds(subject.warn_after, FOR_EVER),
@@ -151,7 +155,7 @@ class AccountTokens:
         verified = self._verified.pop(token, None)
         if verified is None:
             return
-        verified.known_until = 0  # nobody reports changes of these objects to it any more
+        verified.checked_until = verified.known_until = 0  # nobody reports changes of its objects any more
         for one in verified.objects:
             tokens = self._named_by[one]
             tokens.discard(token)
@@ -173,11 +177,29 @@ class AccountTokens:
         if now < verified.not_before:
             early = now + LEEWAY < _nanoseconds(subject.not_before, 0)
             return Refused(TOO_EARLY if early else FROM_THE_FUTURE)
-        if now >= verified.known_until and not self._look_up(verified, token, now):
+        if now >= verified.checked_until and not self._look_up(verified, token, now):
             return Refused(self._references.refusal(subject, token, now))
+        if now >= verified.warn_after:
+            return self._used_too_long(verified, accepted, now)
         if not audiences and verified.result is not None:
             return verified.result
-        return Authenticated(verified.user, audiences=accepted)
+        return self._result(subject, verified.user, accepted)
+
+    def _result(self, subject: Subject, user: User, audiences: tuple[str, ...]) -> Authenticated:
+        legacy = () if subject.audiences else ((self._legacy, user.name),)
+        return Authenticated(user, audiences=audiences, annotations=legacy)
+
+    def _used_too_long(self, verified: _Verified, audiences: tuple[str, ...], now: int) -> Authenticated:
+        """A token of a pod's volume that the pod should have read again: accepted, and each use is recorded."""
+        name = verified.user.name
+        if not verified.reported:
+            verified.reported = True
+            logger.warning(
+                "%s uses a token after its requested time; its client must read its token file again", name
+            )
+        seconds = now // _SECOND - verified.warn_after // _SECOND
+        stale = f"subject: {name}, seconds after warning threshold: {seconds}"
+        return Authenticated(verified.user, audiences=audiences, annotations=((self._stale, stale),))
 
     def _wrong_audience(self, subject: Subject, requested: tuple[str, ...]) -> Refused:
         own = self._options.audiences
@@ -192,13 +214,9 @@ class AccountTokens:
             until = self._references.valid_until(subject, token)
         if now >= until:
             return False
-        if now >= verified.warn_after:
-            logger.warning(
-                "%s uses a token after its requested time; its client must read its token file again",
-                verified.user.name,
-            )
-            verified.warn_after = FOR_EVER  # once is enough
-        verified.known_until = min(until, verified.expires, verified.warn_after)
+        verified.checked_until = min(until, verified.expires)
+        # Uses after the requested time are recorded one by one.
+        verified.known_until = min(verified.checked_until, verified.warn_after)
         return True
 
     def _accepted_audiences(self, subject: Subject, requested: tuple[str, ...]) -> tuple[str, ...]:
@@ -210,7 +228,8 @@ class AccountTokens:
     def _observe(self, events: Sequence[Event]) -> None:
         for event in events:
             for token in self._named_by.get((event.type_id, event.namespace, event.name), ()):
-                self._verified[token].known_until = 0
+                verified = self._verified[token]
+                verified.checked_until = verified.known_until = 0
 
 
 def _listed(audiences: tuple[str, ...]) -> str:

@@ -41,6 +41,7 @@ class Authenticated:
     user: User
     warnings: tuple[str, ...] = ()  # Warning headers of the response
     audiences: tuple[str, ...] = ()  # the requested audiences that the token is valid for
+    annotations: tuple[tuple[str, str], ...] = ()  # of the audit events of the request
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 
+from actors.access.authentication.request_headers import HeaderFields
 from actors.errors import Unauthorized
 from actors.names import Names
 from gateway.connections.parsing.fault import Fault
@@ -63,14 +64,16 @@ def bearer_prefix(names: Names) -> bytes:
     return f"base64url.bearer.{names.group('authorization')}.".encode()
 
 
-def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes | None:
+def take_bearer(fields: HeaderFields, prefix: bytes) -> bytes | None:
     """Remove the token from the offered subprotocols; return it as an Authorization header, None without one."""
-    offered = _protocols(headers)
+    offered = _protocols(fields.headers)
     tokens = [one[len(prefix) :] for one in offered if one.startswith(prefix)]
     if not tokens:
         return None
     others = [one for one in offered if not one.startswith(prefix)]
-    headers[PROTOCOLS] = b", ".join(others)
+    fields.headers[PROTOCOLS] = b", ".join(others)
+    if fields.repeated:  # requests with the same head share it
+        fields.repeated = {name: values for name, values in fields.repeated.items() if name != PROTOCOLS}
     if len(tokens) > 1 or not tokens[0] or not others:
         raise Unauthorized
     try:
