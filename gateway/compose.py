@@ -16,7 +16,7 @@ from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.objects import ServingAddress
 from actors.clock import Clock, WallClock
 from gateway.api_server import ApiServer
-from gateway.data_folder import CreatedPaths
+from gateway.data_folder import CreatedPaths, warn_of_readable_files
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
@@ -51,6 +51,7 @@ async def run(
         server = ApiServer(settings, store, health, nursery, extensions, clock)
         addresses = await nursery.start(server.serve)
         created.keep()
+        warn_of_readable_files(settings)
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
         health.finish_start()
         if opened_store is not None:

@@ -1,4 +1,4 @@
-"""What a start creates in its data folder, so that a failed start can remove it again.
+"""What a start creates in its data folder, so that a failed start can remove it again, and who else can read it.
 
 `compose` makes a `CreatedPaths` before it opens the journal, and calls `remove` while it still holds the journal's
 lock, unless the server began to listen. Paths that existed before, symbolic links to nothing among them, are never
@@ -7,12 +7,18 @@ touched; a folder is removed only when it is empty.
 
 from __future__ import annotations
 
+import logging
+import shlex
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from gateway.settings.settings import Settings
+from journal.files.data_file import DATA
+
+logger = logging.getLogger(__name__)
 
 
 class CreatedPaths:
@@ -51,3 +57,22 @@ def _missing_folders(folder: Path) -> Iterator[Path]:
     while not _exists(folder):
         yield folder
         folder = folder.parent
+
+
+def warn_of_readable_files(settings: Settings) -> None:
+    """Log files with secrets that every user of this machine can read: a copy may have such."""
+    files = (settings.kubeconfig, settings.journal / DATA, *sorted(settings.pki.glob("*.key")))
+    found = [one for one in files if _is_open(one, stat.S_IROTH) and _is_open(one.parent, stat.S_IXOTH)]
+    if found:
+        logger.warning(
+            "others can read secrets in %s; if they can reach the folder, run: chmod 600 %s",
+            settings.data_dir,
+            shlex.join(map(str, found)),
+        )
+
+
+def _is_open(path: Path, right: int) -> bool:
+    try:
+        return bool(path.stat().st_mode & right)
+    except OSError:
+        return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.api import config_map, served
 from tests.gateway.https import served_securely
 
@@ -31,6 +33,28 @@ async def test_keys_and_kubeconfig_are_readable_by_their_owner_only(tmp_path: Pa
         assert {mode(path) for path in (data / "pki").glob("*.key")} == {0o600}
         assert mode(data / "admin.kubeconfig") == 0o600
         assert mode(data / "pki") == 0o700
+
+
+async def test_start_warns_of_secrets_that_others_can_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy of the folder may have lost the modes of its files."""
+
+    def warnings() -> list[str]:
+        return [one.getMessage() for one in caplog.records if "others can read" in one.getMessage()]
+
+    async with served(tmp_path, secure_port=2) as api:
+        assert warnings() == []
+        data = api.settings.data_dir
+        data.joinpath("pki", "ca.key").chmod(0o644)  # in a folder that others cannot enter
+        await api.restart()
+        assert warnings() == []
+        data.joinpath("journal", "data.mdb").chmod(0o604)
+        for folder in ("journal", "pki"):
+            data.joinpath(folder).chmod(0o755)
+        await api.restart()
+        (warning,) = warnings()
+        assert warning.endswith(f"run: chmod 600 {data}/journal/data.mdb {data}/pki/ca.key")
 
 
 async def test_no_certificates_without_a_secure_port() -> None:
