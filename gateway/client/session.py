@@ -2,15 +2,18 @@
 
 A session keeps its connections. It asks for the credential before every request; when the client certificate has
 changed it closes all connections, because a certificate is presented in the TLS handshake only. A 401 is reported to
-the credential source and then to the caller: the next request uses a fresh credential.
+the credential source and then to the caller: the next request uses a fresh credential. As clients in Go do, it repeats
+a request that a busy server asks to repeat (429 and 5xx with Retry-After).
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Mapping
+from time import sleep
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -18,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from actors.rewind.wording import escaped
 from gateway.client.credentials import Credential, KeyPair
 from gateway.client.errors import ClientError, CredentialError, StatusError
 from gateway.client.server_url import may_use_proxy
@@ -27,6 +31,8 @@ from gateway.client.warnings import print_warnings
 from gateway.release import RELEASE
 
 _SECONDS = 60
+_RETRIES = 10
+_LONGEST_WAIT = 60  # seconds; who is to wait longer learns it at once
 _HEADER_VALUE = re.compile(rb"[^\x00-\x20\x7f]([^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
 # What a server says when it refuses a client certificate: TLS alerts, by the names that OpenSSL has for them.
 _ALERT = re.compile(
@@ -75,8 +81,15 @@ class Session:
         self, method: str, path: str, body: Document | None = None, query: Mapping[str, str] | None = None
     ) -> Document:
         """The document of a successful response; StatusError for any other."""
-        credential = self.target.credentials.credential()
-        response = self._send(credential, method, path, body, query)
+        for attempt in range(_RETRIES + 1):
+            credential = self.target.credentials.credential()
+            response = self._send(credential, method, path, body, query)
+            seconds = _retry_after(response)
+            if seconds is None or attempt == _RETRIES:
+                break
+            why = escaped(str(self._refusal(response)))
+            print(f"rewound: {why}; trying again in {seconds} s", file=sys.stderr)
+            sleep(seconds)
         if response.status_code == 401:
             self.target.credentials.rejected(credential)
         print_warnings(response.headers.get_list("warning"))
@@ -201,6 +214,14 @@ class Session:
             message += ": the server does not accept these credentials; sign in again, or check "
             message += self.target.configured_in
         return StatusError(code, str(status.get("reason", "")), message)
+
+
+def _retry_after(response: httpx.Response) -> int | None:
+    """How many seconds to wait before the request is sent again; None if it is not."""
+    text = response.headers.get("retry-after", "")
+    if response.status_code != 429 and not 500 <= response.status_code < 600:
+        return None
+    return int(text) if re.fullmatch("[0-9]{1,2}", text) and int(text) <= _LONGEST_WAIT else None
 
 
 def _untrusted(server: str, text: str, where: str) -> str:

@@ -43,16 +43,16 @@ class Recorded:
 class FakeServer:
     url: str = ""
     requests: list[Recorded] = field(default_factory=list)
-    # "METHOD path" -> status and document; a list is consumed from its front.
+    # "METHOD path" -> status and document, and headers if there are any; a list is consumed from its front.
     answers: dict[str, Any] = field(default_factory=dict)
 
-    def answer(self, request: Recorded) -> tuple[int, Any]:
+    def answer(self, request: Recorded) -> tuple[int, Any, dict[str, str]]:
         self.requests.append(request)
         found = self.answers.get(f"{request.method} {request.path}", (200, {}))
         if isinstance(found, list):
             found = found.pop(0)
-        status, document = found
-        return status, document
+        status, document, *headers = found
+        return status, document, headers[0] if headers else {}
 
     def tokens(self) -> list[str | None]:
         return [one.headers["authorization"] for one in self.requests]
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_all(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        status, document = self.server.state.answer(
+        status, document, headers = self.server.state.answer(
             Recorded(
                 self.command,
                 self.path,
@@ -119,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 

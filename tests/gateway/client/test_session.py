@@ -194,6 +194,40 @@ def test_refusal_is_the_message_of_the_server(tmp_path: Path) -> None:
         )
 
 
+def test_busy_server_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("gateway.client.session.sleep", waited.append)
+    busy = {"message": "too many requests"}
+    with fake_server() as server, session(kubeconfig(tmp_path / "config", server.url, {})) as client:
+        server.answers["POST /api"] = [
+            (429, busy, {"Retry-After": "2"}),
+            (503, {"message": "too many requests\x1b[1m"}, {"Retry-After": "1"}),
+            (201, {}),
+        ]
+        assert client.post("/api", {"a": 1}) == {}
+        assert waited == [2, 1]
+        assert [one.document for one in server.requests] == [{"a": 1}] * 3
+        assert capsys.readouterr().err == (
+            "rewound: too many requests; trying again in 2 s\n"
+            "rewound: too many requests\\x1b[1m; trying again in 1 s\n"
+        )
+        # Not for ever, not for long, and not where the server does not ask for it.
+        for answer, requests in (
+            ((429, busy, {"Retry-After": "1"}), 11),
+            ((429, busy, {"Retry-After": "61"}), 1),
+            ((429, busy, {"Retry-After": "Tue, 01 Jan 2030 00:00:00 GMT"}), 1),
+            ((500, busy), 1),
+            ((409, busy, {"Retry-After": "1"}), 1),
+        ):
+            server.requests.clear()
+            server.answers["GET /api"] = answer
+            with pytest.raises(StatusError, match="too many requests"):
+                client.get("/api")
+            assert len(server.requests) == requests, answer
+
+
 def test_401_names_the_file(tmp_path: Path) -> None:
     with fake_server() as server:
         server.answers["GET /api"] = (401, {"message": "Unauthorized"})
