@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from jwt.api_jws import PyJWS
 
 from actors.access.accounts.keys import KeyFiles, load_keys
 from gateway.settings.service_accounts import ServiceAccountSettings
@@ -222,6 +223,20 @@ async def test_tokens_and_keys_are_in_no_log_and_no_text(caplog: pytest.LogCaptu
         for text in (caplog.text, refused.text, metrics, repr(keys), str(keys)):
             for secret in (token, stranger, token.split(".")[2], pem):
                 assert secret not in text
+
+
+async def test_deeply_nested_header_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_token() as (api, _, claims):
+        nested = b'{"alg":"ES256","x":' + b"[" * 1000 + b"]" * 1000 + b"}"
+        forged_token = f"{segment(nested)}.{segment(json.dumps(claims).encode())}.AAAA"
+        assert await status_with(api, forged_token) == 401
+
+        def load(_: object, jwt: bytes) -> object:
+            """As older releases of the library, which do not catch the error."""
+            return json.loads(base64.urlsafe_b64decode(jwt.split(b".")[0] + b"=="))
+
+        monkeypatch.setattr(PyJWS, "_load", load)
+        assert await status_with(api, forged_token) == 401
 
 
 async def test_garbage_is_refused() -> None:

@@ -60,7 +60,7 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
             continue
         try:
             payload = _jws().decode(token, key.key, algorithms=[algorithm])
-        except (jwt.PyJWTError, ValueError):
+        except (jwt.PyJWTError, ValueError, RecursionError):  # releases before 2.14 recurse into the header
             continue
         return _parsed_object(payload)
     return None

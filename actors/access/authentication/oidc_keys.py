@@ -109,7 +109,7 @@ def verified_claims(token: bytes, header: TokenHeader, keys: Sequence[Key]) -> d
             try:
                 payload = _signatures().decode_complete(token, key.key, [header.algorithm])["payload"]
                 claims = orjson.loads(payload)
-            except (PyJWTError, ValueError):
+            except (PyJWTError, ValueError, RecursionError):
                 continue
             if isinstance(claims, dict):
                 return claims

@@ -17,6 +17,7 @@ import pytest
 import trio
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.api_jws import PyJWS
 from trio.testing import MockClock
 
 import actors.access.authentication.oidc as oidc_module
@@ -24,7 +25,13 @@ import actors.access.authentication.oidc_provider as provider_module
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.authentication.oidc import OidcTokens
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
-from actors.access.authentication.oidc_keys import Key
+from actors.access.authentication.oidc_keys import (
+    BadSignature,
+    Key,
+    TokenHeader,
+    token_header,
+    verified_claims,
+)
 from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider
 from actors.background_import import imported
 from actors.identity import User
@@ -231,6 +238,17 @@ async def test_key_without_id_or_with_one_verifies_tokens_without_id() -> None:
 @cache
 def short_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 1024)
+
+
+def test_header_that_is_nested_too_deeply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object) -> object:
+        raise RecursionError
+
+    monkeypatch.setattr(PyJWS, "_load", load)  # as in older releases of the library
+    with pytest.raises(BadSignature):
+        token_header(b"a.b.c", ("RS256",))
+    key = Key(None, None, rsa_key("first").public_key())
+    assert verified_claims(b"a.b.c", TokenHeader("RS256", None), [key]) is None
 
 
 async def test_only_usable_keys_count() -> None:
