@@ -99,15 +99,25 @@ class Webhook:
         """Whether no call is under way."""
         return self._slots.idle
 
-    async def send(self, body: bytes, first_delay: float = FIRST_DELAY) -> bytes:
-        """The body of the response, whatever it is. WebhookError if there is no success after all tries."""
+    async def send(
+        self, body: bytes, first_delay: float = FIRST_DELAY, *, after_any_error: bool = False
+    ) -> bytes:
+        """The body of the response, whatever it is. WebhookError if there is no success after all tries.
+
+        `after_any_error` tries again also if another call would usually fail in the same way.
+        """
         delay = first_delay
         for _ in range(TRIES - 1):
+            asked = 0.0
             try:
                 return await self._try(lambda: body)
             except _Retriable as failed:
-                await trio.sleep(max(delay * (1 + JITTER * random.random()), failed.delay))
-                delay *= DELAY_FACTOR
+                asked = failed.delay
+            except WebhookError:
+                if not after_any_error:
+                    raise
+            await trio.sleep(max(delay * (1 + JITTER * random.random()), asked))
+            delay *= DELAY_FACTOR
         try:
             return await self._try(lambda: body)
         except _Retriable as failed:

@@ -1,6 +1,6 @@
 """Sends events to an HTTPS server in batches: an EventList each, one after the other.
 
-A batch that cannot be delivered in five tries is lost and counted. Meanwhile events wait in a queue that is bounded by
+A batch that cannot be delivered in five tries, whatever the error, is lost and counted. Meanwhile events wait in a queue that is bounded by
 number and bytes; what does not fit is lost and counted too. A stop sends what is queued for up to FLUSH_SECONDS; a
 batch that was under way then is sent again, so that the server may get it twice. The event loop never waits for any of
 this, except in the blocking modes, in which `store` sends every event by itself. Threads format events, because a batch
@@ -134,7 +134,7 @@ class WebhookBackend:
                 self._lost.add(left - counted, "they are larger than the limit of an event")
             left = counted
             for count, body in batches:
-                await self._webhook.send(body, self._initial_backoff)
+                await self._webhook.send(body, self._initial_backoff, after_any_error=True)
                 left -= count
         except WebhookError as error:
             self._lost.add(left, str(error))

@@ -25,6 +25,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.alive = True
+        self.refusals: list[Reply] = []
         self.events: list[dict[str, Any]] = []
         self.sizes: list[int] = []
         self.tries = 0
@@ -35,6 +36,8 @@ class Receiver:
         self.changed.unpark_all()
         if not self.alive:
             return None
+        if self.refusals:
+            return self.refusals.pop()
         document = received.document
         assert (document["kind"], document["apiVersion"]) == ("EventList", "audit.cluster.io/v1")
         self.events += document["items"]
@@ -107,6 +110,15 @@ async def test_server_that_dies_and_returns_gets_what_waited(tmp_path: Path) -> 
         metrics = (await api.ask("GET", "/metrics")).text
     assert receiver.names[0] == "before" and receiver.names[-2:] == ["c", "after"]
     assert 'apiserver_audit_error_total{plugin="webhook"} 2.0' in metrics
+
+
+@pytest.mark.parametrize("status", [404, 403, 502, 503])
+async def test_batch_is_sent_again_whatever_the_status(tmp_path: Path, status: int) -> None:
+    async with received(tmp_path) as (receiver, _, api):
+        receiver.refusals = [Reply(status, b"later")] * 4
+        await api.create("configmaps", config_map("a"))
+        await receiver.reached(events=1)
+    assert (receiver.names, receiver.tries) == (["a"], 5)
 
 
 async def test_full_buffer_loses_events_and_counts_them(tmp_path: Path) -> None:
