@@ -119,11 +119,13 @@ class AuditLog(ExchangeObserver):
             for one in self._blocking:
                 one.backend.put(event)  # nobody waits any more
             return
-        record.stored = partial(self._store, event)
+        record.stored = partial(self._store, event, record.stored)
 
-    async def _store(self, event: Event) -> None:
-        """Store an event in every blocking backend. AuditNotStored."""
+    async def _store(self, event: Event, before: Callable[[], Awaitable[None]] | None) -> None:
+        """Store an event in every blocking backend, after what comes before. AuditNotStored."""
         record, stage, _, _ = event
+        if before is not None:
+            await before()
         record.stored = None
         for one in self._blocking:
             if not await one.backend.store(event) and one.strict and stage is REQUEST_RECEIVED:

@@ -180,9 +180,13 @@ class AuditRecord(Exchange):
             attributes = self.attributes_
             verb = attributes[1]
             # As most are. The event of a create shows something of the response only if the server chose the name.
-            if verb in _SHORT_VERBS or (
-                verb == "create" and (attributes[7] or ((written := self.written) is not None and written[1]))
-            ):
+            if (
+                verb in _SHORT_VERBS
+                or (
+                    verb == "create"
+                    and (attributes[7] or ((written := self.written) is not None and written[1]))
+                )
+            ) and attributes[5] not in _LONG_SUBRESOURCES:
                 if pending[-1] is self:
                     self.completed_at = pending.now()
                     self.ended = True
@@ -219,14 +223,15 @@ class AuditRecord(Exchange):
         if self.attributes_ is _UNKNOWN:
             self._refuse(status)
             return
-        self._complete = True
         treatment = self.treatment
         if status >= 400 or treatment.level is not _METADATA or self.attributes_.verb in _VERBS_WITH_RESPONSE:
             self._take_request()
             self._take_response(status)
         self.response = None
+        log = self._log
+        self._start_response(status)  # also one that failed
+        self._complete = True
         if RESPONSE_COMPLETE not in treatment.omit_stages:
-            log = self._log
             log.emit((self, RESPONSE_COMPLETE, log.now(), status))
 
     def report_response(self, response: ObservedResponse) -> None:
@@ -258,7 +263,9 @@ class AuditRecord(Exchange):
             return
         if status == 401:
             self.message = attempted_methods(request)
-        self._take_response(status)
+        else:
+            self._take_response(status)
+        self.response = None
         self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
 
     # Bodies, as far as the level asks for them.

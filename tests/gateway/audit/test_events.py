@@ -219,8 +219,8 @@ async def test_failed_authentication_has_one_event_without_the_token(
         assert "s3cret" not in audit.path.read_text()
     assert response.status == 401
     assert (event["stage"], event["verb"]) == ("ResponseStarted", "watch" if query else "list")
-    assert event["responseStatus"]["code"] == 401
-    assert event["responseStatus"]["message"] == message
+    assert event["responseStatus"] == {"metadata": {}, "message": message, "code": 401}
+    assert "responseObject" not in event
     assert event["objectRef"]["resource"] == "configmaps"
 
 
@@ -279,6 +279,28 @@ async def test_watch_has_a_start_and_an_end() -> None:
         assert audit.stages == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
         assert {event["verb"] for event in audit.events} == {"watch"}
         assert audit.events[1]["responseStatus"]["code"] == 200
+
+
+@pytest.mark.parametrize("mode", ["batch", "blocking"])
+async def test_watch_that_is_refused_has_a_start_too(mode: str) -> None:
+    async with audited(METADATA, {"audit_log_mode": mode}) as audit:
+        assert (await audit.api.ask("GET", f"{PATH}?watch=1", token=ALICE)).status == 403
+        await audit.api.finish()
+        assert audit.stages == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+        _, started, complete = audit.events
+    assert started["responseStatus"] == complete["responseStatus"]
+    assert (started["responseStatus"]["code"], started["responseStatus"]["reason"]) == (403, "Forbidden")
+    assert started["annotations"]["authorization.cluster.io/decision"] == "forbid"
+
+
+async def test_log_of_a_pod_that_runs_nowhere_has_a_start() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with audited(rules("level: Metadata, resources: [{resources: [pods/log]}]")) as audit:
+        assert (await audit.api.ask("POST", "/api/v1/namespaces/default/pods", pod)).status == 201
+        assert (await audit.api.ask("GET", "/api/v1/namespaces/default/pods/p/log")).status == 204
+        await audit.api.finish()
+        assert audit.stages == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+        assert audit.events[1]["responseStatus"]["code"] == 204
 
 
 async def test_deprecated_version_is_annotated() -> None:
