@@ -1,10 +1,10 @@
 """Sends events to an HTTPS server in batches: an EventList each, one after the other.
 
-A batch that cannot be delivered in five tries, whatever the error, is lost and counted. Meanwhile events wait in a queue that is bounded by
-number and bytes; what does not fit is lost and counted too. A stop sends what is queued for up to FLUSH_SECONDS; a
-batch that was under way then is sent again, so that the server may get it twice. The event loop never waits for any of
-this, except in the blocking modes, in which `store` sends every event by itself. Threads format events, because a batch
-of large objects takes milliseconds.
+A batch that cannot be delivered in five tries, whatever the error, is lost and counted. Meanwhile events wait in a
+queue that is bounded by number and bytes; what does not fit is lost and counted too. A stop sends what is queued for up
+to FLUSH_SECONDS; a batch that was under way then is sent again, so that the server may get it twice. The event loop
+never waits for any of this, except in the blocking modes, in which `store` sends every event by itself. Threads format
+events, because a batch of large objects takes milliseconds.
 """
 
 from __future__ import annotations
