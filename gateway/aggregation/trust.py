@@ -30,7 +30,8 @@ async def published_trust(settings: Settings, authorities: Authorities) -> dict[
     headers = settings.request_headers
     names: tuple[str, ...] = headers.requestheader_allowed_names
     proxies = headers.requestheader_client_ca_file
-    if proxies is None and settings.proxy.proxy_client_cert_file is None:
+    if settings.proxy.proxy_client_cert_file is None:
+        # Our own certificate: that of an authenticating proxy in front of this server is of no use to them.
         proxies, names = own.certificate("proxy-ca"), (PROXY_NAME,)
     published = {"client-ca-file": await trio.to_thread.run_sync(partial(_read, clients))}
     if proxies is None:

@@ -28,6 +28,7 @@ from tests.gateway.aggregation.aggregated import (
 )
 from tests.gateway.api import ALICE
 from tests.gateway.granting import Grants
+from tests.gateway.https import served_securely
 from tests.gateway.proxy.backends import (
     LOOPBACK,
     Call,
@@ -37,6 +38,8 @@ from tests.gateway.proxy.backends import (
     request_head,
     serving,
 )
+from tests.gateway.test_proxy_authentication import proxy_settings
+from tests.issuers import issuer
 
 THINGS = f"{GROUP_VERSION}/namespaces/default/things"
 
@@ -295,6 +298,23 @@ async def test_our_own_certificate_is_of_the_ca_that_the_config_map_names() -> N
         nursery.start_soon(trio.serve_listeners, serve_discovery, listeners)
         await condition(api, lambda one: one["status"] == "True")
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["our certificate", "a given one"])
+async def test_a_proxy_in_front_of_this_server_is_not_the_one_that_aggregated_servers_trust(
+    given: bool,
+) -> None:
+    """Unless an operator gives this server a certificate of the same CA."""
+    file = pki() / "client.pem", pki() / "client.key"
+    proxy = ProxySettings(proxy_client_cert_file=file[0], proxy_client_key_file=file[1]) if given else None
+    headers = proxy_settings(issuer("proxies"), requestheader_allowed_names=("front",))
+    async with served_securely(request_headers=headers, proxy=proxy or ProxySettings()) as api:
+        system = "/api/v1/namespaces/cluster-system/configmaps/extension-apiserver-authentication"
+        data = (await eventually(api, system, lambda found: found.status == 200)).document["data"]
+        expected = issuer("proxies").file if given else api.settings.pki / "proxy-ca.crt"
+        assert data["requestheader-client-ca-file"] == expected.read_text()
+        names = ["front"] if given else ["front-proxy-client"]
+        assert orjson.loads(data["requestheader-allowed-names"]) == names
 
 
 async def serve_discovery(stream: trio.SSLStream[trio.SocketStream]) -> None:
