@@ -29,6 +29,7 @@ def documented(names: Names = CLUSTER) -> str:
     [
         ("create", "", "secrets", "", "Metadata"),
         ("update", "", "configmaps", "", "Metadata"),
+        ("create", "", "secrets", "rollback", "Metadata"),
         ("create", "", "serviceaccounts", "token", "Metadata"),
         ("create", "authentication", "tokenreviews", "", "Metadata"),
         ("create", "rbac.authorization", "roles", "", "RequestResponse"),
