@@ -9,6 +9,7 @@ from __future__ import annotations
 import orjson
 
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
+from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.kinds.values.go_format import quoted
@@ -22,6 +23,7 @@ from actors.store.document import decode, encode, encode_unversioned
 from actors.time_limit import NeedsThread
 from journal.classes.dataclass import dataclass
 
+SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message
 
 
@@ -85,6 +87,11 @@ def _decode(definition: Definition, document: object, command: Patch, *, in_step
     try:
         return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
     except NotDecodable as error:
-        patch_text = quoted(orjson.dumps(command.patch).decode()[:LONGEST_QUOTE])
-        cause = Cause("FieldValueInvalid", f"Invalid value: {patch_text}: {error}", "patch")
+        shown = _shown(definition, command.patch)
+        cause = Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {error}", "patch")
         raise Invalid("", "", "", [cause]) from None
+
+
+def _shown(definition: Definition, patch: object) -> str:
+    """A patch in an error message, as in v1.25, but for those of Secrets: the audit log shows messages at any level."""
+    return REDACTED if definition.type_name == SECRETS else orjson.dumps(patch).decode()[:LONGEST_QUOTE]

@@ -171,6 +171,24 @@ async def test_patch_of_the_uid_is_refused(format_: str) -> None:
         assert 'metadata.uid: Invalid value: "another": field is immutable' in refused["message"]
 
 
+@cases("format_", FORMATS)
+async def test_error_about_a_patch_shows_it_unless_it_is_of_a_secret(format_: str) -> None:
+    change: Any = {"data": "hunter2"}
+    if format_ == "json":
+        change = [{"op": "replace", "path": "/data", "value": "hunter2"}]
+    async with shared("configmaps", "secrets") as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        await api.create("secrets", {"metadata": {"name": "a"}, "stringData": {"k": "v"}})
+        assert "hunter2" in (await patch(api, format_, change)).expect(422)["message"]
+        refused = (await patch(api, format_, change, PATH.replace("configmaps", "secrets"))).expect(422)
+        reason = "cannot unmarshal string into Go struct field Secret.data of type map[string][]uint8"
+        assert refused["message"] == (
+            ' "" is invalid: patch: Invalid value: "<secret contents redacted>": '
+            f'Secret in version "v1" cannot be handled as a Secret: json: {reason}'
+        )
+        assert "hunter2" not in str(refused)
+
+
 @pytest.mark.parametrize("format_", ["json", "strategic"])
 async def test_null_patch_changes_nothing(format_: str) -> None:
     async with served() as api:

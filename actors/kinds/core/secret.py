@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
@@ -24,6 +25,9 @@ from actors.kinds.validation.field_errors import (
 )
 from actors.messages import Object
 from actors.names import Names
+
+# In errors, which the audit log shows too, instead of values.
+REDACTED: Final = "<secret contents redacted>"
 
 SECRET = Struct(
     "core.v1.Secret",
@@ -121,13 +125,13 @@ def _needs_json(errors: FieldErrors, new: Object, *, key: str) -> None:
     try:
         parsed, _ = parse_values(base64.b64decode(content))
     except NotJson as error:
-        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", error.reason))
+        errors.add(invalid(f"data[{key}]", REDACTED, error.reason))
         return
     if parsed is not None and not isinstance(parsed, dict):
         text = (
             f"json: cannot unmarshal {json_type_of(parsed)} into Go value of type map[string]interface {{}}"
         )
-        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", text))
+        errors.add(invalid(f"data[{key}]", REDACTED, text))
 
 
 def _basic_auth(errors: FieldErrors, new: Object) -> None:
