@@ -87,14 +87,14 @@ class Session:
             seconds = _retry_after(response)
             if seconds is None or attempt == _RETRIES:
                 break
-            why = escaped(str(self._refusal(response)))
+            why = escaped(str(self._refusal(response, credential)))
             print(f"rewound: {why}; trying again in {seconds} s", file=sys.stderr)
             sleep(seconds)
         if response.status_code == 401:
             self.target.credentials.rejected(credential)
         print_warnings(response.headers.get_list("warning"))
         if response.status_code >= 300:
-            raise self._refusal(response)
+            raise self._refusal(response, credential)
         return _document(response, self.target)
 
     def _send(
@@ -199,7 +199,7 @@ class Session:
         used = getproxies().keys() & {parts.scheme, "all"} and may_use_proxy(self.target.server)
         return "HTTPS_PROXY or HTTP_PROXY" if used and not proxy_bypass(parts.hostname or "") else ""
 
-    def _refusal(self, response: httpx.Response) -> StatusError:
+    def _refusal(self, response: httpx.Response, credential: Credential) -> StatusError:
         code = response.status_code
         try:
             status = response.json()
@@ -210,7 +210,14 @@ class Session:
         message = status["message"]
         if code == 400 and message == _PLAIN_TO_TLS:
             message += f"; give its address with https:// ({self.target.configured_in})"
-        if code == 401:
+        # A certificate is presented by TLS only.
+        anonymous = not credential.authorization and (
+            credential.pair is None or self.target.server.startswith("http:")
+        )
+        if code in (401, 403) and anonymous:
+            message += ": the request had no credentials; give a token with --token, or check the user of "
+            message += self.target.configured_in
+        elif code == 401:
             message += ": the server does not accept these credentials; sign in again, or check "
             message += self.target.configured_in
         return StatusError(code, str(status.get("reason", "")), message)

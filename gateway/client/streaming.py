@@ -126,7 +126,7 @@ class StreamingSession(Session):
                     self.target.credentials.rejected(credential)
                 if response.status_code >= 300:
                     body = await self._read(response, MAX_REFUSAL)
-                    raise self._refusal(httpx.Response(response.status_code, content=body))
+                    raise self._refusal(httpx.Response(response.status_code, content=body), credential)
                 yield response
         except httpx.TimeoutException as error:
             raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error

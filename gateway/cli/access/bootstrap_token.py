@@ -11,10 +11,16 @@ from __future__ import annotations
 
 import secrets
 import string
+import sys
 import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration, open_session
+
+if TYPE_CHECKING:
+    from actors.names import Names
+    from gateway.client.session import Session
 
 _USAGES = ("authentication", "signing")
 _CHARACTERS = string.ascii_lowercase + string.digits
@@ -73,8 +79,29 @@ def run(options: Options) -> int:
                 "stringData": data,
             },
         )
+        _warn_if_refused(session, names, data)
     print(f"{token_id}.{secret}")
     return 0
+
+
+def _warn_if_refused(session: Session, names: Names, data: dict[str, str]) -> None:
+    """Say that the server runs without bootstrap tokens; whoever may not review tokens learns nothing."""
+    from gateway.client.errors import StatusError
+
+    if "usage-bootstrap-authentication" not in data:
+        return
+    version = f"{names.group('authentication')}/v1"
+    token = f"{data['token-id']}.{data['token-secret']}"
+    review = {"apiVersion": version, "kind": "TokenReview", "spec": {"token": token}}
+    try:
+        reviewed = session.post(f"/apis/{version}/tokenreviews", review)
+    except StatusError:
+        return
+    if not (reviewed.get("status") or {}).get("authenticated"):
+        print(
+            "rewound: the server does not accept the token; start it with --enable-bootstrap-token-auth",
+            file=sys.stderr,
+        )
 
 
 def _random(length: int) -> str:

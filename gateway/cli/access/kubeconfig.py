@@ -31,6 +31,7 @@ from gateway.cli.access.token import add_request, request_token
 if TYPE_CHECKING:
     from gateway.client.credentials import KeyPair
     from gateway.client.session import Session
+    from gateway.client.target import Target
 
 _YEAR = 365 * 86400.0
 _SIGNING_SECONDS = 30.0
@@ -63,6 +64,7 @@ def run(options: Options) -> int:
     with open_session(options) as session:
         target, name, namespace = session.target, options.name, options.namespace
         if options.kind == "user":
+            _check_tls(target)
             credential = with_certificate(_signed(session, options))
         elif options.kind == "account":
             namespace, name = account(name, target.namespace)
@@ -93,6 +95,16 @@ def _check(options: Options) -> None:
             raise UsageError(f"{flag} has no meaning for `rewound kubeconfig {options.kind}`; leave it out")
     if options.kind == "token" and options.from_file is None:
         raise UsageError("--from-file is missing: name the file that has the token, or - for standard input")
+
+
+def _check_tls(target: Target) -> None:
+    from gateway.client.errors import ClientError
+
+    if target.server.startswith("http:"):
+        raise ClientError(
+            f"{target.server} has no TLS, and certificates sign in by TLS only; give the https address with --server, "
+            "or use `rewound kubeconfig account`"
+        )
 
 
 def _signed(session: Session, options: Options) -> KeyPair:

@@ -184,7 +184,7 @@ def test_uid_and_extra_are_not_impersonated(tmp_path: Path, name: str) -> None:
 def test_refusal_is_the_message_of_the_server(tmp_path: Path) -> None:
     with fake_server() as server:
         server.answers["GET /api"] = (403, {"kind": "Status", "reason": "Forbidden", "message": "no, alice"})
-        path = kubeconfig(tmp_path / "config", server.url, {})
+        path = kubeconfig(tmp_path / "config", server.url, {"token": "t"})
         with session(path) as client, pytest.raises(StatusError) as refused:
             client.get("/api")
         assert (refused.value.code, refused.value.reason, str(refused.value)) == (
@@ -226,6 +226,19 @@ def test_busy_server_is_asked_again(
             with pytest.raises(StatusError, match="too many requests"):
                 client.get("/api")
             assert len(server.requests) == requests, answer
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_refusal_says_that_the_request_had_no_credentials(tmp_path: Path, code: int) -> None:
+    with fake_server() as server, fake_server(plain=True) as plain:
+        # Without TLS nobody presents a certificate.
+        for one, user in ((server, {}), (plain, certificate("alice"))):
+            one.answers["GET /api"] = (code, {"message": "no"})
+            path = kubeconfig(tmp_path / "config", one.url, user)
+            with session(path) as client, pytest.raises(StatusError) as refused:
+                client.get("/api")
+            hint = f"give a token with --token, or check the user of context main of {path}"
+            assert str(refused.value) == f"no: the request had no credentials; {hint}"
 
 
 def test_401_names_the_file(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_bootstrap_token_is_one_that_the_server_accepts(rewound: Run, tmp_path: 
         flags = "--description x --group system:bootstrappers:a --group system:bootstrappers:b --duration 1h"
         ended = rewound("token", "bootstrap", "--kubeconfig", "mine", *flags.split())
         assert ended.code == 0
-        sent = server.requests[-1]
+        sent = server.requests[-2]
         assert sent.path == f"/api/v1/namespaces/{names.system_namespace}/secrets"
         secret = sent.document
         # As the server stores it.
@@ -87,6 +87,30 @@ def test_bootstrap_token_is_one_that_the_server_accepts(rewound: Run, tmp_path: 
         assert token is not None and ended.out == f"{token.id}.{token.secret}\n"
         assert token.authenticates and token.signs and token.expires
         assert token.groups == ("system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:b")
+
+
+@pytest.mark.parametrize(
+    ("review", "warned"),
+    [
+        ((201, {"status": {"authenticated": True}}), False),
+        ((201, {"status": {"error": "invalid bearer token"}}), True),
+        ((403, {"message": "may not review tokens"}), False),
+    ],
+)
+def test_bootstrap_token_that_the_server_does_not_accept_is_printed_with_a_warning(
+    rewound: Run, server: FakeServer, review: tuple[int, dict[str, object]], warned: bool
+) -> None:
+    server.answers["POST /apis/authentication.cluster.io/v1/tokenreviews"] = review
+    ended = rewound("token", "bootstrap")
+    assert (ended.code, server.requests[-1].document["spec"]) == (0, {"token": ended.out.strip()})
+    warning = "rewound: the server does not accept the token; start it with --enable-bootstrap-token-auth\n"
+    assert ended.err == (warning if warned else "")
+
+
+def test_certificate_is_not_made_for_a_server_without_tls(rewound: Run, server: FakeServer) -> None:
+    ended = rewound("kubeconfig", "user", "alice", "--server", "http://127.0.0.1:1")
+    assert (ended.code, server.requests) == (1, [])
+    assert "http://127.0.0.1:1 has no TLS, and certificates sign in by TLS only; give the https" in ended.err
 
 
 def test_bootstrap_token_for_one_use_that_never_expires(rewound: Run, server: FakeServer) -> None:
