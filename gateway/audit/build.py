@@ -10,6 +10,7 @@ from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
 from actors.names import Names
 from gateway.audit.audit_log import Attached, AuditLog
+from gateway.audit.backends.compression import Compression
 from gateway.audit.backends.lines import Lines, Truncation
 from gateway.audit.backends.log_backend import LogBackend, Output
 from gateway.audit.backends.rotated_file import RotatedFile, StandardOutput
@@ -106,6 +107,7 @@ def _output(settings: AuditSettings) -> Output:
             max_bytes=(settings.audit_log_maxsize or _DEFAULT_MEBIBYTES) * _MEBIBYTE,
             max_backups=settings.audit_log_maxbackup,
             max_age_days=settings.audit_log_maxage,
+            compression=Compression() if settings.audit_log_compress else None,
         )
     except OSError as error:
         raise SettingsError(

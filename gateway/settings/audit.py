@@ -35,6 +35,7 @@ class AuditSettings:
     audit_log_maxage: int = 0  # days; 0: no limit
     audit_log_maxbackup: int = 0  # files; 0: no limit
     audit_log_maxsize: int = 100  # MiB
+    audit_log_compress: bool = False  # rotated files, with gzip
     audit_log_format: str = "json"
     audit_log_version: str = ""  # empty: v1 of the dialect, which is the only one
     audit_log_mode: str = "batch"

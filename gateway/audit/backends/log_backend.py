@@ -91,6 +91,7 @@ class LogBackend:
         self._thread = Thread(target=self._run, name="audit log", daemon=True)
         self._lost = Losses("log")
         self._dropped = Losses("buffered")
+        self._too_large = Losses("truncate")
 
     @property
     def events(self) -> int:
@@ -98,7 +99,7 @@ class LogBackend:
 
     @property
     def losses(self) -> tuple[Losses, ...]:
-        return self._lost, self._dropped
+        return self._lost, self._dropped, self._too_large
 
     async def run(self) -> None:
         """Write until cancelled, and then what is queued: at most FLUSH_SECONDS, as a disk may not respond."""
@@ -248,7 +249,7 @@ class LogBackend:
             portions = self._portions(taken, count)
             left = made = sum([events for events, _ in portions])
             if made < count:
-                self._lost.add(count - made, "they are larger than the limit of an event")
+                self._too_large.add(count - made, "they are larger than the limit of an event")
             for events, data in portions:
                 self._output.write(data)
                 left -= events

@@ -2,8 +2,9 @@
 
     audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
 
-Names and order are those of Kubernetes. Only the thread of the log backend uses it. A file that somebody moved or
-deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk is full.
+Names and order are those of Kubernetes; `compression` adds .gz. Only the thread of the log backend uses it. A file that
+somebody moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
+is full.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+
+from gateway.audit.backends.compression import SUFFIX, Compression
 
 _MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -37,6 +40,7 @@ class RotatedFile:
         max_bytes: int,
         max_backups: int = 0,
         max_age_days: int = 0,
+        compression: Compression | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """No limit of number or age where these are 0. OSError: the file cannot be opened."""
@@ -44,11 +48,12 @@ class RotatedFile:
         self._max_bytes = max_bytes
         self._max_backups = max_backups
         self._max_age = max_age_days * _DAY
+        self._compression = compression
         self._now = now
         self._file = -1
         self._size = 0
         self._open()
-        self._delete_old()
+        self._tidy()
 
     def write(self, data: bytes) -> None:
         """Append whole lines, each with its newline. NotWritten."""
@@ -118,7 +123,7 @@ class RotatedFile:
         self.close()
         os.rename(self._path, self._backup_path())
         self._open()
-        self._delete_old()
+        self._tidy()
 
     def _backup_path(self) -> Path:
         """A name that is free: two files of one millisecond must not replace each other."""
@@ -128,33 +133,39 @@ class RotatedFile:
             stamp = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime(_TIME)
             name = f"{self._path.stem}-{stamp}.{milliseconds % 1000:03d}{self._path.suffix}"
             path = self._path.with_name(name)
-            if not path.exists():
+            if not path.exists() and not path.with_name(name + SUFFIX).exists():
                 return path
             moment += 0.001
 
-    def _delete_old(self) -> None:
-        """A file that cannot be deleted is tried again after the next rotation."""
-        if not self._max_backups and not self._max_age:
+    def _tidy(self) -> None:
+        """Delete and compress earlier files. What fails is tried again after the next rotation."""
+        if not self._max_backups and not self._max_age and self._compression is None:
             return
+        kept = []
         with suppress(OSError):
-            backups = self._backups()
             oldest = self._now() - self._max_age
-            for number, (moment, path) in enumerate(backups):
+            for number, (moment, paths) in enumerate(self._backups()):
                 too_many = self._max_backups and number >= self._max_backups
                 if too_many or (self._max_age and moment < oldest):
-                    path.unlink(missing_ok=True)
+                    for path in paths:
+                        path.unlink(missing_ok=True)
+                else:
+                    kept += paths
+        if self._compression is not None:
+            self._compression.start([path for path in kept if path.suffix != SUFFIX])
 
-    def _backups(self) -> list[tuple[float, Path]]:
-        """Earlier files, newest first."""
-        found = []
+    def _backups(self) -> list[tuple[float, list[Path]]]:
+        """Earlier files, newest first; two of a moment are one that has just been compressed."""
+        found: dict[float, list[Path]] = {}
         for path in self._path.parent.iterdir():
             moment = self._moment_of(path.name)
             if moment is not None:
-                found.append((moment, path))
-        return sorted(found, reverse=True)
+                found.setdefault(moment, []).append(path)
+        return sorted(found.items(), reverse=True)
 
     def _moment_of(self, name: str) -> float | None:
         """When a file was rotated, by its name; None for other files."""
+        name = name.removesuffix(SUFFIX)
         start, end = f"{self._path.stem}-", self._path.suffix
         if not name.startswith(start) or not name.endswith(end):
             return None

@@ -39,6 +39,7 @@ class WebhookBackend:
         self._webhook = webhook
         self._lines = lines
         self._start = b'{"kind":"EventList","apiVersion":"%b","metadata":{},"items":[' % api_version.encode()
+        self._skipped = len(f'{{"kind":"Event","apiVersion":"{api_version}",')  # items of a list need no kind
         self._buffer_size = buffer_size
         self._max_size = max_size
         self._max_wait = max_wait
@@ -52,10 +53,11 @@ class WebhookBackend:
         self._formatting = trio.CapacityLimiter(1)
         self._lost = Losses("webhook")
         self._dropped = Losses("buffered")
+        self._too_large = Losses("truncate")
 
     @property
     def losses(self) -> tuple[Losses, ...]:
-        return self._lost, self._dropped
+        return self._lost, self._dropped, self._too_large
 
     def put(self, event: Event) -> None:
         """Queue an event; never waits."""
@@ -131,7 +133,7 @@ class WebhookBackend:
             batches = await trio.to_thread.run_sync(self._format, events, limiter=self._formatting)
             counted = sum(count for count, _ in batches)
             if counted < left:
-                self._lost.add(left - counted, "they are larger than the limit of an event")
+                self._too_large.add(left - counted, "they are larger than the limit of an event")
             left = counted
             for count, body in batches:
                 await self._webhook.send(body, self._initial_backoff, after_any_error=True)
@@ -148,7 +150,7 @@ class WebhookBackend:
         """Batches with their number of events; several if one would be larger than its limit."""
         lines = self._lines.of(events)
         return [
-            (len(batch), self._start + b",".join(batch) + b"]}\n")
+            (len(batch), self._start + b",".join([b"{" + line[self._skipped :] for line in batch]) + b"]}\n")
             for batch in self._lines.batches(lines)
             if batch
         ]

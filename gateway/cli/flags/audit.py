@@ -20,6 +20,7 @@ def add_flags(group: Any) -> None:
     add(group, "--audit-log-maxage", number, "DAYS", "delete rotated files that are older (default 0: never)")
     add(group, "--audit-log-maxbackup", number, "N", "keep this many rotated files (default 0: all)")
     add(group, "--audit-log-maxsize", number, "MIB", "rotate the file before it is larger")
+    add_switch(group, "--audit-log-compress", "compress rotated files with gzip")
     add(group, "--audit-log-format", str, "json|legacy", "one JSON document or one line of text per event")
     _add_backend(group, "log")
     add(

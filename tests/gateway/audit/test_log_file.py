@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import stat
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.audit.backends.compression import Compression
 from gateway.audit.backends.rotated_file import NotWritten, RotatedFile
 
 MOMENT = 1_763_200_000.0  # 2025-11-15T09:46:40Z
@@ -82,6 +84,43 @@ def test_files_older_than_the_limit_are_deleted(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     opened(tmp_path, max_age_days=3).close()
     assert set(contents(tmp_path)) == {*others, "audit-2025-11-12T09-46-41.000.log", "audit.log"}
+
+
+def test_rotated_files_are_compressed_and_counted_once(tmp_path: Path) -> None:
+    (tmp_path / "audit-2025-11-14T00-00-00.000.log").write_bytes(b"of an earlier start\n")
+    (tmp_path / "audit-2025-11-14T00-00-00.000.log.gz").write_bytes(b"half of it")
+    time, compression = Time(), Compression()
+    file = RotatedFile(
+        tmp_path / "audit.log", max_bytes=100, max_backups=2, compression=compression, now=time
+    )
+    compression.wait()
+    for letter in (b"a", b"b"):
+        file.write(letter * 99 + b"\n")
+        compression.wait()
+        time.now += 1
+    unpacked = {name: gzip.decompress(body) for name, body in contents(tmp_path).items() if ".gz" in name}
+    assert unpacked == {
+        "audit-2025-11-14T00-00-00.000.log.gz": b"of an earlier start\n",
+        "audit-2025-11-15T09-46-41.000.log.gz": b"a" * 99 + b"\n",
+    }
+    file.write(b"c" * 99 + b"\n")
+    compression.wait()
+    assert list(contents(tmp_path)) == [
+        "audit-2025-11-15T09-46-41.000.log.gz",
+        "audit-2025-11-15T09-46-42.000.log.gz",
+        "audit.log",
+    ]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_file_that_cannot_be_compressed_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "audit-2025-11-14T00-00-00.000.log.gz.part").mkdir()
+    (tmp_path / "audit-2025-11-14T00-00-00.000.log").write_bytes(b"a\n")
+    compression = Compression()
+    RotatedFile(tmp_path / "audit.log", max_bytes=100, compression=compression).close()
+    compression.wait()
+    assert (tmp_path / "audit-2025-11-14T00-00-00.000.log").read_bytes() == b"a\n"
+    assert "Is a directory" in caplog.text
 
 
 def test_deleted_folder_and_moved_file_are_created_again(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ async def test_queue_is_bounded_and_what_is_queued_is_written_at_the_end() -> No
     async with trio.open_nursery() as nursery:
         for _ in range(30):
             receive(log)
-        assert log.statistics().errors == {"log": 0, "buffered": 20}
+        assert log.statistics().errors == {"log": 0, "buffered": 20, "truncate": 0}
         await nursery.start(log.run)
         output.may_write.set()
         nursery.cancel_scope.cancel()

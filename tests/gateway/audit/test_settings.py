@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,20 @@ def test_flags_become_settings(tmp_path: Path) -> None:
     audit = settings.audit
     assert (audit.audit_policy_file, audit.audit_log_path, audit.audit_log_maxsize) == (policy, "-", 5)
     assert (audit.audit_log_batch_max_wait, audit.audit_log_truncate_enabled) == (2.0, True)
+
+
+def test_flag_compresses_rotated_files(tmp_path: Path) -> None:
+    policy, rotated = tmp_path / "policy.yaml", tmp_path / "audit-2025-11-15T09-46-40.000.log"
+    policy.write_text(rules("level: None"))
+    rotated.write_bytes(b"a\n")
+    settings, _ = parse_flags(
+        [f"--audit-policy-file={policy}", f"--audit-log-path={tmp_path}/audit.log", "--audit-log-compress"]
+    )
+    build_audit(settings.audit, CLUSTER, ManualClock())
+    for thread in threading.enumerate():
+        if thread.name == "audit log compression":
+            thread.join()
+    assert not rotated.exists() and rotated.with_suffix(".log.gz").exists()
 
 
 @cases(

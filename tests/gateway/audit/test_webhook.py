@@ -40,6 +40,7 @@ class Receiver:
             return self.refusals.pop()
         document = received.document
         assert (document["kind"], document["apiVersion"]) == ("EventList", "audit.cluster.io/v1")
+        assert all(next(iter(item)) == "level" and "kind" not in item for item in document["items"])
         self.events += document["items"]
         self.sizes.append(len(document["items"]))
         return OK
@@ -119,6 +120,18 @@ async def test_batch_is_sent_again_whatever_the_status(tmp_path: Path, status: i
         await api.create("configmaps", config_map("a"))
         await receiver.reached(events=1)
     assert (receiver.names, receiver.tries) == (["a"], 5)
+
+
+async def test_event_that_is_too_large_without_objects_is_lost_and_counted(tmp_path: Path) -> None:
+    limits = {"audit_webhook_truncate_enabled": True, "audit_webhook_truncate_max_event_size": 1500}
+    async with received(tmp_path, **limits) as (receiver, _, api):
+        await api.ask("POST", f"{PATH}?fieldManager={'x' * 1500}", config_map("long"))
+        await api.create("configmaps", config_map("short"))
+        await receiver.reached(events=1)
+        metrics = (await api.ask("GET", "/metrics")).text
+    assert receiver.names == ["short"]
+    assert 'apiserver_audit_error_total{plugin="truncate"} 1.0' in metrics
+    assert 'apiserver_audit_error_total{plugin="webhook"} 0.0' in metrics
 
 
 async def test_full_buffer_loses_events_and_counts_them(tmp_path: Path) -> None:
