@@ -126,6 +126,17 @@ async def test_token_is_for_its_audiences_only() -> None:
         assert "authenticated" not in await review(api, own, "vault")
 
 
+async def test_token_for_one_audience_of_the_server_is_not_for_another_one() -> None:
+    both = ServiceAccountSettings(api_audiences=("one,two",))
+    async with served(service_accounts=both) as api:
+        await make_account(api)
+        token = await issued(api, audiences=["one"])
+        assert await status_with(api, token) == 403
+        assert (await review(api, token, "two", "one"))["audiences"] == ["one"]
+        for audiences in (["two"], ["two", "other"]):
+            assert "authenticated" not in await review(api, token, *audiences)
+
+
 async def test_token_ends_with_its_account_from_the_first_request_after_the_delete() -> None:
     async with served() as api:
         await make_account(api)
