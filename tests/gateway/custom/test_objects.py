@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gateway.api import served
+import pytest
+import trio
+
+from tests.gateway.api import ADMIN, Api, served
+from tests.gateway.connections.http2.raw_client import RawClient
 from tests.gateway.custom.kinds import (
     DEFINITIONS,
     GROUP,
@@ -193,6 +197,37 @@ async def test_head_is_get_without_a_body() -> None:
         assert (await api.ask("HEAD", f"{WIDGETS}/a", token=None)).status == 403
         refused = await api.ask("OPTIONS", f"{WIDGETS}/a")
         assert refused.headers["allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE"
+
+
+async def test_head_of_a_long_list_and_of_a_watch_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.handlers.lists.WHOLE", 0)
+    monkeypatch.setattr("actors.store.list_reader.BATCH_ROWS", 1)
+    async with served() as api:
+        await define(api, definition(version()))
+        for name in "abc":
+            (await api.ask("POST", WIDGETS, widget(name))).expect(201)
+        for path in (WIDGETS, f"{WIDGETS}?watch=1"):
+            for status, body in (await http1_head(api, path), await http2_head(api, path)):
+                assert (status, body) == (200, b""), path
+        assert len((await api.ask("GET", WIDGETS)).expect(200)["items"]) == 3
+        assert "\nrewound_memory_held_bytes 0.0\n" in (await api.ask("GET", "/metrics")).text
+
+
+async def http1_head(api: Api, path: str) -> tuple[int, bytes]:
+    """Twice on one connection: a response with a body would be taken for the next head."""
+    assert (await api.ask("HEAD", path)).status == 200
+    response = await api.ask("HEAD", path)
+    return response.status, response.body
+
+
+async def http2_head(api: Api, path: str) -> tuple[int, bytes]:
+    assert api.addresses.insecure is not None
+    async with await trio.open_tcp_stream(*api.addresses.insecure) as stream:
+        client = RawClient(stream)
+        await client.open()
+        fields = [("authorization", f"Bearer {ADMIN}")]
+        response = await client.response(await client.request(path, method="HEAD", fields=fields))
+        return response.status, response.body
 
 
 async def test_post_to_the_path_of_an_object_creates_what_the_body_names() -> None:
