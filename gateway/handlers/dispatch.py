@@ -164,10 +164,10 @@ class Dispatch:
         definition = self._registry.current.find(route.group, route.version, route.resource)
         return definition is not None and definition.storage.ephemeral
 
-    def lacks_protobuf(self, route: Route) -> bool:
-        """Whether the objects at this route have no protobuf messages: those of custom kinds, but not their scales."""
+    def has_protobuf(self, route: Route) -> bool | None:
+        """Whether objects of this route have protobuf messages: those of custom kinds have none. None: no objects."""
         definition = self._registry.current.find(route.group, route.version, route.resource)
-        return definition is not None and definition.definition_at(route.subresource).is_custom
+        return None if definition is None else not definition.definition_at(route.subresource).is_custom
 
     def find(self, route: Route) -> Definition:
         return find_definition(self._registry, route)

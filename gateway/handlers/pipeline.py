@@ -45,11 +45,10 @@ from gateway.requests.impersonation import take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
 from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
-from gateway.requests.request import BodyNotRead, LastRequest, Request, Response
+from gateway.requests.request import BodyNotRead, Choice, LastRequest, Request, Response
 from gateway.requests.route import Route, find_route, is_forwarded_path
 from gateway.wire.negotiate import (
     NotAcceptable,
-    Representation,
     ResponseKind,
     negotiate,
     wants_pretty,
@@ -80,7 +79,7 @@ UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _ALLOW = Verdict.ALLOW
-_NO_CHOICES: Final[dict[str, tuple[Representation, bool]]] = {}
+_NO_CHOICES: Final[dict[str, Choice]] = {}
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
     "create": "item",
@@ -225,8 +224,8 @@ class Pipeline:
                 self._check_memory(context)
             if not forwarded:
                 choices = request.facts.choices if context.parameters is EMPTY else _NO_CHOICES
-                if (choice := choices.get(route.negotiated_as)) is not None:
-                    context.representation, context.pretty = choice
+                if (choice := choices.get(route.shape)) is not None:
+                    context.representation, context.pretty, context.protobuf = choice
                 elif route.is_resource or self._paths.negotiates(route.path):
                     self._choose_representation(context)
             if request.arriving is not None and not forwarded:
@@ -361,12 +360,11 @@ class Pipeline:
         if chosen.as_kind and route.verb == "create" and self._dispatch.creates_review(route):
             # A review has no other representation.
             context.representation = negotiate(headers.get(b"accept"), self._names, "document")
+        has_protobuf: bool | None = None
         if context.representation.media == "protobuf":
-            if (
-                route.is_resource
-                and not context.representation.as_kind
-                and self._dispatch.lacks_protobuf(route)
-            ):
+            if route.is_resource:
+                has_protobuf = self._dispatch.has_protobuf(route)
+            if has_protobuf is False and not context.representation.as_kind:
                 context.protobuf = None
                 context.representation = negotiate(
                     headers.get(b"accept"), self._names, response, without_protobuf=True
@@ -377,8 +375,9 @@ class Pipeline:
         context.pretty = context.representation.pretty or wants_pretty(
             pretty, headers.get(b"user-agent", b"")
         )
-        if route.shape and context.parameters is EMPTY and not chosen.as_kind and chosen.media != "protobuf":
-            context.request.facts.choices[route.verb] = chosen, context.pretty
+        is_final = has_protobuf or chosen.media != "protobuf"  # a custom kind may be defined later
+        if route.shape and context.parameters is EMPTY and not chosen.as_kind and is_final:
+            context.request.facts.remember(route.shape, (chosen, context.pretty, context.protobuf))
 
     async def _failure_response(self, context: RequestContext, error: Exception) -> Response:
         failure = failure_of(error)

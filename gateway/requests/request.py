@@ -17,10 +17,15 @@ from gateway.requests.exchange import Exchange
 from gateway.requests.forwarding import Forwarding
 from gateway.requests.route import Route
 from gateway.wire.negotiate import Media, Representation
+from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 
 IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
+MAX_CHOICES: Final = 64  # remembered for a header block
+
+# How objects are represented in responses, whether they are indented, and the encoder if that is protobuf.
+Choice = tuple[Representation, bool, ProtobufEncoder | None]
 
 
 @dataclass(slots=True)
@@ -92,12 +97,15 @@ class HeaderFacts:
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
-        # How objects are represented in responses to a verb, and whether they are indented.
-        self.choices: dict[str, tuple[Representation, bool]] = {}
+        self.choices: dict[str, Choice] = {}  # by the shape of the route
         self.manager = ""  # the field manager of writes that name none
         self.media: Media | None = None  # of the body
         self.client: ClientFields | None = None
         self.last: LastRequest | None = None
+
+    def remember(self, shape: str, choice: Choice) -> None:
+        if len(self.choices) < MAX_CHOICES:  # clients can invent resources
+            self.choices[shape] = choice
 
     def read_client(self, headers: dict[bytes, bytes]) -> ClientFields:
         get = headers.get

@@ -60,7 +60,6 @@ class Route:
         "is_resource",
         "name",
         "namespace",
-        "negotiated_as",
         "path",
         "resource",
         "rewinds",
@@ -103,8 +102,6 @@ class Route:
         self.forwarded = (
             bool(subresource) and subresource in _FORWARDED.get(resource, ()) and not group and not rewinds
         )
-        # By which the representation of responses is remembered; empty if it is not.
-        self.negotiated_as = verb if shape else ""
         # `Attributes` without the user; None for paths, and where parameters may select one object by its name.
         self.asked = (
             (verb, group, version, resource, subresource, namespace, name, path, True)

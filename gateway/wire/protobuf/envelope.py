@@ -7,9 +7,18 @@ In a watch, each event has its length in four bytes before it; the object inside
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
-from gateway.wire.protobuf.wire_format import LEN, MalformedMessage, delimited, read_fields, string
+from gateway.wire.protobuf.wire_format import (
+    LEN,
+    MalformedMessage,
+    delimited,
+    read_fields,
+    string,
+    tag,
+    varint,
+)
 from journal.classes.named_tuple import NamedTuple
 
 MAGIC: Final = b"k8s\x00"
@@ -29,8 +38,13 @@ class Envelope(NamedTuple):
 
 
 def wrap(api_version: str, kind: str, raw: bytes) -> bytes:
-    type_meta = string(1, api_version) + string(2, kind)
-    return MAGIC + delimited(1, type_meta) + delimited(2, raw) + _NO_ENCODING_OR_TYPE
+    return b"%b%b%b%b" % (_begin(api_version, kind), varint(len(raw)), raw, _NO_ENCODING_OR_TYPE)
+
+
+@lru_cache(maxsize=1024)
+def _begin(api_version: str, kind: str) -> bytes:
+    """All before the length of the object."""
+    return MAGIC + delimited(1, string(1, api_version) + string(2, kind)) + tag(2, LEN)
 
 
 def event(type_: str, wrapped: bytes) -> bytes:

@@ -36,9 +36,11 @@ class MalformedMessage(ValueError):
 
 def varint(value: int) -> bytes:
     """Negative numbers are encoded as 64 bits, whatever their type."""
+    if 0 <= value < 0x80:
+        return ONE_BYTE[value]
+    if 0 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     value &= _ALL_BITS
-    if value < 0x80:
-        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -47,7 +49,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
+ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))  # of numbers below 128
 
 
 def tag(number: int, wire_type: int) -> bytes:

@@ -39,11 +39,12 @@ from actors.kinds.schema.fields import (
     Type,
 )
 from actors.kinds.values.times import micros_of
-from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, delimited, string, tag, varint
+from gateway.wire.protobuf.wire_format import I64, LEN, ONE_BYTE, VARINT, delimited, string, tag, varint
 
 MessageWriter = Callable[[Mapping[str, Any]], bytes]
 FieldWriter = Callable[[Any], bytes]  # a value to its bytes, with the tag
 
+_MAX_PLANS: Final = 256  # of a type
 _WHOLE_OBJECT: Final = ""  # instead of a field name: the writer gets the whole object
 
 
@@ -55,21 +56,37 @@ def message_writer(struct: Struct) -> MessageWriter:
 
 def _message(fields: tuple[Field, ...]) -> MessageWriter:
     numbered = sorted((field for field in fields if field.number), key=_outer_number)
-    writers: list[tuple[str, FieldWriter]] = []
+    writers: dict[str, tuple[int, str, FieldWriter]] = {}
+    embedded: list[tuple[int, str, FieldWriter]] = []
     for number, group in groupby(numbered, key=_outer_number):
         inside = tuple(group)
         if inside[0].embedded:
-            writers.append((_WHOLE_OBJECT, _embedded(number, inside)))
+            embedded.append((number, _WHOLE_OBJECT, _embedded(number, inside)))
         else:
-            writers.append((inside[0].name, _field_writer(number, inside[0].type)))
+            name = inside[0].name
+            writers[name] = number, name, _field_writer(number, inside[0].type)
+    plans: dict[tuple[str, ...], list[tuple[str, FieldWriter]]] = {}
+
+    def plan(names: tuple[str, ...]) -> list[tuple[str, FieldWriter]]:
+        """What to write of an object with these members, in the order of the numbers."""
+        present = sorted([writers[name] for name in names if name in writers] + embedded)
+        made = [(name, write_field) for _, name, write_field in present]
+        if len(plans) >= _MAX_PLANS:
+            plans.clear()
+        plans[names] = made
+        return made
 
     def write(value: Mapping[str, Any]) -> bytes:
-        written = []
-        for name, write_field in writers:
-            member = value.get(name) if name else value
-            if member is not None:
-                written.append(write_field(member))
-        return b"".join(written)
+        # By the members that are there: most fields of most types are absent, and objects of a type are alike.
+        names = tuple(value)
+        fields = plans.get(names) or plan(names)
+        return b"".join(
+            [
+                write_field(member)
+                for name, write_field in fields
+                if (member := value[name] if name else value) is not None
+            ]
+        )
 
     return write
 
@@ -123,7 +140,8 @@ def _delimited_writer(number: int, content: Callable[[Any], bytes]) -> FieldWrit
 
     def write(value: Any) -> bytes:
         inside = content(value)
-        return b"%b%b%b" % (start, varint(len(inside)), inside)
+        size = len(inside)
+        return b"%b%b%b" % (start, ONE_BYTE[size] if size < 0x80 else varint(size), inside)
 
     return write
 
@@ -136,7 +154,8 @@ def _nested(number: int, struct: Struct) -> FieldWriter:
 def _map_entries(number: int, type_: Type) -> FieldWriter:
     """A map is a repeated message of key and value, in the order of its keys."""
     write_value = _wrapped_list(2, type_) if isinstance(type_, ListOf) else _field_writer(2, type_)
-    entry = _delimited_writer(number, lambda item: string(1, item[0]) + write_value(item[1]))
+    write_key = _field_writer(1, STRING)
+    entry = _delimited_writer(number, lambda item: write_key(item[0]) + write_value(item[1]))
     return lambda value: b"".join([entry(item) for item in sorted(value.items())])
 
 
@@ -168,9 +187,10 @@ def _int_or_string(value: int | str) -> bytes:
 
 
 def _raw_json(value: Any) -> bytes:
-    return delimited(1, orjson.dumps(value))
+    return _raw(orjson.dumps(value))
 
 
+_raw: Final = _delimited_writer(1, bytes)
 _VARINT_TYPES: Final = frozenset((BOOL, INT32, INT64))
 _CONTENTS: Final[Mapping[Scalar, Callable[[Any], bytes]]] = {
     STRING: str.encode,

@@ -132,6 +132,20 @@ async def test_objects_have_no_protobuf_but_their_metadata_and_scales_have() -> 
             assert (found.status, found.body[:4]) == (200, b"k8s\0")
 
 
+async def test_representation_of_a_kind_is_not_remembered_from_before_it_was_defined() -> None:
+    headers = {"accept": f"{PROTOBUF},application/json", "authorization": f"Bearer {ADMIN}"}
+    async with served() as api:
+        own = api.client  # no other request is on its connection
+        for _ in range(2):
+            assert (await own.get(WIDGETS, headers=headers)).status_code == 404
+        await define(api, definition(version()))
+        for _ in range(2):
+            listed = await own.get(WIDGETS, headers=headers)
+            assert (listed.status_code, listed.headers["content-type"]) == (200, "application/json")
+            other = await own.get("/api/v1/namespaces/default/configmaps", headers=headers)
+            assert (other.status_code, other.content[:4]) == (200, b"k8s\0")
+
+
 async def test_deprecated_version_warns() -> None:
     async with served() as api:
         old = version("v1beta1", storage=False, deprecated=True)
