@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, RequestError, Resource
 from actors.messages import Object
 from journal import verify
+from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
 from journal.records import Event
@@ -72,18 +74,24 @@ class Counting(Plugin):
 async def test_every_request_completes_once(plural: str, seed: int, autojump_clock: MockClock) -> None:
     source, counting = random.Random(seed), Counting()
     async with open_store(Mutating(source), counting, Validating(source)) as store:
-        append, durable = store.journal.append, 0
+        encode, write, durable = store.journal.encode, store.journal.write, 0
+        changes: dict[Batch, int] = {}
         definition, commands = store.definition(plural), RandomCommands(store, plural, seed)
         actor = store.directory.actor(definition)
 
-        def append_or_fail(events: list[Event], on_put: OnPut) -> None:
+        def encode_and_count(events: Sequence[Event]) -> Batch:
+            batch = encode(events)
+            changes[batch] = sum(event.verb not in ("delete", "deletecollection") for event in events)
+            return batch
+
+        def write_or_fail(batch: Batch, on_put: OnPut | None = None) -> None:
             nonlocal durable
             if source.random() < 0.1:
                 raise StorageFull(Path("data"), "No space left on device")
-            append(events, on_put)
-            durable += sum(event.verb not in ("delete", "deletecollection") for event in events)
+            write(batch, on_put)
+            durable += changes[batch]
 
-        async def write() -> None:
+        async def send() -> None:
             for _ in range(WRITES):
                 patience = source.choice((1.5, 4.5, PATIENT, PATIENT, PATIENT))
                 with trio.move_on_after(patience) as scope, suppress(RequestError):
@@ -99,12 +107,13 @@ async def test_every_request_completes_once(plural: str, seed: int, autojump_clo
                 actor.retire()
                 actor.update_definitions(stored_type)
 
-        store.journal.append = append_or_fail  # type: ignore[method-assign,assignment]
+        store.journal.encode = encode_and_count  # type: ignore[method-assign,assignment]
+        store.journal.write = write_or_fail  # type: ignore[method-assign]
         with trio.fail_after(3600):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(update_definitions)
                 for _ in range(CLIENTS):
-                    nursery.start_soon(write)
+                    nursery.start_soon(send)
             await trio.sleep(60)
         assert store.directory.admission_statistics().running == 0
         assert not actor._outside and not actor._pending

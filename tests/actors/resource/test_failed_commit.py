@@ -9,23 +9,24 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.store.committer import Committer
+from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
 from tests.actors.object_store import Refused, Store, open_store
 
 
 class Disk:
-    """Wraps the journal's `append`: a test makes it fail or wait."""
+    """Wraps the journal's `write`: a test makes it fail or wait."""
 
     def __init__(self, store: Store) -> None:
-        self._append = store.journal.append
+        self._write = store.journal.write
         self.full = False
-        store.journal.append = self  # type: ignore[method-assign,assignment]
+        store.journal.write = self  # type: ignore[method-assign,assignment]
 
-    def __call__(self, events: list, on_put: OnPut | None = None) -> None:
+    def __call__(self, batch: Batch, on_put: OnPut | None = None) -> None:
         if self.full:
             raise StorageFull(Path("data"), "No space left on device")
-        self._append(events, on_put)
+        self._write(batch, on_put)
 
 
 def config_map(name: str, **data: str) -> dict:

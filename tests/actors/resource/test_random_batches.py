@@ -12,6 +12,7 @@ from actors.errors import StorageRefused
 from actors.messages import Command
 from actors.resource.replies import Envelope
 from journal import verify
+from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
 from journal.records import Event
@@ -64,15 +65,17 @@ def _comparable(result: Any) -> Any:
 @pytest.mark.parametrize("plural", ["configmaps", "leases", "pods"])
 async def test_batches_after_failed_commits_are_decided_on_what_is_stored(plural: str) -> None:
     async with open_store() as failing, open_store() as single:
-        append, choice = failing.journal.append, random.Random(7)
-        full = False
+        write, choice = failing.journal.write, random.Random(7)
+        full, refused = False, 0
 
-        def append_or_fail(batch: list[Event], on_put: OnPut) -> None:
+        def write_or_fail(batch: Batch, on_put: OnPut | None = None) -> None:
+            nonlocal refused
             if full:
+                refused += 1
                 raise StorageFull(Path("data"), "No space left on device")
-            append(batch, on_put)
+            write(batch, on_put)
 
-        failing.journal.append = append_or_fail  # type: ignore[method-assign,assignment]
+        failing.journal.write = write_or_fail  # type: ignore[method-assign]
         source = RandomCommands(failing, plural, 7)
         for _ in range(60):
             commands = [source.next() for _ in range(choice.randint(1, 8))]
@@ -82,6 +85,7 @@ async def test_batches_after_failed_commits_are_decided_on_what_is_stored(plural
                 continue
             expected = [(await ask(single, plural, [command]))[0] for command in commands]
             assert [_kind(one) for one in found] == [_kind(one) for one in expected]
+        assert refused > 5
         assert [_unversioned(one) for one in events(failing, plural)] == [
             _unversioned(one) for one in events(single, plural)
         ]
