@@ -24,6 +24,14 @@ def test_roles_of_a_resumed_session_are_those_of_the_certificate() -> None:
     assert (pools.of(b"a", []), pools.of(b"b", []), pools.of(b"unknown", [])) == (CLIENT, PROXY, NO_ROLES)
 
 
+def test_ca_nearest_to_the_certificate_decides() -> None:
+    """Also if a chain goes on above a CA that is trusted; those of OpenSSL end there."""
+    pools = TrustPools([issuer("clients").file], issuer("proxies").file)
+    clients, proxies = der(issuer("clients")), der(issuer("proxies"))
+    assert pools.of(b"a", [b"a", b"sent by the client", clients, proxies]) == CLIENT
+    assert pools.of(b"a", [b"a", proxies, clients]) == PROXY
+
+
 def test_chain_without_a_known_ca_has_no_role() -> None:
     pools = TrustPools([issuer("clients").file], issuer("proxies").file)
     assert pools.of(b"a", [b"a", der(issuer("both"))]) == NO_ROLES
