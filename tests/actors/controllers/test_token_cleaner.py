@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from trio.testing import MockClock
 
+from actors.controllers.client import Client
 from tests.actors.bootstrap_secrets import create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -54,6 +57,25 @@ async def test_postponed_expiration_counts(tmp_path: Path, autojump_clock: MockC
         del stored["data"]["expiration"]
         await cluster.replace("secrets", stored)
         await cluster.wait_until_idle(7200)
+        assert exists(cluster)
+
+
+async def test_secret_that_changes_before_it_is_deleted_stays(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        delete = Client.delete
+
+        async def prolong_first(*given: Any, **more: Any) -> Any:
+            stored = cluster.get("secrets", NAME, "cluster-system")
+            assert stored is not None
+            if stored["data"].pop("expiration", None):
+                await cluster.replace("secrets", stored)
+            return await delete(*given, **more)
+
+        monkeypatch.setattr(Client, "delete", prolong_first)
+        await create_token(cluster, expiration="2020-01-01T00:00:00Z")
+        await cluster.wait_until_idle(3600)
         assert exists(cluster)
 
 
