@@ -134,28 +134,38 @@ class EventFormat:
             return f"{head}{_RECEIVED_TIME}{received}{_STAGE_TIME}{received}{_END_OF_FIRST}"
         response = response_status(record, stage, status).decode()
         truncated = record.truncated and record.treatment.level is not _METADATA
-        annotations = self._texts.annotations(record, truncated=truncated)
         times = f"{_RECEIVED_TIME}{received}{_STAGE_TIME}{self._time(at)}"
-        return f'{head}{response}{times}Z"{annotations}}}\n'
+        decision = record.decided
+        if decision is not None and decision.allowed and not truncated and not record.annotations:
+            result = (status, decision.reason)
+            _, end = self._texts.outcomes.get(result) or self._texts.add_outcome(result)
+            return f"{head}{response}{times}{end}"
+        return f'{head}{response}{times}Z"{self._texts.annotations(record, truncated=truncated)}}}\n'
 
     def _head(self, record: AuditRecord, stage: str) -> str:
         """Everything up to the object."""
-        path, query, client, _ = record.target
-        attributes, later = record.attributes_, stage is not REQUEST_RECEIVED
-        if client.audit_id is not None:  # chosen by the client
+        audit_id = '"' + record.audit_id.decode() + '"'
+        if not record.audit_number:  # chosen by the client
             audit_id = quote(record.audit_id.decode("utf-8", "replace"))
-        else:
-            audit_id = f'"{record.audit_id.decode()}"'
-        uri = quote(f"{path}?{query}" if query else path)
-        who = self._texts.client(record, record.impersonated if later else None)
-        head = f'{self._starts[record.treatment.level]}{audit_id},"stage":"{stage}","requestURI":{uri}{who}'
-        if not attributes.is_resource:
-            return head
-        name, body = "", record.response_body
-        if later and not attributes.name and attributes.verb == "create" and body is not None:
-            name = name_in(body)
-        written = record.written if later else None
-        return head + "".join(self._texts.object_of(attributes, written, name))
+        request = self._request(record, later=stage is not REQUEST_RECEIVED)
+        return f'{self._starts[record.treatment.level]}{audit_id},"stage":"{stage}","requestURI":{request}'
+
+    def _request(self, record: AuditRecord, *, later: bool) -> str:
+        """URI, verb, user and object; later with what the server has learned meanwhile."""
+        texts, attributes = self._texts, record.attributes_
+        impersonated, written, name = None, None, ""
+        if later:
+            impersonated, written, body = record.impersonated, record.written, record.response_body
+            if body is not None and not attributes.name and attributes.verb == "create":
+                name = name_in(body)
+        if record.audit_number and impersonated is None and written is None and not name:
+            key = (id(attributes.user), attributes.verb, record.target)
+            return (texts.requests.get(key) or texts.add_request(key, record))[1]
+        path, query, _, _ = record.target
+        asked = quote(f"{path}?{query}" if query else path) + texts.client(record, impersonated)
+        return (
+            asked + "".join(texts.object_of(attributes, written, name)) if attributes.is_resource else asked
+        )
 
     def _time(self, at: int) -> str:
         """Without the Z."""
