@@ -45,7 +45,7 @@ async def test_full_disk_makes_the_journal_unhealthy(monkeypatch: pytest.MonkeyP
 
     async with served(dialect="kubernetes") as api:
         with monkeypatch.context() as patched:
-            patched.setattr(Journal, "append", full)
+            patched.setattr(Journal, "write", full)
             (await api.ask("POST", api.path("configmaps"), config_map("a"))).expect(507)
             [condition] = (await api.ask("GET", f"{PATH}/etcd-0")).expect(200)["conditions"]
             assert (condition["type"], condition["status"]) == ("Healthy", "False")

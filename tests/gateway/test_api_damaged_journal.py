@@ -57,7 +57,7 @@ async def test_refused_write_names_the_folder_in_the_log_only(
         raise StorageFull(Path("/srv/rewound/journal"), "No space left on device")
 
     async with served() as api:
-        monkeypatch.setattr(Journal, "append", full)
+        monkeypatch.setattr(Journal, "write", full)
         with caplog.at_level(logging.ERROR):
             status = (await api.ask("POST", api.path("configmaps"), config_map("a"))).expect(507)
         assert "no room for the journal (No space left on device): free some space" in status["message"]

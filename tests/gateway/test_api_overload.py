@@ -29,7 +29,7 @@ async def test_full_disk_refuses_writes_with_507(monkeypatch: pytest.MonkeyPatch
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         with monkeypatch.context() as patched:
-            patched.setattr(Journal, "append", full)
+            patched.setattr(Journal, "write", full)
             for method, path in (("POST", ""), ("PUT", "a"), ("DELETE", "a"), ("DELETE", "")):
                 body = (
                     config_map("b")

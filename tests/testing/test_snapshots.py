@@ -15,6 +15,7 @@ from actors import turns
 from actors.store import committer
 from actors.store.feed import Feed
 from gateway.testing import snapshots
+from journal.batch import Batch
 from journal.log import Journal, OnPut
 from journal.records import Event
 from tests.actors.object_store import memory_folder
@@ -286,19 +287,19 @@ class LargeRestore(trio.abc.Instrument):
         self.in_loop: list[int] = []  # sizes of batches that were appended in the thread of the event loop
         self._beside = beside
         self._loop = threading.get_ident()
-        self._append, self._publish = Journal.append, Feed.publish
+        self._write, self._publish = Journal.write, Feed.publish
         patch.setattr(snapshots, "LARGE", 10)
         patch.setattr(committer, "PUBLISHED_AT_ONCE", 4)
         patch.setattr(turns, "TURN", -1.0)
-        patch.setattr(Journal, "append", lambda *given: self._append_observed(*given))
+        patch.setattr(Journal, "write", lambda *given: self._write_observed(*given))
         patch.setattr(Feed, "publish", lambda feed, events: self._publish_observed(feed, events))
 
-    def _append_observed(self, journal: Journal, events: Sequence[Event], on_put: OnPut) -> None:
+    def _write_observed(self, journal: Journal, batch: Batch, on_put: OnPut | None = None) -> None:
         if threading.get_ident() == self._loop:
-            self.in_loop.append(len(events))
+            self.in_loop.append(batch.size)
         else:
             trio.from_thread.run(self._beside)
-        self._append(journal, events, on_put)
+        self._write(journal, batch, on_put)
 
     def _publish_observed(self, feed: Feed, events: Sequence[Event]) -> None:
         self.published.append((len(events), self.loop_turns))

@@ -17,7 +17,7 @@ from tests.gateway.custom.kinds import DEFINITIONS, NAME, WIDGETS, definition, u
 async def test_kind_is_served_when_established_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a slow disk: then a worker thread commits, and reads see it before the feed does."""
     seen: list[tuple[bool, int]] = []  # established, and the status of a list of the kind
-    append, token = Journal.append, trio.lowlevel.current_trio_token()
+    write, token = Journal.write, trio.lowlevel.current_trio_token()
 
     async def look() -> None:
         found = await api.ask("GET", f"{DEFINITIONS}/{NAME}")
@@ -26,14 +26,14 @@ async def test_kind_is_served_when_established_is_read(monkeypatch: pytest.Monke
             established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
             seen.append((established, (await api.ask("GET", WIDGETS)).status))
 
-    def append_and_look(self: Journal, *given: Any) -> None:
-        append(self, *given)
+    def write_and_look(self: Journal, *given: Any) -> None:
+        write(self, *given)
         if threading.current_thread() is not threading.main_thread():
             trio.from_thread.run(look, trio_token=token)
 
     async with served() as api:
         monkeypatch.setattr(slow_disk, "SLOW_COMMIT", -1.0)
-        monkeypatch.setattr(Journal, "append", append_and_look)
+        monkeypatch.setattr(Journal, "write", write_and_look)
         (await api.ask("POST", DEFINITIONS, definition())).expect(201)  # the next commits run in a thread
 
         async def is_served() -> bool:
