@@ -25,7 +25,7 @@ DEFINITIONS = "/apis/apiextensions.cluster.io/v1/customresourcedefinitions"
 @pytest.fixture
 def folder() -> Iterator[Path]:
     with memory_folder() as found:
-        yield found
+        yield found / "out"
 
 
 def definition() -> Document:
@@ -138,6 +138,8 @@ async def test_values_of_secrets_are_masked(
             "copy": "***",
         }
         assert b"hidden" not in (folder / "journal" / "data.mdb").read_bytes()
+    for path in (folder, folder / "journal" / "data.mdb"):
+        assert path.stat().st_mode & 0o077 == 0, "only its owner can read it"
 
 
 async def test_only_one_namespace(folder: Path, autojump_clock: MockClock) -> None:
