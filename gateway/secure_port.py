@@ -7,6 +7,7 @@ the port is known.
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from functools import partial
@@ -21,6 +22,13 @@ from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.settings.settings import Settings
 from journal.classes.dataclass import dataclass
+
+logger = logging.getLogger(__name__)
+
+SHARED_CA = (
+    "a CA in --requestheader-client-ca-file also issues certificates of ordinary clients: each of them can name "
+    "any user in its headers; give the proxies another CA, or their names with --requestheader-allowed-names"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ def prepare_tls(settings: Settings, names: Names) -> Tls | None:
         tickets=proxy_authority is None,
     )
     pools = None if proxy_authority is None else TrustPools(client_authorities, proxy_authority)
+    if pools is not None and pools.overlap and not settings.request_headers.requestheader_allowed_names:
+        logger.warning(SHARED_CA)
     return Tls(context, certificates, pools)
 
 

@@ -38,6 +38,7 @@ class TrustPools:
         clients = [one for path in client_authorities for one in _read(path)]
         proxies = _read(proxy_authority)
         client_keys, proxy_keys = ({_identity(one) for one in pool} for pool in (clients, proxies))
+        self.overlap = not client_keys.isdisjoint(proxy_keys)  # a CA makes both ordinary clients and proxies
         self._authorities = {
             der: Roles(identity in client_keys, identity in proxy_keys)
             for der, identity in _with_identities([*clients, *proxies])

@@ -13,7 +13,7 @@ import pytest
 from actors.identity import User
 from gateway.settings.request_headers import RequestHeaderSettings
 from tests.gateway.api import Api
-from tests.gateway.https import secure_client, trusting
+from tests.gateway.https import certificates, secure_client, trusting
 from tests.gateway.seen_users import PATH, SeenUsers, served_to_all
 from tests.issuers import Issuer, bundle, issuer
 
@@ -186,6 +186,21 @@ async def test_ca_in_both_files_makes_users_and_proxies() -> None:
         assert seen.last().name == "alice"
         await proxy.get(PATH)
         assert seen.last().name == "front"
+
+
+@pytest.mark.parametrize(
+    ("proxies", "names", "warned"),
+    [("both", (), True), ("data folder", (), True), ("both", ("front",), False), ("proxies", (), False)],
+)
+async def test_start_warns_if_every_client_could_be_a_proxy(
+    caplog: pytest.LogCaptureFixture, proxies: str, names: tuple[str, ...], warned: bool
+) -> None:
+    files = {"both": issuer("both").file, "proxies": issuer("proxies").file}
+    file = files.get(proxies) or certificates("cluster") / "ca.crt"
+    settings = proxy_settings(file, requestheader_allowed_names=names)
+    async with served_to_all(request_headers=settings, client_ca_file=issuer("both").file):
+        pass
+    assert caplog.text.count("each of them can name any user") == warned
 
 
 async def test_ca_nearest_to_the_certificate_decides() -> None:
