@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from actors.kinds.validation.checks import dns_subdomain
 from actors.names import Names
 from gateway.audit.policy import LEVELS, STAGES, Level, Policy, Resources, Rule, Treatment
 from gateway.wire import yaml
@@ -84,7 +85,7 @@ def _rule(path: str, value: Any, default: Treatment) -> Rule:
     rule = _mapping(path, value, _RULE)
     level = _choice(f"{path}.level", rule.get("level"), LEVELS)
     resources = _list(f"{path}.resources", rule.get("resources"))
-    namespaces = _strings(f"{path}.namespaces", rule.get("namespaces"))
+    namespaces = _exact(f"{path}.namespaces", rule.get("namespaces"))
     urls = _strings(f"{path}.nonResourceURLs", rule.get("nonResourceURLs"))
     if urls and (resources or namespaces):
         raise PolicyError(
@@ -99,9 +100,9 @@ def _rule(path: str, value: Any, default: Treatment) -> Rule:
     )
     return Rule(
         treatment,
-        frozenset(_strings(f"{path}.users", rule.get("users"))),
-        frozenset(_strings(f"{path}.userGroups", rule.get("userGroups"))),
-        frozenset(_strings(f"{path}.verbs", rule.get("verbs"))),
+        frozenset(_exact(f"{path}.users", rule.get("users"))),
+        frozenset(_exact(f"{path}.userGroups", rule.get("userGroups"))),
+        frozenset(_exact(f"{path}.verbs", rule.get("verbs"))),
         tuple(_resources(f"{path}.resources[{n}]", one) for n, one in enumerate(resources)),
         frozenset(namespaces),
         tuple(urls),
@@ -117,6 +118,11 @@ def _resources(path: str, value: Any) -> Resources:
         raise PolicyError(f'{path}.group: must be a string; "" is the core group')
     if "/" in group:
         raise PolicyError(f"{path}.group: {group!r} must be the name of a group without a version")
+    if group and dns_subdomain(group):
+        raise PolicyError(
+            f'{path}.group: {group!r} is no name of a group; "" is the core group, and there is none for all: '
+            "list the groups, or leave resources out"
+        )
     resources = _strings(f"{path}.resources", given.get("resources"))
     for number, pattern in enumerate(resources):
         _check_resource(f"{path}.resources[{number}]", pattern)
@@ -167,6 +173,16 @@ def _strings(path: str, value: Any) -> list[str]:
     for number, one in enumerate(found):
         if not isinstance(one, str):
             raise PolicyError(f"{path}[{number}]: must be a string")
+    return found
+
+
+def _exact(path: str, value: Any) -> list[str]:
+    """Strings that have to be equal: a * would match nothing."""
+    found = _strings(path, value)
+    if "*" in found:
+        raise PolicyError(
+            f"{path}[{found.index('*')}]: '*' matches nothing; leave the field out to match all"
+        )
     return found
 
 

@@ -27,9 +27,9 @@ _DAY = 86400
 class NotWritten(Exception):
     """Not all lines could be written, only the first `written` of them."""
 
-    def __init__(self, written: int, cause: OSError) -> None:
+    def __init__(self, written: int, cause: OSError, where: object) -> None:
         self.written = written
-        super().__init__(cause.strerror or str(cause))
+        super().__init__(f"cannot write to {where}: {cause.strerror or cause}")
 
 
 class RotatedFile:
@@ -67,7 +67,7 @@ class RotatedFile:
                 self._append(portion)
                 written += count
         except OSError as error:
-            raise NotWritten(written, error) from error
+            raise NotWritten(written, error, self._path) from error
 
     def close(self) -> None:
         if self._file >= 0:
@@ -189,7 +189,7 @@ class StandardOutput:
             while view:
                 view = view[os.write(1, view) :]
         except OSError as error:
-            raise NotWritten(0, error) from error
+            raise NotWritten(0, error, "standard output") from error
 
     def close(self) -> None:
         """Others use standard output too."""

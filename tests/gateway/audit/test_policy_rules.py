@@ -127,6 +127,15 @@ BAD = [
     (rules("level: None, omitManagedFields: maybe"), "rules[0].omitManagedFields: must be true or false"),
     (rules("level: None, resources: [pods]"), "rules[0].resources[0]: must be a mapping"),
     (rules("level: None, resources: [{group: apps/v1}]"), "rules[0].resources[0].group: 'apps/v1' must be"),
+    (
+        rules('level: None, resources: [{group: "*"}]'),
+        "rules[0].resources[0].group: '*' is no name of a group",
+    ),
+    (rules("level: None, resources: [{group: Apps}]"), "resources[0].group: 'Apps' is no name of a group"),
+    (rules('level: None, verbs: [get, "*"]'), "rules[0].verbs[1]: '*' matches nothing; leave the field out"),
+    (rules('level: None, users: ["*"]'), "rules[0].users[0]: '*' matches nothing"),
+    (rules('level: None, userGroups: ["*"]'), "rules[0].userGroups[0]: '*' matches nothing"),
+    (rules('level: None, namespaces: ["*"]'), "rules[0].namespaces[0]: '*' matches nothing"),
     (rules("level: None, resources: [{names: [a]}]"), "rules[0].resources[0].names: is not a field"),
     (
         rules("level: None, resources: [{resourceNames: [a]}]"),
