@@ -33,6 +33,8 @@ def folder(tmp_path: Path) -> Path:
             put("gone", {"a": "b"}),
             delete("gone", user="carol"),
             put("one", namespace="", type_name="nodes"),
+            put("lost", {"password": "bGVha2Vk"}, type_name="secrets"),
+            delete("lost", type_name="secrets"),
         ],
     )
     return tmp_path / "data"
@@ -106,11 +108,14 @@ def test_restoring_from_a_folder_prints_the_object(run: Run, folder: Path) -> No
         ("blame", "secret", "key"),
         ("at", "3", "secret", "key", "-o", "yaml"),
         ("rollback", "secret", "key", "--to", "3"),
+        ("undelete", "secret", "lost"),
+        ("undelete", "secret", "lost", "-o", "json"),
     ],
 )
 def test_values_of_secrets_are_masked(run: Run, folder: Path, command: tuple[str, ...]) -> None:
     hidden = run(*command, "--data-dir", folder)
-    assert ("Warning: values of the Secret are masked" in hidden.err) == (command[0] == "rollback")
+    writes = command[0] in ("rollback", "undelete")
+    assert ("Warning: values of the Secret are masked" in hidden.err) == writes
     assert hidden.code == 0 and "***" in hidden.out
     assert "bGVha2Vk" not in hidden.out and "Y2hhbmdlZA" not in hidden.out
     shown = run(*command, "--show-secrets", "--data-dir", folder).out
