@@ -258,6 +258,9 @@ async def test_hourly_token_of_a_pod_volume_is_accepted_for_a_year(caplog: pytes
         assert claims_of(other)["exp"] - claims_of(other)["iat"] == 3608
         unbound = await issued(api, expirationSeconds=3607)
         assert claims_of(unbound)["exp"] - claims_of(unbound)["iat"] == 3607
+        for audiences in (["vault"], [ISSUER, "vault"]):
+            foreign = await issued(api, expirationSeconds=3607, boundObjectRef=reference, audiences=audiences)
+            assert claims_of(foreign)["exp"] - claims_of(foreign)["iat"] == 3607
 
 
 async def test_token_of_the_volume_that_admission_mounts_can_be_had() -> None:
