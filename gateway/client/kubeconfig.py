@@ -25,7 +25,7 @@ from gateway.client.credentials import ANONYMOUS, Credential, CredentialSource, 
 from gateway.client.errors import ConfigError
 from gateway.client.server_url import checked_url, with_url_credentials, without_credentials
 from gateway.client.target import Target
-from gateway.client.users import ClusterInfo, credentials_of
+from gateway.client.users import ClusterInfo, check_one_form, credentials_of
 from journal.classes.dataclass import dataclass
 
 DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
@@ -108,7 +108,14 @@ def load_files(explicit: Path | None, environment: Mapping[str, str] = os.enviro
     if explicit is not None:
         return Merged((read_kubeconfig(explicit),))
     paths = _paths(environment)
-    return Merged(tuple(read_kubeconfig(path) for path in paths if path.exists()))
+    return Merged(tuple(read_kubeconfig(path) for path in paths if _exists(path)))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _paths(environment: Mapping[str, str]) -> list[Path]:
@@ -116,7 +123,7 @@ def _paths(environment: Mapping[str, str]) -> list[Path]:
     if listed:
         return list(dict.fromkeys(listed))
     home = Path(environment.get("HOME", "/"), ".kube", "config")
-    return [DATA_FOLDER_FILE if DATA_FOLDER_FILE.exists() else home]
+    return [DATA_FOLDER_FILE if _exists(DATA_FOLDER_FILE) else home]
 
 
 def _looked_at(environment: Mapping[str, str]) -> str:
@@ -151,6 +158,8 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     if overrides.server:
         # As with kubectl: the name in the certificate of another server is another one.
         cluster = replace(cluster, tls_server_name="")
+    if overrides.certificate_authority is not None:
+        cluster = replace(cluster, insecure=False)
     source = _credentials(user_path, user, overrides, ClusterInfo(cluster, server, authority))
     who, groups = _impersonation(user_path, user, overrides)
     return Target(
@@ -158,7 +167,7 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
         credentials=with_url_credentials(url, source),
         configured_in=f"{'--token and ' if overrides.token else ''}context {name} of {merged.shown}",
         authority=authority,
-        insecure=cluster.insecure and overrides.certificate_authority is None,
+        insecure=cluster.insecure,
         tls_server_name=cluster.tls_server_name,
         proxy_url=cluster.proxy_url,
         namespace=overrides.namespace or context.namespace or "default",
@@ -180,6 +189,7 @@ def _authority(path: Path, cluster: Cluster, overrides: Overrides) -> bytes | No
     if cluster.authority is None:
         return None
     place = f"clusters[{cluster.name}].cluster"
+    check_one_form(path, place, cluster.fields, "certificate-authority")
     if cluster.insecure:
         raise ConfigError(
             f"{path}: {place}: certificate-authority and insecure-skip-tls-verify exclude each other; remove one"

@@ -1,16 +1,12 @@
 """The URL of a server, apart from the credentials that it may hold: https://user:password@host.
 
 Everything that shows or stores an address (errors, logs, files) has the URL without them; requests send them as Basic
-authentication, in place of other credentials for the header, as clients in Go do. And whether a server is reached
-through a proxy of the environment.
+authentication, in place of other credentials for the header, as clients in Go do.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import os
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -49,38 +45,6 @@ def with_url_credentials(url: str, source: CredentialSource) -> CredentialSource
     """A source whose credentials are those of the URL, if it has any."""
     parts = urlsplit(url)
     return UrlCredential(parts, source) if parts.username or parts.password else source
-
-
-def is_local(server: str) -> bool:
-    host = urlsplit(server).hostname or ""
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def may_use_proxy(server: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether HTTPS_PROXY and the like count: not for servers on this machine, nor in a network of NO_PROXY.
-
-    The HTTP library reads NO_PROXY too, but only its names and single addresses.
-    """
-    address = _address(urlsplit(server).hostname or "")
-    return not is_local(server) and not (address is not None and _excepted(address, environment))
-
-
-def _excepted(address: ipaddress.IPv4Address | ipaddress.IPv6Address, environment: Mapping[str, str]) -> bool:
-    for one in (environment.get("NO_PROXY") or environment.get("no_proxy", "")).split(","):
-        try:
-            if "/" in one and address in ipaddress.ip_network(one.strip(), strict=False):
-                return True
-        except ValueError:
-            continue  # neither does Go report it
-    return False
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 class UrlCredential:

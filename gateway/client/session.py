@@ -17,14 +17,13 @@ from time import sleep
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from actors.rewind.wording import escaped
 from gateway.client.credentials import Credential, KeyPair
 from gateway.client.errors import ClientError, CredentialError, StatusError
-from gateway.client.server_url import may_use_proxy
+from gateway.client.proxies import environment_proxy
 from gateway.client.target import Target
 from gateway.client.tls import client_context
 from gateway.client.warnings import print_warnings
@@ -156,12 +155,14 @@ class Session:
         try:
             return httpx.Client(
                 verify=context,
-                proxy=target.proxy_url or None,
-                trust_env=may_use_proxy(target.server),
+                proxy=target.proxy_url or environment_proxy(target.server) or None,
+                trust_env=False,
                 timeout=_SECONDS,
             )
         except (ValueError, ImportError) as error:
-            source = f"{target.configured_in}: proxy-url" if target.proxy_url else "the proxy of HTTPS_PROXY"
+            source = (
+                f"{target.configured_in}: proxy-url" if target.proxy_url else f"the proxy of {self._proxy()}"
+            )
             raise ClientError(
                 f"{source} cannot be used; give one that begins with http:// or https://"
             ) from error
@@ -195,9 +196,9 @@ class Session:
         """Where the proxy of the requests is configured, or nothing."""
         if self.target.proxy_url:
             return "proxy-url"
-        parts = urlsplit(self.target.server)
-        used = getproxies().keys() & {parts.scheme, "all"} and may_use_proxy(self.target.server)
-        return "HTTPS_PROXY or HTTP_PROXY" if used and not proxy_bypass(parts.hostname or "") else ""
+        if not environment_proxy(self.target.server):
+            return ""
+        return f"{urlsplit(self.target.server).scheme.upper()}_PROXY"
 
     def _refusal(self, response: httpx.Response, credential: Credential) -> StatusError:
         code = response.status_code

@@ -16,7 +16,7 @@ import trio
 
 from gateway.client.credentials import Credential, FixedCredential, KeyPair
 from gateway.client.errors import ClientError
-from gateway.client.server_url import is_local, may_use_proxy
+from gateway.client.proxies import environment_proxy, is_local
 from gateway.client.session import Document, Session
 from gateway.client.target import Target
 from gateway.client.tls import client_context
@@ -153,8 +153,8 @@ class StreamingSession(Session):
             local = is_local(target.server)
             found = self._clients[credential.pair] = httpx.AsyncClient(
                 verify=context,
-                proxy=target.proxy_url or None,
-                trust_env=may_use_proxy(target.server),
+                proxy=target.proxy_url or environment_proxy(target.server) or None,
+                trust_env=False,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
                 # Compression costs more than it saves on one machine.
                 headers={"accept-encoding": "identity"} if local else None,

@@ -79,8 +79,16 @@ def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSourc
     return FixedCredential(Credential("", pair))
 
 
+def check_one_form(path: Path, place: str, fields: Mapping[str, Any], name: str) -> None:
+    """As kubectl, refuse a file and data at the same time: they may differ."""
+    if fields.get(name) and fields.get(f"{name}-data"):
+        raise ConfigError(f"{path}: {place}: {name} and {name}-data exclude each other; remove one")
+
+
 def _pair(path: Path, user: User) -> KeyPair | None:
     place = f"users[{user.name}].user"
+    for name in ("client-certificate", "client-key"):
+        check_one_form(path, place, user.fields, name)
     if (user.certificate is None) != (user.key is None):
         present, absent = ("client-certificate", "client-key")[:: 1 if user.key is None else -1]
         raise ConfigError(f"{path}: {place}: {present} is given without {absent}; give both or neither")

@@ -37,6 +37,7 @@ class Cluster:
     tls_server_name: str = ""
     proxy_url: str = ""
     extensions: Mapping[str, Any] = field(default_factory=dict)  # by name
+    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as it is in the file
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -220,6 +221,7 @@ def _cluster(name: str, entry: _Fields) -> Cluster:
         entry.text("tls-server-name"),
         entry.text("proxy-url"),
         {str(one.get("name", "")): one.get("extension") for one in extensions},
+        entry.values,
     )
 
 

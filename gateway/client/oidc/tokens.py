@@ -17,8 +17,8 @@ from typing import Any
 from actors.access.remote.kubeconfig_file import read_kubeconfig
 from gateway.client.credentials import Credential, KeyPair, bearer
 from gateway.client.errors import CredentialError
-from gateway.client.kubeconfig_edit import locked, set_provider_fields
 from gateway.client.oidc.config import OidcConfig, parse_provider
+from gateway.client.oidc.kubeconfig_edit import locked, set_provider_fields
 from gateway.client.oidc.provider import refresh
 
 # A token that expires on the way to the server is of no use.

@@ -69,5 +69,5 @@ def test_proxy_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HTTPS_PROXY", proxy.url)
     path = kubeconfig(tmp_path / "config", "https://api.test", {})
     text = failure(path)
-    assert text.startswith("cannot reach https://api.test through the proxy of HTTPS_PROXY or HTTP_PROXY: ")
+    assert text.startswith("cannot reach https://api.test through the proxy of HTTPS_PROXY: ")
     assert "list the server in NO_PROXY" in text

@@ -90,6 +90,13 @@ def test_order_of_default_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert target(home, kubeconfig=Path("mine")).server == "https://mine"
 
 
+def test_file_that_cannot_be_looked_at_is_an_error() -> None:
+    with pytest.raises(
+        ConfigError, match=r"aaaa: cannot be read: File name too long; correct it, or name another"
+    ):
+        target({"KUBECONFIG": "a" * 300})
+
+
 def test_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"{tmp_path}/none: cannot be read: No such file"):
         target({}, kubeconfig=tmp_path / "none")
@@ -152,6 +159,16 @@ def test_name_that_occurs_twice_in_a_file_is_an_error(tmp_path: Path, what: str)
             {},
             {"insecure-skip-tls-verify": True},
             "certificate-authority and insecure-skip-tls-verify exclude",
+        ),
+        (
+            {},
+            {"certificate-authority": "ca.crt"},
+            "clusters[here].cluster: certificate-authority and certificate-authority-data exclude each other",
+        ),
+        (
+            {"client-certificate-data": "eA==", "client-key-data": "eA==", "client-key": "a"},
+            {},
+            "users[me].user: client-key and client-key-data exclude each other; remove one",
         ),
         ({"client-key-data": "eA=="}, {}, "users[me].user: client-key is given without client-certificate"),
         ({"client-certificate-data": "eA=="}, {}, "client-certificate is given without client-key"),

@@ -11,8 +11,9 @@ import pytest
 
 from gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
 from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.server_url import may_use_proxy
+from gateway.client.proxies import environment_proxy
 from gateway.client.session import Session
+from tests.cases import cases
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import fake_server
 from tests.gateway.client.files import CLUSTER_V1, credential, encoded, kubeconfig, plugin, runs, script
@@ -310,15 +311,40 @@ def test_proxy_of_the_environment_is_not_used_for_networks_of_no_proxy(
         with session(kubeconfig(tmp_path / "config", "http://203.0.113.1", {"token": "t"})) as client:
             proxy.answers["GET http://203.0.113.1/api"] = (200, {"via": "proxy"})
             assert client.get("/api") == {"via": "proxy"}
-    for server, used in {
-        "https://198.51.100.7:6443": False,
-        "https://192.0.3.1": True,
-        "https://api.test": True,
-        "https://127.0.0.1": False,
-        "https://localhost:6443": False,
-        "https://[::1]": False,
-    }.items():
-        assert may_use_proxy(server) is used, server
+
+
+@cases(
+    ("server", "no_proxy", "used"),
+    [
+        ("https://api.test", "", True),
+        ("https://127.0.0.1", "", False),
+        ("https://localhost:6443", "", False),
+        ("https://[::1]", "", False),
+        ("https://api.test", "*", False),
+        ("https://api.test", "api.test", False),
+        ("https://API.test", " x, Api.Test ", False),
+        ("https://a.api.test", "api.test", False),
+        ("https://myapi.test", "api.test", True),
+        ("https://api.test", ".test", False),
+        ("https://test", ".test", True),
+        ("https://api.test", "*.test", False),
+        ("https://api.test", "api.test:443", False),
+        ("https://api.test:6443", "api.test:443", True),
+        ("https://192.0.2.7", "192.0.2.7", False),
+        ("https://192.0.2.7:6443", "192.0.2.7:443", True),
+        ("https://192.0.2.7", "192.0.2.0/24", False),
+        ("https://192.0.3.7", "192.0.2.0/24,not/a/network", True),
+        ("https://[2001:db8::7]", "2001:db8::/32", False),
+        ("https://[2001:db8::7]", "2001:db8::7", False),
+        ("https://[2001:db8::7]:6443", "[2001:db8::7]:6443", False),
+    ],
+)
+def test_proxy_of_the_environment_is_chosen_as_in_go(server: str, no_proxy: str, used: bool) -> None:
+    proxy = {"HTTPS_PROXY": "proxy:3128", "ALL_PROXY": "socks5://ignored", "HTTP_PROXY": "http://other"}
+    for name in ("NO_PROXY", "no_proxy"):
+        found = environment_proxy(server, {**proxy, name: no_proxy})
+        assert found == ("http://proxy:3128" if used else "")
+    assert environment_proxy(server, {"ALL_PROXY": "socks5://ignored"}) == ""
 
 
 def test_proxy_that_is_not_supported_is_refused_without_its_password(tmp_path: Path) -> None:
@@ -415,6 +441,20 @@ def test_plugin_does_not_run_for_a_user_with_a_token(tmp_path: Path) -> None:
             client.get("/api")
         assert server.tokens() == ["Bearer mine"]
     assert runs(tmp_path) == 0
+
+
+def test_plugin_learns_the_authority_of_the_flag(tmp_path: Path) -> None:
+    plugin(tmp_path, credential(token="t1"))
+    (tmp_path / "ca.crt").write_text(pki.authority().pem)
+    user = {"exec": {**EXEC["exec"], "provideClusterInfo": True}}
+    insecure = {"insecure-skip-tls-verify": True, "certificate-authority-data": "", "tls-server-name": "else"}
+    with fake_server() as server:
+        path = kubeconfig(tmp_path / "config", "https://else", user, **insecure)
+        with session(path, server=server.url, certificate_authority=tmp_path / "ca.crt") as client:
+            client.get("/api")
+    cluster = json.loads((tmp_path / "input").read_text())["spec"]["cluster"]
+    data = encoded(pki.authority().pem)
+    assert cluster == {"server": server.url, "certificate-authority-data": data}
 
 
 @pytest.mark.parametrize("dialect", ["cluster.io", "k8s.io"])
