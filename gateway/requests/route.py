@@ -3,7 +3,7 @@
     GET  /api/v1/namespaces/default/configmaps/web       get configmaps/web in default
     GET  /apis/storage.cluster.io/v1/storageclasses      list storageclasses
     PUT  /api/v1/namespaces/default/status               update namespaces/default, subresource status
-    GET  /livez                                          get of a path
+    GET  /livez                                          get of a path; HEAD is another verb there
     GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/history
                                                          get deployments/web in default, subresource history
     GET  /apis/rewound.cluster.io/v1/timeline            get of a path: it shows what the caller may list
@@ -157,7 +157,7 @@ def _parse(method: str, raw_path: str, watch: bool) -> Route:
         return _rewinding(method, path, parts[1], parts[2:])
     if first == "apis" and len(parts) > 2 and parts[0] != REWIND_GROUP:
         return _resource(method, path, parts[0], parts[1], parts[2:], watch)
-    return Route("get" if method == "HEAD" else method.lower(), path, False)
+    return Route(method.lower(), path, False)
 
 
 def _resource(method: str, path: str, group: str, version: str, parts: list[str], watch: bool) -> Route:

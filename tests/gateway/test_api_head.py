@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.actors.access.authorization.policies import binding, role, user
 from tests.cases import cases
-from tests.gateway.api import config_map
+from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
@@ -47,7 +48,13 @@ async def test_head_of_metrics_is_shared() -> None:
         assert (response.status, response.body) == (200, b"")
 
 
-async def test_head_needs_the_rights_of_get() -> None:
-    async with shared() as api:
+async def test_head_of_a_resource_needs_the_rights_of_get_and_that_of_a_path_its_own() -> None:
+    heads = {"verbs": ["head"], "nonResourceURLs": ["/livez"]}
+    async with served() as api:
         assert (await api.ask("HEAD", COLLECTION, token=None)).status == 403
-        assert (await api.ask("HEAD", "/livez", token=None)).status == 200
+        assert (await api.ask("GET", "/livez", token=ALICE)).status == 200
+        assert (await api.ask("HEAD", "/livez", token=ALICE)).status == 403
+        await api.create("clusterroles", role("heads", heads))
+        await api.create("clusterrolebindings", binding("heads", "heads", user("alice")))
+        assert (await api.ask("HEAD", "/livez", token=ALICE)).status == 200
+        assert (await api.ask("HEAD", "/readyz", token=ALICE)).status == 403
