@@ -273,20 +273,24 @@ async def test_request_is_in_the_file_while_it_is_handled() -> None:
     assert stages(output) == ["RequestReceived", "ResponseComplete"]
 
 
-async def test_events_are_in_the_order_in_which_they_happened() -> None:
+@pytest.mark.parametrize("requests", [2, 40])  # of 40 the ends do not wait together with the arrivals
+async def test_events_are_in_the_order_in_which_they_happened(requests: int) -> None:
     output = SlowOutput()
-    log = audit_log(output)
+    log = audit_log(output, buffer_size=10_000, max_size=64)
     async with trio.open_nursery() as nursery:
         await nursery.start(log.run)
-        first, second = receive(log), receive(log)
-        for record in (first, second):
+        records = [receive(log) for _ in range(requests)]
+        for record in records:
+            record.decided = Decision(Verdict.ALLOW, "")
             record.respond(200, 0)
             record.complete()
+            record.complete()  # has no effect
+            record.cut_off()
         output.may_write.set()
         nursery.cancel_scope.cancel()
     events = [orjson.loads(line) for line in output.lines]
     shown = [(event["stage"], event["auditID"]) for event in events]
-    identities = first.audit_id.decode(), second.audit_id.decode()
+    identities = [record.audit_id.decode() for record in records]
     stages = ("RequestReceived", "ResponseComplete")
     assert shown == [(stage, identity) for stage in stages for identity in identities]
 
