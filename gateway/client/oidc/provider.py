@@ -6,6 +6,7 @@ No error contains what was sent or received: requests and responses hold secrets
 from __future__ import annotations
 
 import re
+import ssl
 from dataclasses import field
 from typing import Any
 from urllib.parse import quote_plus
@@ -15,6 +16,7 @@ import httpx
 from gateway.client.credentials import basic
 from gateway.client.errors import CredentialError
 from gateway.client.oidc.config import OidcConfig, is_https
+from gateway.client.proxies import environment_proxy
 from gateway.client.tls import client_context
 from journal.classes.dataclass import dataclass
 
@@ -30,19 +32,19 @@ class Refreshed:
 
 def refresh(config: OidcConfig) -> Refreshed:
     context = client_context(config.authority, None, f"{config.source}.idp-certificate-authority")
-    with httpx.Client(verify=context, timeout=_SECONDS) as client:
-        try:
-            return _refresh(client, config)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise CredentialError(
-                f"{config.source}.idp-issuer-url: cannot reach the provider: {_reason(error)}; check the URL and "
-                "idp-certificate-authority"
-            ) from error
+    try:
+        return _refresh(context, config)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
+        raise CredentialError(
+            f"{config.source}.idp-issuer-url: cannot reach the provider: {_reason(error)}; check the URL, "
+            "idp-certificate-authority and HTTPS_PROXY"
+        ) from error
 
 
-def _refresh(client: httpx.Client, config: OidcConfig) -> Refreshed:
+def _refresh(context: ssl.SSLContext, config: OidcConfig) -> Refreshed:
     url = f"{config.issuer.rstrip('/')}/.well-known/openid-configuration"
-    provider = _document(client.get(url))
+    with _client(context, url) as client:
+        provider = _document(client.get(url))
     endpoint = provider.get("token_endpoint")
     if not isinstance(endpoint, str) or not is_https(endpoint):
         raise CredentialError(
@@ -57,8 +59,13 @@ def _refresh(client: httpx.Client, config: OidcConfig) -> Refreshed:
         form["client_id"] = config.client_id
         if config.client_secret:
             form["client_secret"] = config.client_secret
-    response = client.post(endpoint, data=form, headers=headers)
-    return _refreshed(config, response)
+    with _client(context, endpoint) as client:
+        return _refreshed(config, client.post(endpoint, data=form, headers=headers))
+
+
+def _client(context: ssl.SSLContext, url: str) -> httpx.Client:
+    proxy = environment_proxy(url) or None
+    return httpx.Client(verify=context, timeout=_SECONDS, proxy=proxy, trust_env=False)
 
 
 def _by_header(provider: dict[str, Any]) -> bool:
@@ -94,4 +101,6 @@ def _document(response: httpx.Response) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ValueError | ImportError):
+        return "the proxy cannot be used"  # without its URL, which may hold a password
     return str(error).partition(" (_ssl")[0] or type(error).__name__

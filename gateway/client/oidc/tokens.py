@@ -11,10 +11,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from actors.access.remote.kubeconfig_file import read_kubeconfig
+from actors.access.remote.kubeconfig_file import KubeconfigError, User, read_kubeconfig
 from gateway.client.credentials import Credential, KeyPair, bearer
 from gateway.client.errors import CredentialError
 from gateway.client.oidc.config import OidcConfig, parse_provider
@@ -60,7 +61,7 @@ class OidcTokens:
     def _refresh(self) -> None:
         with locked(self._path):
             # Another command may have refreshed it since this one read the file.
-            user = read_kubeconfig(self._path).users.get(self._user)
+            user = self._read_user()
             if user is not None and user.fields.get("auth-provider"):
                 self._config = self._parse(user.fields["auth-provider"])
             if self._valid():
@@ -75,8 +76,17 @@ class OidcTokens:
             if refreshed.refresh_token:
                 fields["refresh-token"] = refreshed.refresh_token
             set_provider_fields(self._path, self._user, fields)
-            user = read_kubeconfig(self._path).users[self._user]
-            self._config = self._parse(user.fields["auth-provider"])
+            self._config = replace(
+                self._config,
+                id_token=refreshed.id_token,
+                refresh_token=refreshed.refresh_token or self._config.refresh_token,
+            )
+
+    def _read_user(self) -> User | None:
+        try:
+            return read_kubeconfig(self._path).users.get(self._user)
+        except KubeconfigError as error:
+            raise CredentialError(f"{error}; correct it, or pass an ID token with --token") from error
 
 
 def expiry(token: str) -> float | None:

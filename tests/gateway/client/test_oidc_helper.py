@@ -98,6 +98,30 @@ def test_expired_id_token_is_refreshed_and_written_back(tmp_path: Path, old: flo
         assert [one.name for one in tmp_path.iterdir()] == ["config"]
 
 
+def test_provider_is_reached_through_the_proxy_that_go_would_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with fake_server() as server:
+        provider(server, {"id_token": id_token(600)})
+        assert authorization(config(tmp_path / "config", server)).startswith("Bearer ")
+        monkeypatch.setenv("HTTPS_PROXY", "socks9://me:hush@127.0.0.1:1")
+        path = config(tmp_path / "config", server, **{"idp-issuer-url": "https://idp.test"})
+        assert "cannot reach the provider: the proxy cannot be used; check the URL, idp-cert" in refused(path)
+
+
+def test_file_that_became_unreadable_is_an_error(tmp_path: Path) -> None:
+    with fake_server() as server:
+        path = config(tmp_path / "config", server)
+        source = load_target(Overrides(kubeconfig=path), {}).credentials
+        path.write_text("[")
+        with pytest.raises(
+            ClientError, match=r"config: is neither YAML nor JSON.*; correct it, or pass an ID token"
+        ):
+            source.credential()
+        assert server.requests == []
+
+
 def test_refresh_token_stays_where_the_provider_gives_no_other(tmp_path: Path) -> None:
     with fake_server() as server:
         provider(server, {"id_token": id_token(600)})
