@@ -9,6 +9,8 @@ import orjson
 import pytest
 import trio
 
+from actors.access.authentication.authenticate import Authenticated
+from actors.identity import User
 from gateway.extensions import Extensions
 from gateway.settings.proxy import ProxySettings
 from tests.actors.access.remote.https_peer import Received, https_peer, pki
@@ -117,6 +119,35 @@ async def test_a_request_is_authorized_as_what_the_server_will_take_it_for() -> 
         assert len(forwarded(backend)) == before
         (await api.ask("GET", f"{THINGS}?x=%&a;watch=1", token=ALICE)).expect(200)
         assert forwarded(backend)[-1].line == f"GET {THINGS}?x=%&a;watch=1 HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        User("jane\r\nX-Remote-Group: system:masters"),
+        User("jane\nX-Remote-Group: system:masters"),
+        User("jane\x00"),
+        User("jane", groups=("dev\r\nX-Remote-User: root",)),
+        User("jane", extra=(("scopes", ("a\r\nX-Remote-User: root",)),)),
+    ],
+    ids=["name", "line feed", "NUL", "group", "extra"],
+)
+async def test_user_that_would_break_a_header_is_not_forwarded(user: User) -> None:
+    """Webhooks, identity providers and token files may name such users."""
+
+    class Named:
+        def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
+            return Authenticated(user) if token == b"jane-token" else None
+
+    rights = Grants((user.name, "list", "things", "any"))
+    extensions = Extensions(token_methods=(Named(),), authorizers=(rights,))
+    served = serving(discovering(respond), certificate="service")
+    async with served as backend, aggregating(extensions=extensions) as api:
+        await register(api, backend.port)
+        before = len(forwarded(backend))
+        refused = await api.ask("GET", THINGS, token="jane-token")
+        assert (refused.status, len(forwarded(backend))) == (503, before)
+        assert "no name that a header can carry" in refused.text
 
 
 async def test_the_server_sees_our_certificate_and_we_verify_its_name() -> None:

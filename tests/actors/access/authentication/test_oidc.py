@@ -32,7 +32,7 @@ from actors.access.authentication.oidc_keys import (
     token_header,
     verified_claims,
 )
-from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider
+from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider, ProviderError
 from actors.background_import import imported
 from actors.identity import User
 from tests.actors.object_store import ManualClock
@@ -422,6 +422,8 @@ async def test_client_that_disconnects_does_not_end_the_fetch_of_others(mock_clo
 async def test_discovery_of_another_issuer_or_without_https_keys_is_refused(mock_clock: MockClock) -> None:
     async with signing() as server:
         provider = server.provider
+        with pytest.raises(ProviderError, match="https"):  # also if a server responds there
+            provider_module._keys_url({"issuer": "i", "jwks_uri": "http://i/keys"}, "i")
         for changed in (
             {"issuer": "https://other.example.com"},
             {"issuer": provider.issuer + "/"},
