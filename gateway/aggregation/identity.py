@@ -34,8 +34,8 @@ def user_fields(user: User) -> list[Field]:
 
 def _value(text: str) -> bytes:
     value = text.encode("utf-8", "surrogateescape")
-    if _CONTROL.search(value) is not None:
-        raise UnusableIdentity
+    if _CONTROL.search(value) is not None or value != value.strip(b" \t"):
+        raise UnusableIdentity  # the other server would read other fields, or the name of another user
     return value
 
 

@@ -129,11 +129,14 @@ async def test_a_request_is_authorized_as_what_the_server_will_take_it_for() -> 
         User("jane\x00"),
         User("jane", groups=("dev\r\nX-Remote-User: root",)),
         User("jane", extra=(("scopes", ("a\r\nX-Remote-User: root",)),)),
+        User("jane "),
+        User("\tjane"),
+        User("jane", groups=(" system:masters",)),
     ],
-    ids=["name", "line feed", "NUL", "group", "extra"],
+    ids=["name", "line feed", "NUL", "group", "extra", "space after", "tab before", "space before a group"],
 )
 async def test_user_that_would_break_a_header_is_not_forwarded(user: User) -> None:
-    """Webhooks, identity providers and token files may name such users."""
+    """Webhooks, identity providers and token files may name such users. White space around a value is no part of it."""
 
     class Named:
         def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
