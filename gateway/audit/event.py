@@ -56,6 +56,7 @@ class EventFormat:
         # The milliseconds of the last arrival and of the last end: most are in the same one as those before.
         arrivals, arrival_text, ends, end_text = -_MILLISECOND, "", -_MILLISECOND, ""
         numbers, start = -1, ""
+        last, last_status, outcome, end = None, 0, "", ""
         for one in pending:  # one flat loop for ordinary requests: it makes most lines
             if isinstance(one, tuple):
                 record, stage, ended, status = one
@@ -71,7 +72,6 @@ class EventFormat:
                 and (
                     record.rare is not None
                     or record.annotations
-                    or not status
                     or decision is None
                     or decision.verdict is not _ALLOW
                 )
@@ -102,8 +102,10 @@ class EventFormat:
                 parts += (begin, _COMPLETE, request)
             else:
                 parts += (begin, _COMPLETE, before, ',"name":', quote(name), after)
-            result = (status, decision.reason)
-            outcome, end = find_outcome(result) or texts.add_outcome(result)
+            if decision is not last or status != last_status:
+                last, last_status = decision, status
+                result = (status, decision.reason)
+                outcome, end = find_outcome(result) or texts.add_outcome(result)
             since = ended - ends
             if not 0 <= since < _MILLISECOND:
                 since, ends, end_text = self._read_millisecond(ended)

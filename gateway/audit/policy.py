@@ -97,8 +97,11 @@ class Treatment:
         self.ends: PendingList | None = None
 
     def add_to(self, pending: PendingList | None) -> None:
-        """Have requests add to this list themselves, as far as they have these events and none shows bodies."""
-        short = self.level is Level.METADATA
+        """Have requests add to this list themselves, as far as they have these events and none shows bodies.
+
+        Without an event Panic nothing in the list would show that no other event follows.
+        """
+        short = self.level is Level.METADATA and PANIC not in self.omit_stages
         self.pending = pending if short and self.is_received else None
         self.ends = pending if short and RESPONSE_COMPLETE not in self.omit_stages else None
 

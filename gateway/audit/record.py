@@ -176,7 +176,7 @@ class AuditRecord(Exchange):
 
     def complete(self) -> None:
         pending = self.treatment.ends
-        if pending and self.status < 400 and not self._complete:
+        if pending and self.status < 400:
             attributes = self.attributes_
             verb = attributes[1]
             # As most are. The event of a create shows something of the response only if the server chose the name.
@@ -192,7 +192,7 @@ class AuditRecord(Exchange):
                     self.ended = True
                     self.response = None
                     return
-                if len(pending) < pending.limit and not self.ended:
+                if len(pending) < pending.limit and not self.ended and not self._complete:
                     pending.append((self, RESPONSE_COMPLETE, pending.now(), self.status))
                     self.ended = self._complete = True
                     self.response = None

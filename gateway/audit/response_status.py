@@ -12,14 +12,12 @@ from gateway.audit.policy import PANIC
 from gateway.audit.record import AuditRecord
 
 _STATUS_FIELDS = ("status", "message", "reason", "details")
-_CLOSED_EARLY: Final = (
-    b',"responseStatus":{"metadata":{},"status":"Success","message":"Connection closed early","code":200}'
-)
+CLOSED_EARLY: Final = '"status":"Success","message":"Connection closed early","code":200'
 
 
 def response_status(record: AuditRecord, stage: str, status: int) -> bytes:
     if not status:
-        return _CLOSED_EARLY
+        return f',"responseStatus":{{"metadata":{{}},{CLOSED_EARLY}}}'.encode()
     if stage is PANIC:
         shown = f'"status":"Failure","message":{quote(record.message)},"reason":"InternalError",'
         return f',"responseStatus":{{"metadata":{{}},{shown}"code":{status}}}'.encode()

@@ -17,6 +17,7 @@ from actors.names import Names
 from gateway.audit.client_json import origin_json, user_json
 from gateway.audit.policy import Level
 from gateway.audit.record import AuditRecord, Target
+from gateway.audit.response_status import CLOSED_EARLY
 from gateway.requests.exchange import Written
 from gateway.requests.request import ClientFields
 
@@ -121,8 +122,9 @@ class Texts:
 
     def add_outcome(self, outcome: Outcome) -> tuple[str, str]:
         status, reason = outcome
+        shown = f'"code":{status}' if status else CLOSED_EARLY
         made = (
-            f',"responseStatus":{{"metadata":{{}},"code":{status}}},"requestReceivedTimestamp":"',
+            f',"responseStatus":{{"metadata":{{}},{shown}}},"requestReceivedTimestamp":"',
             f'Z"{self._annotations_text(self._of_decision(Decision(_ALLOW, reason)))}}}\n',
         )
         _keep(self.outcomes, outcome, made, len(made[1]))
