@@ -231,21 +231,25 @@ class _Follower:
                     self._policy.put_binding((namespace, name), decode(row.body))
 
     def committed(self, events: Sequence[Event]) -> None:
-        policy = self._policy
-        for event in events:
-            key = (event.namespace, event.name)
-            if event.type_id in self.role_types:
-                if event.removed:
-                    policy.remove_role(key)
-                elif len(event.body) > LARGE:
-                    policy.put_large_role(key, event.body)
-                else:
-                    policy.put_role(key, decode(event.body))
-            elif event.type_id in self.binding_types:
-                if event.removed:
-                    policy.remove_binding(key)
-                elif len(event.body) > LARGE:
-                    policy.put_large_binding(key, event.body)
-                else:
-                    policy.put_binding(key, decode(event.body))
-        policy.changed()
+        try:
+            for event in events:
+                self._take(event)
+        finally:
+            self._policy.changed()  # also if one cannot be compiled: decisions that are kept lack the others
+
+    def _take(self, event: Event) -> None:
+        policy, key = self._policy, (event.namespace, event.name)
+        if event.type_id in self.role_types:
+            if event.removed:
+                policy.remove_role(key)
+            elif len(event.body) > LARGE:
+                policy.put_large_role(key, event.body)
+            else:
+                policy.put_role(key, decode(event.body))
+        elif event.type_id in self.binding_types:
+            if event.removed:
+                policy.remove_binding(key)
+            elif len(event.body) > LARGE:
+                policy.put_large_binding(key, event.body)
+            else:
+                policy.put_binding(key, decode(event.body))

@@ -11,10 +11,12 @@ import trio.testing
 from actors.access.attributes import Attributes
 from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authorization.rbac.authorizer import MAX_KEPT, RULES_AT_ONCE, RULES_PER_KEPT, Rbac
+from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorize import Verdict
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, Names
+from journal.records import Event
 from tests.actors.access.authorization.policies import (
     account,
     binding,
@@ -25,6 +27,7 @@ from tests.actors.access.authorization.policies import (
     rule,
     user,
 )
+from tests.actors.object_store import open_store
 from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))
@@ -308,3 +311,20 @@ async def test_decision_from_many_rules_is_kept() -> None:
     pending = authorizer.authorize(pods(name="p7"))
     assert isawaitable(pending) and (await pending).allowed
     assert authorizer.authorize(pods(name="p8")).allowed and not authorizer.authorize(pods(name="q")).allowed
+
+
+async def test_rights_go_although_another_object_of_the_commit_cannot_be_compiled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_store() as store:
+        await store.create("clusterroles", role("r", rule("get", "pods")))
+        await store.create("clusterrolebindings", binding("b", "r", user("alice")))
+        authorizer = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
+        assert allowed(authorizer, pods())
+        bindings = store.journal.type_id("clusterrolebindings.rbac.authorization.cluster.io")
+        offset = store.feed.head
+        first = Event(offset + 1, bindings, "delete", "", "b", offset, True, 0, "u", "m", b"", b"{}")
+        second = first._replace(offset=offset + 2, name="broken", removed=False)
+        store.feed.publish([first, second])
+        assert "a follower of the feed failed" in caplog.text
+        assert not allowed(authorizer, pods())
