@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from gateway.client.errors import CredentialError
+from gateway.client.errors import ClientError, CredentialError
 from journal.classes.dataclass import dataclass
 
 
@@ -62,6 +65,37 @@ class FixedCredential:
 
     def rejected(self, credential: Credential) -> None:
         """There is no other."""
+
+
+class PairFiles:
+    """A certificate and a key in files that another program renews, with the token of another source.
+
+    Both are read again when a file has changed. While they do not fit, as between two writes, the last ones are used.
+    """
+
+    def __init__(
+        self, source: CredentialSource, pair: KeyPair, read: Callable[[], KeyPair], files: Sequence[Path]
+    ) -> None:
+        self._source, self._pair, self._read, self._files = source, pair, read, files
+        self._version = self._versions()
+
+    def credential(self) -> Credential:
+        version = self._versions()
+        if version != self._version:
+            with suppress(ClientError, ValueError):
+                self._pair, self._version = self._read(), version
+        return replace(self._source.credential(), pair=self._pair)
+
+    def rejected(self, credential: Credential) -> None:
+        self._source.rejected(credential)
+
+    def _versions(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for path in self._files:
+            with suppress(OSError):
+                one = os.stat(path)
+                found.append((one.st_mtime_ns, one.st_ino, one.st_size))
+        return found
 
 
 class TokenFile:

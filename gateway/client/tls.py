@@ -34,6 +34,11 @@ def _trusting(authority: bytes | None, source: str) -> ssl.SSLContext:
         ) from error
 
 
+def check_pair(pair: KeyPair, source: str) -> None:
+    """CredentialError if the certificate and the key cannot be used."""
+    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), pair, source)
+
+
 def _load_pair(context: ssl.SSLContext, pair: KeyPair, source: str) -> None:
     # The library reads certificates from files only; the folder has mode 0700 and is removed at once.
     with tempfile.TemporaryDirectory(prefix="rewound-client-") as folder:

@@ -19,6 +19,7 @@ from gateway.client.credentials import (
     CredentialSource,
     FixedCredential,
     KeyPair,
+    PairFiles,
     TokenFile,
     basic,
     bearer,
@@ -27,6 +28,7 @@ from gateway.client.errors import ConfigError
 from gateway.client.exec.config import parse_exec
 from gateway.client.exec.plugin import ExecPlugin
 from gateway.client.oidc.tokens import OidcTokens
+from gateway.client.tls import check_pair
 from journal.classes.dataclass import dataclass
 
 
@@ -57,8 +59,16 @@ class ClusterInfo:
 
 def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSource:
     """`path` is the file that has the user."""
-    place = f"{path}: users[{user.name}].user"
     pair = _pair(path, user)
+    source = _source(path, user, info, pair)
+    files = [one for one in (user.certificate, user.key) if isinstance(one, Path)]
+    if pair is None or not files:
+        return source
+    return PairFiles(source, pair, lambda: _fitting_pair(path, user), files)
+
+
+def _source(path: Path, user: User, info: ClusterInfo, pair: KeyPair | None) -> CredentialSource:
+    place = f"{path}: users[{user.name}].user"
     plugin, provider = _mapping(user, "exec", place), _mapping(user, "auth-provider", place)
     if plugin is not None and provider is not None:
         raise ConfigError(f"{place}: exec and auth-provider exclude each other; remove one")
@@ -83,6 +93,14 @@ def check_one_form(path: Path, place: str, fields: Mapping[str, Any], name: str)
     """As kubectl, refuse a file and data at the same time: they may differ."""
     if fields.get(name) and fields.get(f"{name}-data"):
         raise ConfigError(f"{path}: {place}: {name} and {name}-data exclude each other; remove one")
+
+
+def _fitting_pair(path: Path, user: User) -> KeyPair:
+    """CredentialError for a certificate with the key of another."""
+    pair = _pair(path, user)
+    assert pair is not None
+    check_pair(pair, str(path))
+    return pair
 
 
 def _pair(path: Path, user: User) -> KeyPair | None:

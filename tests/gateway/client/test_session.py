@@ -63,6 +63,27 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         assert server.requests[0].common_name == "alice"
 
 
+def test_renewed_certificate_is_presented_once_it_fits_its_key(tmp_path: Path) -> None:
+    files = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").replace(tmp_path / name)
+
+    write("tls.crt", pki.client("alice").pem)
+    write("tls.key", pki.client("alice").key)
+    with fake_server() as server:
+        with session(kubeconfig(tmp_path / "config", server.url, files)) as client:
+            client.get("/api")
+            write("tls.crt", pki.client("bob").pem)
+            client.get("/api")
+            write("tls.key", pki.client("bob").key)
+            client.get("/api")
+            (tmp_path / "tls.key").unlink()
+            client.get("/api")
+        assert [one.common_name for one in server.requests] == ["alice", "alice", "bob", "bob"]
+
+
 def test_basic_credentials_are_sent(tmp_path: Path) -> None:
     with fake_server() as server:
         user = {"username": "a", "password": "b"}
