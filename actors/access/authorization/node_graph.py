@@ -16,6 +16,7 @@ containers. Mirror pods, which nodes create themselves, relate their node to not
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from sys import intern
 from typing import Final
@@ -34,6 +35,8 @@ from actors.turns import Turn
 from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace and name
 
@@ -184,7 +187,14 @@ class NodeGraph:
             if event.removed:
                 self._removals[event.type_id](event.namespace, event.name)
             else:
-                self._types[event.type_id](event.namespace, event.name, event.facts, event.body)
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        try:
+            self._types[event.type_id](event.namespace, event.name, event.facts, event.body)
+        except Exception:  # other events must count all the same: they may take rights away
+            self._removals[event.type_id](event.namespace, event.name)
+            logger.exception("%r cannot be read: it relates no node to anything", event.name)
 
     def _take_pod(self, namespace: str, name: str, facts: bytes, body: bytes) -> None:
         key = namespace, name

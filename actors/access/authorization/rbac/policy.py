@@ -9,6 +9,7 @@ a checkpoint.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -29,6 +30,8 @@ from actors.store.document import decode
 from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace, "" for cluster-wide objects, and name
 Bindings = dict[Key, CompiledBinding]
@@ -231,11 +234,12 @@ class _Follower:
                     self._policy.put_binding((namespace, name), decode(row.body))
 
     def committed(self, events: Sequence[Event]) -> None:
-        try:
-            for event in events:
+        for event in events:
+            try:
                 self._take(event)
-        finally:
-            self._policy.changed()  # also if one cannot be compiled: decisions that are kept lack the others
+            except Exception:  # the others must hold all the same: they may take rights away
+                logger.exception("the role or binding %r cannot be compiled: it gives no rights", event.name)
+        self._policy.changed()
 
     def _take(self, event: Event) -> None:
         policy, key = self._policy, (event.namespace, event.name)

@@ -14,6 +14,7 @@ from actors.access.authorization.node_graph import BoundPod
 from actors.access.authorize import Decision
 from actors.identity import User
 from actors.large_work import LARGE_BYTES
+from journal.records import Event
 from tests.actors.access.authorization.node_store import (
     Nodes,
     container,
@@ -166,6 +167,24 @@ async def test_change_of_a_large_pod_while_a_thread_reads_it_counts() -> None:
             await found.graph.wait()
             nursery.cancel_scope.cancel()
         assert found.allows("secrets", "b")
+
+
+async def test_object_that_cannot_be_read_relates_nothing_and_delays_no_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with nodes() as found:
+        await found.pod("p", **volume("secret", secretName="a"))
+        attachment = {"attacher": "x", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+        await found.store.create("volumeattachments", {"metadata": {"name": "t"}, "spec": attachment})
+        assert found.allows("volumeattachments", "t", group=STORAGE, namespace="")
+        offset = found.store.feed.head
+        types = [found.store.journal.type_id(one) for one in (f"volumeattachments.{STORAGE}", "pods")]
+        broken = Event(offset + 1, types[0], "update", "", "t", offset, False, 0, "u", "m", b"", b"{}")
+        deleted = Event(offset + 2, types[1], "delete", "default", "p", offset, True, 0, "u", "m", b"", b"{}")
+        found.store.feed.publish([broken, deleted])
+        assert "'t' cannot be read" in caplog.text
+        assert not found.allows("volumeattachments", "t", group=STORAGE, namespace="")
+        assert not found.allows("secrets", "a")
 
 
 async def test_mirror_pod_relates_its_node_to_nothing() -> None:

@@ -313,18 +313,19 @@ async def test_decision_from_many_rules_is_kept() -> None:
     assert authorizer.authorize(pods(name="p8")).allowed and not authorizer.authorize(pods(name="q")).allowed
 
 
-async def test_rights_go_although_another_object_of_the_commit_cannot_be_compiled(
+async def test_object_that_cannot_be_compiled_gives_no_rights_and_delays_no_change(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with open_store() as store:
         await store.create("clusterroles", role("r", rule("get", "pods")))
-        await store.create("clusterrolebindings", binding("b", "r", user("alice")))
+        for name, who in (("b", "alice"), ("c", "bob")):
+            await store.create("clusterrolebindings", binding(name, "r", user(who)))
         authorizer = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
-        assert allowed(authorizer, pods())
+        assert allowed(authorizer, pods()) and allowed(authorizer, pods(who=User("bob")))
         bindings = store.journal.type_id("clusterrolebindings.rbac.authorization.cluster.io")
         offset = store.feed.head
-        first = Event(offset + 1, bindings, "delete", "", "b", offset, True, 0, "u", "m", b"", b"{}")
-        second = first._replace(offset=offset + 2, name="broken", removed=False)
-        store.feed.publish([first, second])
-        assert "a follower of the feed failed" in caplog.text
-        assert not allowed(authorizer, pods())
+        broken = Event(offset + 1, bindings, "update", "", "c", offset, False, 0, "u", "m", b"", b"{}")
+        deleted = broken._replace(offset=offset + 2, verb="delete", name="b", removed=True)
+        store.feed.publish([broken, deleted])
+        assert "the role or binding 'c' cannot be compiled" in caplog.text
+        assert not allowed(authorizer, pods()) and not allowed(authorizer, pods(who=User("bob")))
