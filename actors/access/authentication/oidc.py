@@ -3,7 +3,7 @@
 The issuer is read before anything is verified, so that tokens of others pass on to the next method at once. A verified
 token is kept by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash and
 a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
-because everybody can send tokens.
+because everybody can send tokens. TokenReviews have it too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from actors.access.authentication.authenticate import Authenticated
+from actors.access.authentication.authenticate import Authenticated, Refused
 from actors.access.authentication.oidc_claims import BadClaims, ClaimRules
 from actors.access.authentication.oidc_keys import BadSignature, token_header, verified_claims
 from actors.access.authentication.oidc_provider import Provider
@@ -57,7 +57,7 @@ class OidcTokens:
 
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
-    ) -> Authenticated | Awaitable[Authenticated | None] | None:
+    ) -> Authenticated | Awaitable[Authenticated | Refused] | None:
         granted = tuple(one for one in audiences if one in self._api_audiences) if audiences else ()
         if audiences and not granted:
             return None
@@ -71,14 +71,14 @@ class OidcTokens:
             return None
         return self._verify(token, digest, granted)
 
-    async def _verify(self, token: bytes, digest: bytes, granted: tuple[str, ...]) -> Authenticated | None:
+    async def _verify(self, token: bytes, digest: bytes, granted: tuple[str, ...]) -> Authenticated | Refused:
         try:
             claims = await self._claims(token)
             expires = self._rules.expiry(claims, self._now())
             result = Authenticated(self._rules.user(claims).with_authenticated_group())
         except (BadSignature, BadClaims) as error:
             self._log(str(error))
-            return None
+            return Refused(f"oidc: {error}")
         self._keep(digest, _Verified(expires, result))
         return result if not granted else Authenticated(result.user, audiences=granted)
 

@@ -68,7 +68,7 @@ class Signing:
         raw = token.encode() if isinstance(token, str) else token
         found = self.method.authenticate(raw, audiences)
         result = found if found is None or isinstance(found, Authenticated) else await found
-        return None if result is None else result.user
+        return result.user if isinstance(result, Authenticated) else None
 
     def known(self, token: str) -> bool:
         """Whether the token is accepted without waiting."""
