@@ -18,7 +18,7 @@ from gateway.audit.documents import embedded, name_in
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
 from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.audit.response_status import response_status
-from gateway.audit.texts import Texts
+from gateway.audit.texts import Texts, annotations_json
 from gateway.requests.exchange import AUDIT_BASE
 
 _ALLOW: Final = Verdict.ALLOW
@@ -67,14 +67,10 @@ class EventFormat:
                 record, ended, status = one, one.completed_at, one.status
                 arrived, number = True, one.audit_number
             decision = record.decided
-            if not number or (
-                ended
-                and (
-                    record.rare is not None
-                    or record.annotations
-                    or decision is None
-                    or decision.verdict is not _ALLOW
-                )
+            if (
+                not number
+                or record.rare is not None
+                or (ended and (record.annotations or decision is None or decision.verdict is not _ALLOW))
             ):
                 parts += self._general_lines(one)
                 continue
@@ -133,7 +129,8 @@ class EventFormat:
         record, stage, at, status = event
         head, received = self._head(record, stage), self._time(record.received_at)
         if stage is REQUEST_RECEIVED:
-            return f"{head}{_RECEIVED_TIME}{received}{_STAGE_TIME}{received}{_END_OF_FIRST}"
+            annotations = annotations_json(record.first_annotations)
+            return f'{head}{_RECEIVED_TIME}{received}{_STAGE_TIME}{received}Z"{annotations}}}\n'
         response = response_status(record, stage, status).decode()
         truncated = record.truncated and record.treatment.level is not _METADATA
         times = f"{_RECEIVED_TIME}{received}{_STAGE_TIME}{self._time(at)}"

@@ -98,6 +98,9 @@ class AuditRecord(Exchange):
     attributes_: Attributes
     decided: Decision | None
     treatment: Treatment
+    first_annotations: Rare[dict[str, str] | None] = Rare(
+        None
+    )  # of authentication; the first event shows them
     message = Rare("")  # of the responseStatus, where the response has none
     is_long = Rare(False)  # it has bodies that take long to format, from the last event on
     request_body: Rare[bytes | None] = Rare(None)
@@ -107,6 +110,11 @@ class AuditRecord(Exchange):
     _request: Request | None
     _complete: bool  # no event follows
     _started = Rare(False)
+
+    def annotate(self, key: str, value: str) -> None:
+        super().annotate(key, value)
+        if self.attributes_ is _UNKNOWN and self.annotations is not None:
+            self.first_annotations = self.annotations.copy()
 
     # Stages.
 
@@ -228,11 +236,10 @@ class AuditRecord(Exchange):
             self._take_request()
             self._take_response(status)
         self.response = None
-        log = self._log
         self._start_response(status)  # also one that failed
         self._complete = True
         if RESPONSE_COMPLETE not in treatment.omit_stages:
-            log.emit((self, RESPONSE_COMPLETE, log.now(), status))
+            self._log.emit((self, RESPONSE_COMPLETE, self._log.now(), status))
 
     def report_response(self, response: ObservedResponse) -> None:
         """A blocking mode: report what is otherwise reported after the response before it is sent."""

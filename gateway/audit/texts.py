@@ -125,7 +125,7 @@ class Texts:
         shown = f'"code":{status}' if status else CLOSED_EARLY
         made = (
             f',"responseStatus":{{"metadata":{{}},{shown}}},"requestReceivedTimestamp":"',
-            f'Z"{self._annotations_text(self._of_decision(Decision(_ALLOW, reason)))}}}\n',
+            f'Z"{annotations_json(self._of_decision(Decision(_ALLOW, reason)))}}}\n',
         )
         _keep(self.outcomes, outcome, made, len(made[1]))
         return made
@@ -140,7 +140,7 @@ class Texts:
                 found = {key: value for key, value in found.items() if not key.startswith(_PATCHES)}
         if truncated:
             found[self._truncated] = "true"
-        return self._annotations_text(found)
+        return annotations_json(found)
 
     def _of_decision(self, decision: Decision | None) -> dict[str, str]:
         if decision is None:
@@ -150,11 +150,13 @@ class Texts:
             self._reason: decision.reason,
         }
 
-    def _annotations_text(self, found: dict[str, str]) -> str:
-        if not found:
-            return ""
-        fields = ",".join([f"{quote(key)}:{quote(found[key])}" for key in sorted(found)])
-        return f',"annotations":{{{fields}}}'
+
+def annotations_json(found: dict[str, str] | None) -> str:
+    """As a field that follows others; empty without any."""
+    if not found:
+        return ""
+    fields = ",".join([f"{quote(key)}:{quote(found[key])}" for key in sorted(found)])
+    return f',"annotations":{{{fields}}}'
 
 
 def _text(value: Any) -> str:

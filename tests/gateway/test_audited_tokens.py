@@ -23,6 +23,9 @@ async def test_token_without_an_audience_is_annotated() -> None:
         ended = [one for one in audit.events if one["stage"] == "ResponseComplete"]
         uses = [one["annotations"] for one in ended if one["user"]["username"] == USER]
         assert [use.get(LEGACY) for use in uses] == [None, None, USER, USER]
+        first = [one for one in audit.events if one["stage"] == "RequestReceived"]
+        uses_at_first = [one.get("annotations", {}) for one in first if one["user"]["username"] == USER]
+        assert uses_at_first == [{}, {}, {LEGACY: USER}, {LEGACY: USER}]
         assert not any(STALE in use for use in uses)
 
 

@@ -110,6 +110,8 @@ def _start(log: AuditLog, users: list[User], random: Random) -> AuditRecord:
     query = odd(["", "", "dryRun=All", f"fieldManager={odd(ODD)}"])
     request = Request("GET", path, query, headers, b"", Peer(odd(["10.0.0.1", "fe80::1"])))
     record = log.received(request)
+    if random.random() < 0.05:
+        record.annotate(odd(ODD), odd(ODD))  # by authentication
     if verb == 'od"d' and random.random() < 0.3:
         return record
     attributes = Attributes(

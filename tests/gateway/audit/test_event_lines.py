@@ -62,14 +62,14 @@ def document(event: Event) -> dict[str, Any]:
         found["responseStatus"] = status_document(event)
     found["requestReceivedTimestamp"] = moment(record.received_at)
     found["stageTimestamp"] = moment(at)
-    annotations = dict(record.annotations or {})
-    if record.decided is not None:
+    annotations = dict((record.first_annotations if first else record.annotations) or {})
+    if record.decided is not None and not first:
         own = {
             "decision": "allow" if record.decided.allowed else "forbid",
             "reason": record.decided.reason,
         }
         annotations = {f"authorization.cluster.io/{key}": value for key, value in own.items()} | annotations
-    if annotations and not first:
+    if annotations:
         found["annotations"] = dict(sorted(annotations.items()))
     return found
 
