@@ -98,9 +98,7 @@ class AuditRecord(Exchange):
     attributes_: Attributes
     decided: Decision | None
     treatment: Treatment
-    first_annotations: Rare[dict[str, str] | None] = Rare(
-        None
-    )  # of authentication; the first event shows them
+    first_annotations: Rare[dict[str, str] | None] = Rare(None)  # those of authentication
     message = Rare("")  # of the responseStatus, where the response has none
     is_long = Rare(False)  # it has bodies that take long to format, from the last event on
     request_body: Rare[bytes | None] = Rare(None)
