@@ -2,8 +2,9 @@
 
 A session keeps its connections. It asks for the credential before every request; when the client certificate has
 changed it closes all connections, because a certificate is presented in the TLS handshake only. A 401 is reported to
-the credential source and then to the caller: the next request uses a fresh credential. As clients in Go do, it repeats
-a request that a busy server asks to repeat (429 and 5xx with Retry-After).
+the credential source and then to the caller: the next request uses a fresh credential. It repeats a request that a busy
+server asks to repeat: 429 and 503 with Retry-After. Clients in Go repeat every 5xx; but whoever asks for a version that
+does not exist yet (504), or writes to a full disk (507), should learn it at once.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ class Session:
 def _retry_after(response: httpx.Response) -> int | None:
     """How many seconds to wait before the request is sent again; None if it is not."""
     text = response.headers.get("retry-after", "")
-    if response.status_code != 429 and not 500 <= response.status_code < 600:
+    if response.status_code not in (429, 503):
         return None
     return int(text) if re.fullmatch("[0-9]{1,2}", text) and int(text) <= _LONGEST_WAIT else None
 

@@ -240,7 +240,9 @@ def test_busy_server_is_asked_again(
             ((429, busy, {"Retry-After": "1"}), 11),
             ((429, busy, {"Retry-After": "61"}), 1),
             ((429, busy, {"Retry-After": "Tue, 01 Jan 2030 00:00:00 GMT"}), 1),
-            ((500, busy), 1),
+            ((503, busy), 1),
+            ((504, busy, {"Retry-After": "1"}), 1),
+            ((507, busy, {"Retry-After": "1"}), 1),
             ((409, busy, {"Retry-After": "1"}), 1),
         ):
             server.requests.clear()
