@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from actors.certificates.store import write_atomically
 from actors.errors import BadRequest
 from gateway.cli.access.flags import Options
 from gateway.cli.journal.query.moments import Moment as Given
 from gateway.replay.control import moment_at, parse_speed
 from gateway.replay.player import Moment
 from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Settings
 from journal.classes.dataclass import dataclass
 from journal.recording import Recording
 
@@ -56,3 +59,11 @@ def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | N
             flag, f"{given.offset} is not in the journal, which has {first} to {recording.end}"
         )
     return Moment(given.offset, 0)
+
+
+def written_kubeconfig(wanted: Path | None, settings: Settings) -> Path:
+    """The kubeconfig file of the server; a copy where `--kubeconfig` wants it, that nobody else can ever read."""
+    if wanted is None:
+        return settings.kubeconfig
+    write_atomically(wanted, settings.kubeconfig.read_bytes(), 0o600)
+    return wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from gateway.cli.journal.sigterm import exit_on_sigterm
 from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
-from gateway.cli.replay.resolving import given_settings, span_of
+from gateway.cli.replay.resolving import given_settings, span_of, written_kubeconfig
 from gateway.cli.replay.writing import serve_copy
 from gateway.replay.control import ReplayControl
 from gateway.replay.player import Moment, Player
@@ -85,10 +84,7 @@ def banner(options: Options, settings: Settings, addresses: Addresses, control: 
         f"Replaying {options.source}, from version {state['start']['version']} to {state['end']['version']}."
     ]
     if addresses.secure is not None:
-        kubeconfig = settings.kubeconfig
-        if options.kubeconfig is not None:
-            shutil.copy(kubeconfig, options.kubeconfig)
-            kubeconfig = options.kubeconfig
+        kubeconfig = written_kubeconfig(options.kubeconfig, settings)
         lines.append(f"  secure      https://{host_and_port(*addresses.secure)}")
         lines.append(f"  kubeconfig  {kubeconfig}")
     if addresses.insecure is not None:

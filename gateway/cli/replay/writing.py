@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from gateway.cli.journal.printing.progress import Progress as Bar
 from gateway.cli.journal.query.secrets import masked_pair
 from gateway.cli.replay.flags import plays
 from gateway.cli.replay.process import run_process, stop_on_signal
-from gateway.cli.replay.resolving import given_settings, span_of
+from gateway.cli.replay.resolving import given_settings, span_of, written_kubeconfig
 from gateway.cli.rewind.printing import masked_object
 from gateway.replay.comparison import Comparison
 from gateway.replay.player import Moment
@@ -85,10 +84,7 @@ def _plan(options: Options, recording: Recording) -> WritablePlan:
 def _banner(options: Options, settings: Settings, addresses: Addresses, plan: WritablePlan) -> str:
     lines = [f"Replaying {options.source} in a copy that begins at version {plan.at.version}."]
     if addresses.secure is not None:
-        kubeconfig = settings.kubeconfig
-        if options.kubeconfig is not None:
-            shutil.copy(kubeconfig, options.kubeconfig)
-            kubeconfig = options.kubeconfig
+        kubeconfig = written_kubeconfig(options.kubeconfig, settings)
         lines.append(f"  secure      https://{host_and_port(*addresses.secure)}")
         lines.append(f"  kubeconfig  {kubeconfig}")
     if addresses.insecure is not None:

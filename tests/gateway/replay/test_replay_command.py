@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ from gateway.cli.access.flags import Parser
 from gateway.cli.main import main
 from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import add_flags, plays
+from gateway.cli.replay.resolving import written_kubeconfig
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
+from gateway.settings.settings import Settings
 from tests.gateway.api import TOKENS, config_map, served
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import replayed
@@ -195,3 +198,16 @@ def test_sigterm_before_the_start_leaves_no_temporary_folder(
     with pytest.raises(SystemExit, match="143"):
         main(["replay", str(tmp_path), "--secure-port", "0", "--insecure-port", "1"])
     assert not folders[0].exists()
+
+
+def test_nobody_else_can_read_the_kubeconfig_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = Settings(data_dir=tmp_path)
+    chosen.kubeconfig.write_text("key")
+    monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # the mode is right from the beginning
+    monkeypatch.setattr(shutil, "copymode", lambda *_, **__: None)
+    written = written_kubeconfig(tmp_path / "copy", chosen)
+    assert (written, written.read_text()) == (tmp_path / "copy", "key")
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert written_kubeconfig(None, chosen) == chosen.kubeconfig
