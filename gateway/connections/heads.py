@@ -58,6 +58,14 @@ class Heads:
         body = response.body
         return template % (next_audit_number(), len(body)) + body
 
+    def numbered(self, method: str, response: Response, number: int) -> bytes:
+        """The same with the number of an Audit-Id; empty if this needs more steps."""
+        template = self._templates.get((response.status, response.content_type, response.shared))
+        if template is None or not number or response.headers or method == "HEAD":
+            return b""
+        body = response.body
+        return template % (number, len(body)) + body
+
     def render(
         self, method: str, response: Response, connection: bytes, observed: Exchange | None = None
     ) -> tuple[bytes, bytes]:

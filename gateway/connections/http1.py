@@ -122,11 +122,16 @@ class Http1Connection(Responses):
                         if exchange is None:
                             rest = transport.send_nowait(server.heads.whole(request.method, response))
                         else:
-                            head, body = server.heads.render(request.method, response, b"", exchange)
+                            method, length = request.method, len(response.body)
+                            whole = server.heads.numbered(method, response, exchange.audit_number)
+                            if not whole:
+                                head, body = server.heads.render(method, response, b"", exchange)
+                                whole, length = head + body, len(body)
+                                del head, body
                             exchange.response = response
-                            exchange.status, exchange.size = response.status, len(body)
-                            rest = transport.send_nowait(head + body)
-                            del head, body
+                            exchange.status, exchange.size = response.status, length
+                            rest = transport.send_nowait(whole)
+                            del whole
                         if rest is not None:
                             await transport.send_rest(rest)
                             del rest
