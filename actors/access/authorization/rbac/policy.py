@@ -238,8 +238,14 @@ class _Follower:
             try:
                 self._take(event)
             except Exception:  # the others must hold all the same: they may take rights away
+                self._forget(event)
                 logger.exception("the role or binding %r cannot be compiled: it gives no rights", event.name)
         self._policy.changed()
+
+    def _forget(self, event: Event) -> None:
+        """What it was before gives no rights either."""
+        forget = self._policy.remove_role if event.type_id in self.role_types else self._policy.remove_binding
+        forget((event.namespace, event.name))
 
     def _take(self, event: Event) -> None:
         policy, key = self._policy, (event.namespace, event.name)

@@ -329,3 +329,15 @@ async def test_object_that_cannot_be_compiled_gives_no_rights_and_delays_no_chan
         store.feed.publish([broken, deleted])
         assert "the role or binding 'c' cannot be compiled" in caplog.text
         assert not allowed(authorizer, pods()) and not allowed(authorizer, pods(who=User("bob")))
+
+
+async def test_role_whose_change_cannot_be_read_gives_no_rights() -> None:
+    async with open_store() as store:
+        await store.create("clusterroles", role("r", rule("get", "pods")))
+        await store.create("clusterrolebindings", binding("b", "r", user("alice")))
+        authorizer = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
+        assert allowed(authorizer, pods())
+        roles = store.journal.type_id("clusterroles.rbac.authorization.cluster.io")
+        offset = store.feed.head
+        store.feed.publish([Event(offset + 1, roles, "update", "", "r", 1, False, 0, "u", "m", b"", b"{")])
+        assert not allowed(authorizer, pods())
