@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import StorageRefused
-from actors.store.committer import Committer
+from actors.store.batch_writer import BatchWriter
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import until_idle
@@ -57,7 +57,7 @@ async def test_failed_commit_gives_no_event(monkeypatch: pytest.MonkeyPatch) -> 
     """While the journal is full, commits fail and give no events."""
     async with served() as api, watching(api, api.path("configmaps")) as watch:
         with monkeypatch.context() as full:
-            full.setattr(Committer, "_append", lambda *_: StorageRefused("no room"))
+            full.setattr(BatchWriter, "append", lambda *_: StorageRefused("no room"))
             with pytest.raises(Refused):
                 await api.create("configmaps", config_map("lost"))
         await api.create("configmaps", config_map("a"))
