@@ -46,6 +46,7 @@ OF_HTTP1 = (
     Target("create-user", "cpu_us", 240, "create 1 kB as an ordinary user, 500 roles"),
     Target("get-jwt", "extra_us", 5, "get with a service account's token, over a static token"),
     Target("get-audit", "extra_us", 25, "get with audit at Metadata, over without"),
+    Target("create-audit", "extra_us", 25, "create with audit at Metadata, over without"),
     Target("admission-config-map", "cpu_us", 10, "admission of a ConfigMap, default plugins"),
     Target("admission-pod", "cpu_us", 150, "admission of a Pod, default plugins"),
     Target("cel-rule", "cpu_us", 30, "a CEL rule over an object of 20 fields"),
