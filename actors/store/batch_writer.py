@@ -1,7 +1,7 @@
 """Writes batches of events to the journal, in the thread of the event loop or in a worker thread.
 
-The committer decides which (`slow_disk`); one batch is written at a time. What clients are told of an error has no
-path; the log has it, once for errors of the same text in a row.
+The committer decides which (`slow_disk`); one batch is written at a time. Errors for clients name no path. The
+log does, once for errors of the same text in a row.
 """
 
 from __future__ import annotations

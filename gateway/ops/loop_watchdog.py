@@ -31,19 +31,8 @@ _SHOWN = 200  # characters of a request in the log
 # Parameters that say how much work a request is. Others, such as a token that a client sent by mistake or the query of
 # a proxied request, may be secret, names included.
 _SHOWN_PARAMETERS = frozenset(
-    (
-        *(
-            "at",
-            "continue",
-            "dryRun",
-            "fieldManager",
-            "fieldSelector",
-            "fieldValidation",
-            "labelSelector",
-            "limit",
-        ),
-        *("resourceVersion", "resourceVersionMatch", "timeoutSeconds", "watch"),
-    )
+    {"at", "continue", "dryRun", "fieldManager", "fieldSelector", "fieldValidation", "labelSelector", "limit"}
+    | {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "watch"}
 )
 
 
