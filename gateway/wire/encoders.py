@@ -230,9 +230,8 @@ class TableEncoder:
         self._conditions = definition.table.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._objects = ObjectEncoder(definition)
-        self._is_custom = (
-            definition.is_custom
-        )  # its cells are those of the version shown, not of the stored object
+        # The cells of a custom kind are of what clients get: in their version, and with its kind.
+        self._custom_kind = definition.kind if definition.is_custom else None
         self._metadata = PartialMetadataEncoder(definition, names, version)
         self._include = include
         self._now = now
@@ -252,7 +251,9 @@ class TableEncoder:
         return orjson.dumps(self._row(body, self._read(body)))
 
     def _read(self, body: bytes) -> Object:
-        return decode(self._objects.converted(body) if self._is_custom else body)
+        if self._custom_kind is None:
+            return decode(body)
+        return {**decode(self._objects.converted(body)), "kind": self._custom_kind}
 
     def listing(self, listing: Listing) -> bytes:
         return _listing(self.list_type, listing, self.element)

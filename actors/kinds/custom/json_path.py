@@ -110,10 +110,8 @@ class _Parser:
             return None
         if text[at] == ".":
             self._at += 1
-            name = self._name()
-            if name:
-                return _everything if name == "*" else _member(name.replace("\\", ""))
-            return None  # a single dot is the value itself
+            name = self._name()  # empty behind a single dot, which is therefore not the value itself
+            return _everything if name == "*" else _member(name.replace("\\", ""))
         if text[at] == "[":
             return self._brackets()
         if text[at].isspace():

@@ -263,3 +263,18 @@ async def test_versions_that_a_custom_group_lacks_are_unknown_paths() -> None:
         await define(api, definition(version()))
         missing = await api.ask("GET", f"/apis/{GROUP}/v9")
         assert (missing.status, missing.body) == (404, b"404 page not found\n")
+
+
+async def test_printer_columns_show_kind_and_version_of_the_requested_version() -> None:
+    paths = {"Kind": ".kind", "Version": ".apiVersion", "First": "..kind"}
+    columns = [{"name": name, "type": "string", "jsonPath": path} for name, path in paths.items()]
+    more = {"additionalPrinterColumns": columns}
+    async with served() as api:
+        await define(api, definition(version("v1", **more), version("v2", storage=False, **more)))
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        accept = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+        for name in ("v1", "v2"):
+            path = WIDGETS.replace("/v1/", f"/{name}/")
+            for asked in (path, f"{path}/a"):
+                table = (await api.ask("GET", asked, headers=accept)).expect(200)
+                assert table["rows"][0]["cells"] == ["a", "Widget", f"{GROUP}/{name}", "Widget"]

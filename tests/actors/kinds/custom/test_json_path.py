@@ -45,7 +45,9 @@ THING: dict[str, Any] = {
         (".status.conditions[?(@.type<5)].type", None),
         ("..type", "Ready"),
         (".status.*", THING["status"]["conditions"]),
-        (".", THING),
+        (".", None),
+        (".spec.list.[0]", None),
+        ("$", THING),
     ],
 )
 def test_path_finds_its_first_value(path: str, found: Any) -> None:
