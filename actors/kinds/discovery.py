@@ -8,7 +8,7 @@ from typing import Final
 from actors.kinds.core.endpoints import of_api_service
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Table
+from actors.kinds.declaration.definition import Definition, Storage, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
@@ -110,6 +110,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=ENDPOINT_SLICE,
+        storage=Storage(announced_version="v1beta1"),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=prepare_create,

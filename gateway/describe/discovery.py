@@ -178,7 +178,8 @@ class Discovery:
         if not frozenset(definition.verbs) >= _STORED:
             return None
         storage = self.catalog.storage(definition.type_name)
-        type_ = f"{storage.group}/{storage.version}/{storage.kind}"
+        version = storage.storage.announced_version or storage.version
+        type_ = f"{storage.group}/{version}/{storage.kind}"
         return b64encode(sha256(type_.encode()).digest()[:8]).decode()
 
     def verbs_of(self, definition: Definition) -> list[str]:

@@ -10,7 +10,7 @@ from functools import partial
 from actors.kinds.apiextensions.conditions import TERMINATING, with_condition
 from actors.kinds.apiextensions.fields import NAMES, STATUS, custom_resource_definition
 from actors.kinds.apiextensions.rules import create_rules, status_update_rules, update_rules
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Storage, Subresource
 from actors.kinds.declaration.spec_status import bump_generation, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import zero_struct
@@ -45,6 +45,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
                 reset_fields=("metadata", "spec"),
             ),
         ),
+        storage=Storage(announced_version="v1beta1"),
         deletion=Deletion(
             returns_object=True,
             conflicts_as_update=True,

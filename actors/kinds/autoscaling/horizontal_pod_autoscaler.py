@@ -203,7 +203,7 @@ class Autoscalers:
             set_defaults=partial(set_defaults, self._round_trip),
             subresources=(Subresource(name="status", prepare=keep_spec, validate=status_update_rules),),
             deprecation_warning=deprecated,
-            storage=Storage(stored_as=stored_as, conversion=conversion),
+            storage=Storage(stored_as=stored_as, conversion=conversion, announced_version="v1"),
             table=Table(COLUMNS),
             strategy=Strategy(
                 prepare_for_create=self.prepare_create,

@@ -90,6 +90,8 @@ class Storage:
     computed: bool = False  # computed when it is read, never persisted
     submits_to: tuple[str, str] = ("", "")  # (plural, subresource) that a create is submitted to
     versions: Versions | None = None  # of a custom kind: stored objects name the one that they are in
+    # The version whose storageVersionHash clients know, because Kubernetes stores it; empty: that of the definition.
+    announced_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

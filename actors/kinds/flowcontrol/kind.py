@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.kinds.declaration.columns import Column
-from actors.kinds.declaration.definition import Definition, Table
+from actors.kinds.declaration.definition import Definition, Storage, Table
 from actors.kinds.declaration.meta import metadata_rules
 from actors.kinds.declaration.spec_status import (
     keep_status_and_bump_generation,
@@ -45,6 +45,7 @@ def flow_control_kind(
         check_name=name_is_subdomain,
         fields=fields,
         subresources=(status_subresource(status_rules),),
+        storage=Storage(announced_version="v1beta1"),
         table=Table(columns),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, status),

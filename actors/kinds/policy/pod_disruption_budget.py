@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_rules
@@ -87,6 +87,7 @@ def define(_: Names) -> Definition:
         check_name=name_is_path_segment,
         fields=POD_DISRUPTION_BUDGET,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_update_rules),),
+        storage=Storage(announced_version="v1beta1"),
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,

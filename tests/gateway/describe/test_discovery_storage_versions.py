@@ -10,6 +10,17 @@ KNOWN = {
     ("/api/v1", "pods"): "xPOwRZ+Yhw8=",
     ("/api/v1", "configmaps"): "qFsyl6wFWjQ=",
     ("/apis/apps/v1", "deployments"): "8aSe+NMegvE=",
+    # Kubernetes stores these in a version that is not the newest one.
+    ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions"): "jfWCUB31mvA=",
+    ("/apis/autoscaling/v1", "horizontalpodautoscalers"): "oQlkt7f5j/A=",
+    ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "oQlkt7f5j/A=",
+    ("/apis/autoscaling/v2beta2", "horizontalpodautoscalers"): "oQlkt7f5j/A=",
+    ("/apis/discovery.k8s.io/v1", "endpointslices"): "Nx3SIv6I0mE=",
+    ("/apis/flowcontrol.apiserver.k8s.io/v1beta1", "flowschemas"): "9bSnTLYweJ0=",
+    ("/apis/flowcontrol.apiserver.k8s.io/v1beta2", "flowschemas"): "9bSnTLYweJ0=",
+    ("/apis/flowcontrol.apiserver.k8s.io/v1beta1", "prioritylevelconfigurations"): "BFVwf8eYnsw=",
+    ("/apis/flowcontrol.apiserver.k8s.io/v1beta2", "prioritylevelconfigurations"): "BFVwf8eYnsw=",
+    ("/apis/policy/v1", "poddisruptionbudgets"): "6BGBu0kpHtk=",
 }
 
 
