@@ -22,8 +22,9 @@ from journal.classes.dataclass import dataclass
 T = TypeVar("T")
 Address = tuple[str, str, str]  # group, version, plural
 
-_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STAGES = (None, "beta", "alpha")
+_MAX_NUMBER = 2**63 - 1
 
 
 def _everything(_: Definition) -> bool:
@@ -116,7 +117,7 @@ class Catalog:
         if old is None:
             return
         for one in old.definitions:
-            if self._kinds.get((one.api_version, one.kind)) is one:
+            if self._kinds.get((one.api_version, one.kind)) == one:
                 del self._kinds[one.api_version, one.kind]
         for one in old.served:
             self._remove(one)
@@ -124,7 +125,7 @@ class Catalog:
     def _add(self, definition: Definition) -> None:
         group, version = definition.group, definition.version
         other = self._served.setdefault((group, version, definition.plural), definition)
-        if other is not definition:
+        if other != definition:
             raise ValueError(f"{definition.plural} of {definition.api_version} is {other.type_name} already")
         self._group_versions[group, version] = (*self.of_version(group, version), definition)
         versions = self._groups.get(group, ())
@@ -159,7 +160,7 @@ class Catalog:
 
     def holds(self, definition: Definition) -> bool:
         """Whether this very definition is served."""
-        return self._served.get((definition.group, definition.version, definition.plural)) is definition
+        return self._served.get((definition.group, definition.version, definition.plural)) == definition
 
     def successor(self, definition: Definition) -> Definition | None:
         """The definition that is served in place of this one, for watches that go on; None if there is none.
@@ -167,7 +168,7 @@ class Catalog:
         It is the same one, or that of the same custom kind after a change of its CustomResourceDefinition.
         """
         found = self._served.get((definition.group, definition.version, definition.plural))
-        return found if found is definition or (found is not None and found.continues(definition)) else None
+        return found if found == definition or (found is not None and found.continues(definition)) else None
 
     def serves(self, group: str, plural: str) -> bool:
         """Whether some version of the group has such a resource."""
@@ -212,11 +213,11 @@ class Catalog:
         if self._previous() is previous:
             return list(self._changed)
         names = self._types | previous._types
-        return [name for name in names if self._types.get(name) is not previous._types.get(name)]
+        return [name for name in names if self._types.get(name) != previous._types.get(name)]
 
 
 def _without(one: T, among: tuple[T, ...]) -> tuple[T, ...]:
-    return tuple(other for other in among if other is not one)
+    return tuple(other for other in among if other != one)
 
 
 def preference(version: str) -> tuple[int, int, int, str]:
@@ -225,6 +226,6 @@ def preference(version: str) -> tuple[int, int, int, str]:
     So replacing a kind never changes which version of its group clients prefer.
     """
     match = _VERSION.fullmatch(version)
-    if match is None:
+    if match is None or max(numbers := (int(match[1]), int(match[3] or 0))) > _MAX_NUMBER:
         return len(_STAGES), 0, 0, version
-    return _STAGES.index(match[2]), -int(match[1]), -int(match[3] or 0), ""
+    return _STAGES.index(match[2]), -numbers[0], -numbers[1], version

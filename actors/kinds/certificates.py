@@ -8,7 +8,7 @@ this runs. An update of a request that already violates a rule which came later 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -178,13 +178,14 @@ def prepare_approval(new: Object, old: Object) -> None:
 def prepare_status(new: Object, old: Object) -> None:
     """Keep Approved and Denied conditions unchanged; validation refuses added and removed ones."""
     keep_spec(new, old)
-    kept: dict[int, Object] = {}
+    kept: dict[str, Iterator[Object]] = {}
     for approval in APPROVALS:
-        current, sent = _conditions_of_type(old, approval), _conditions_of_type(new, approval)
-        if len(current) == len(sent):
-            kept.update({id(condition): before for condition, before in zip(sent, current, strict=True)})
+        current = _conditions_of_type(old, approval)
+        if current and len(current) == len(_conditions_of_type(new, approval)):
+            kept[approval] = iter(current)
     if kept:
-        new["status"]["conditions"] = [kept.get(id(one), one) for one in new["status"]["conditions"]]
+        sent = new["status"]["conditions"]
+        new["status"]["conditions"] = [next(kept.get(one["type"], iter((one,)))) for one in sent]
 
 
 def _conditions_of_type(request: Object, kind: str) -> list[Object]:

@@ -72,7 +72,7 @@ RESOURCE_QUOTA = Struct("core.v1.ResourceQuota", METADATA, Field("spec", SPEC, 2
 
 def _used(stored: Object, limits: bool) -> str:
     hard, used = stored["status"].get("hard", {}), stored["status"].get("used", {})
-    names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+    names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
 

@@ -59,7 +59,7 @@ class SectionCache(Generic[T]):
 
     def find(self, section: Section) -> T | None:
         definitions, value = self._values.get(section.name, (None, None))
-        return value if definitions is section.definitions else None
+        return value if definitions == section.definitions else None
 
     def store(self, section: Section, value: T) -> T:
         self._values[section.name] = section.definitions, value

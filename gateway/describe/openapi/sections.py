@@ -71,6 +71,6 @@ def sections(
         for version in versions:
             name = f"apis/{group}/{version}" if group else f"api/{version}"
             definitions, old = catalog.of_version(group, version), known.get(name)
-            if old is None or old.definitions is not definitions:
+            if old is None or old.definitions != definitions:
                 old = section(name, partial(paths.resources, group, version), definitions)
             yield old

@@ -63,20 +63,25 @@ def test_adding_a_type_again_replaces_all_its_versions(catalog: Catalog) -> None
 
 
 def test_versions_of_a_group_are_in_the_order_of_kubernetes(catalog: Catalog) -> None:
-    versions = ["v1", "foo10", "v2beta1", "v10", "v1alpha2", "foo1", "v2", "v11beta2", "v1alpha10", "v2beta3"]
-    added = catalog.adding([crontabs(version) for version in versions])
-    assert added.groups()[GROUP] == (
+    sorted_ones = (
         "v10",
         "v2",
         "v1",
+        "v0",
         "v11beta2",
         "v2beta3",
         "v2beta1",
+        "v2beta0",
+        "v0beta1",
         "v1alpha10",
         "v1alpha2",
+        "v0alpha1",
         "foo1",
         "foo10",
+        "v9223372036854775808",  # its number is none of 64 bits
     )
+    others = catalog.adding([crontabs(version) for version in sorted(sorted_ones)])
+    assert others.groups()[GROUP] == sorted_ones
 
 
 def test_replacing_a_kind_keeps_the_preferred_version_of_its_group(catalog: Catalog) -> None:

@@ -62,7 +62,7 @@ def is_whole(value: float) -> bool:
 def same_value(one: Any, allowed: Any) -> bool:
     """Whether a value equals one of an enum. Numbers are compared as numbers, true is not 1."""
     if isinstance(one, bool) or isinstance(allowed, bool):
-        return one is allowed
+        return type(one) is type(allowed) and bool(one == allowed)
     if isinstance(one, (int, float)) and isinstance(allowed, (int, float)):
         return one == allowed or (type(allowed) is int and type(one) is float and int(one) == allowed)
     if type(one) is not type(allowed) or one is None:
