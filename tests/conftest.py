@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis, shared kinds, reports, who compiles which tests, few collections of garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, the current folder, who compiles which tests, and garbage.
 
 The collected tests and the modules live as long as the process; every full collection of garbage would visit their
 half a million objects in vain.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
 from tests.shared_kinds import share_kinds
@@ -21,6 +22,7 @@ LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
 register_profiles()
 share_kinds()
 gc.disable()
+folder = EmptyFolder()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,9 +65,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
+    folder.enter()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    folder.check()
 
 
 def pytest_sessionfinish() -> None:
+    folder.leave()
     shared_server = sys.modules.get("tests.gateway.shared_server")
     if shared_server is not None:
         shared_server.stop_shared()

@@ -77,7 +77,7 @@ async def process(folder: Path, *more: str, errors: int = subprocess.DEVNULL) ->
     """
     port = reserve_port()
     started = await trio.lowlevel.open_process(
-        flags(folder, port, *more), stdout=subprocess.PIPE, stderr=errors, cwd=ROOT
+        flags(folder, port, *more), stdout=subprocess.PIPE, stderr=errors
     )
     server = Server(started, port)
     try:
@@ -113,6 +113,5 @@ async def refused(folder: Path, *more: str) -> tuple[int, str]:
             capture_stdout=True,
             capture_stderr=True,
             check=False,
-            cwd=ROOT,
         )
     return result.returncode, result.stderr.decode()

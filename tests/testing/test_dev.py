@@ -31,7 +31,7 @@ except RequestFailed as refused:
 def test_failing_command_gets_its_story_and_passes_its_exit_code_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    root = Path.cwd()
+    root = Path(__file__).parents[2]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(root))
     Path("faults.yaml").write_text("rules: [{fault: {conflict: {}}, match: {verbs: [update]}}]")

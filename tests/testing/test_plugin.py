@@ -44,9 +44,7 @@ def test_loading_the_plugin_imports_nothing_else() -> None:
         "import pytest, sys; before = set(sys.modules); import gateway.cli.fixture.plugin; "
         "print(*sorted(set(sys.modules) - before))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
-    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert run.stdout.split() == [
         "gateway",
         "gateway.cli",
@@ -97,9 +95,7 @@ def test_failing_test_prints_its_story_and_keeps_its_journal(tmp_path: Path) -> 
 
 def test_server_does_not_import_pytest() -> None:
     program = "import gateway.testing.build, gateway.cli.fixture.child, sys; print('pytest' in sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
-    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert run.stdout.strip() == "False"
 
 
@@ -114,7 +110,5 @@ def test_forked_server_finds_its_modules_imported(tmp_path: Path) -> None:
         "serve(prepared, lambda addresses, stop: stop())\n"
         "print(*[name for name in sys.modules if name not in before and name.startswith(('actors', 'gateway'))])"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
-    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []
