@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CHECKS := $(VENV)/.checks
 WORKERS ?= 2
+# Of `make run`, for example make run FLAGS='--dialect kubernetes'.
+FLAGS ?=
 
 .PHONY: help setup installed run test browser-test clients check fix bench attacks robustness conformance clean
 
@@ -50,7 +52,7 @@ installed: $(STAMP)
 setup: installed $(CHECKS)
 
 run: installed
-	$(BIN)/rewound serve
+	$(BIN)/rewound serve $(FLAGS)
 
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: installed
