@@ -17,6 +17,9 @@ a field at the end, with one upcaster from the number before, so every release c
     meta    values without a checksum; the record `check` has that of all of them
 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
+
+Bodies of earlier releases have characters that `escapes` escapes. Readers get all bodies escaped. That is no layout of
+its own, so that an earlier release can read, and write, the journal of a later one.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ import msgpack
 from journal import keys
 from journal.classes.named_tuple import NamedTuple
 from journal.errors import Damaged, NewerLayout
+from journal.escapes import escaped
 from journal.keys import Buffer, pack_offset
 
 
@@ -50,7 +54,7 @@ class Event(NamedTuple):
     user: str
     manager: str
     facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
-    body: bytes  # canonical JSON, whose metadata.resourceVersion is the offset
+    body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset
     reason: str = ""  # why it was written, if somebody said so
 
 
@@ -142,7 +146,9 @@ def event_fields(offset: int, value: Buffer) -> Fields:
     packed = value[_EVENT_LEAD.size :]
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
-    return upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
+    fields = upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
+    fields[BODY] = escaped(fields[BODY])
+    return fields
 
 
 def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
@@ -152,7 +158,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     """
     found: list[Event] = []
     add, make, crc, to_offset = found.append, tuple.__new__, crc32, int.from_bytes
-    unpack, unpack_lead, last_byte = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE
+    unpack, unpack_lead, last_byte, escape = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE, escaped
     higher, check_of_higher = (
         -1,
         0,
@@ -168,7 +174,11 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         packed = value[_EVENT_LEAD_SIZE:]
         layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
         if layout == PLAIN_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
-            add(make(Event, (offset,) + unpack(packed, use_list=False) + _NO_REASON))  # noqa: RUF005
+            fields = unpack(packed, use_list=False)
+            body = fields[BODY]
+            if escape(body) is not body:
+                fields = (*fields[:BODY], escape(body))
+            add(make(Event, (offset,) + fields + _NO_REASON))  # noqa: RUF005
         else:
             add(decode_event(offset, value))
         size -= length
@@ -206,7 +216,7 @@ def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
     if layout > ROW_LAYOUT:
         raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
     middle = _ROW_LEAD_SIZE + length
-    return offset, raw[_ROW_LEAD_SIZE:middle], raw[middle:]
+    return offset, raw[_ROW_LEAD_SIZE:middle], escaped(raw[middle:])
 
 
 def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool) -> bytes:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import orjson
-
 from actors.access.authorization.rbac.covers import uncovered
 from actors.access.authorization.rbac.names import autoupdate_key
+from actors.go_json import dumps
 from actors.messages import Object
 from actors.names import Names
 from journal.classes.dataclass import dataclass
@@ -43,7 +42,7 @@ def is_as_wanted(body: bytes, wanted: Object) -> bool:
     ]
     for field in ("labels", "annotations"):
         members.extend(wanted["metadata"][field].items())
-    return all(orjson.dumps({name: value})[1:-1] in body for name, value in members)
+    return all(dumps({name: value})[1:-1] in body for name, value in members)
 
 
 def reconcile(names: Names, stored: Object, wanted: Object) -> Reconciled | None:

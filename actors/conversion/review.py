@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from actors.errors import ConversionFailed, TooLarge
+from actors.go_json import dumps
 from actors.kinds.declaration.meta import annotation_rules, label_rules
 from actors.kinds.declaration.versions import Versions
 from actors.kinds.validation.field_errors import FieldErrors, collect
@@ -106,7 +107,7 @@ class Batch(NamedTuple):
             raise self._invalid(index, single, wrong) from None
         members = {name: part for name, part in converted.items() if name not in _TYPE_AND_METADATA}
         pruned = self.versions.prune({"metadata": metadata, **members}, self.target)
-        result = orjson.dumps({"apiVersion": self.target, **pruned})
+        result = dumps({"apiVersion": self.target, **pruned})
         if len(result) > MAX_BYTES:
             raise self._invalid(index, "object at index 0", _Wrong(f"it has more than {MAX_BYTES} bytes"))
         return result

@@ -10,10 +10,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-import orjson
 import trio
 
 from actors.conversion.converter import Converter
+from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.versions import Versions
 from actors.store.document import api_version_of, decode, version_of, with_api_version
@@ -71,7 +71,7 @@ def _upgraded(versions: Versions, body: bytes) -> bytes:
         return body
     stored = decode(body)
     del stored["apiVersion"]
-    return orjson.dumps({"apiVersion": version, **versions.upgrade(stored, version)})
+    return dumps({"apiVersion": version, **versions.upgrade(stored, version)})
 
 
 class RecentConversions:

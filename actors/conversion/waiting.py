@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
-import orjson
-
 from actors.errors import ConversionFailed
+from actors.go_json import dumps
 from actors.kinds.declaration.versions import ConversionNeeded, Conversions, Versions
 
 # More than any work needs that asks for the same conversions each time.
@@ -23,7 +22,7 @@ class Converts(Protocol):
 
 
 async def converted(converter: Converts, needed: ConversionNeeded) -> bytes:
-    document = orjson.dumps({"apiVersion": needed.source, **needed.object})
+    document = dumps({"apiVersion": needed.source, **needed.object})
     [result] = await converter.convert(needed.versions, [document], needed.target)
     return result
 

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import orjson
 
+from actors.go_json import dumps
+
 Path = tuple[str, ...]  # keys of nested objects
 
 # Bytes at the beginning of a piece by which it is searched: the search for more takes longer to prepare.
@@ -64,7 +66,7 @@ def body_template(body: bytes, paths: Sequence[Path]) -> BodyTemplate | None:
             parent = parent[key]
         parent[path[-1]] = _PLACEHOLDER % number
     try:
-        parts = _split(orjson.dumps(document))
+        parts = _split(dumps(document))
     except orjson.JSONEncodeError:
         return None  # nested too deep
     if len(parts) != 2 * len(paths) + 1:

@@ -11,6 +11,7 @@ import re
 
 import orjson
 
+from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Schema, member_at, put_at
 from actors.messages import Object
@@ -114,7 +115,7 @@ def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
     else:
         document = {"metadata": ordered, **stored}
     document["metadata"] = ordered
-    return orjson.dumps(document)
+    return dumps(document)
 
 
 def _ordered(metadata: Object) -> Object:
@@ -206,8 +207,8 @@ def typed(prefix: bytes, body: bytes) -> bytes:
 
 def kind_prefix(kind: str) -> bytes:
     """For objects that have an apiVersion."""
-    return b'{"kind":' + orjson.dumps(kind) + b","
+    return b'{"kind":' + dumps(kind) + b","
 
 
 def type_prefix(kind: str, api_version: str) -> bytes:
-    return b'{"kind":' + orjson.dumps(kind) + b',"apiVersion":' + orjson.dumps(api_version) + b","
+    return b'{"kind":' + dumps(kind) + b',"apiVersion":' + dumps(api_version) + b","

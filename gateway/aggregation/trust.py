@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import orjson
 import trio
 
 from actors.certificates.authorities import Authorities
 from actors.certificates.names import PROXY_NAME
 from actors.certificates.store import CertificateError
+from actors.go_json import dumps
 from gateway.settings.settings import Settings
 
 
@@ -46,7 +46,7 @@ async def published_trust(settings: Settings, authorities: Authorities) -> dict[
 
 
 def _listed(values: tuple[str, ...]) -> str:
-    return orjson.dumps([one for value in values for one in value.split(",")]).decode()
+    return dumps([one for value in values for one in value.split(",")]).decode()
 
 
 def _read(paths: list[Path]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.go_json import dumps
 from gateway.requests.exchange import ObservedResponse
 
 MAX_OBJECT: Final = 512 * 1024
@@ -35,7 +36,7 @@ def embedded(body: bytes, *, omit_managed_fields: bool) -> bytes:
         value = orjson.loads(body)
         if omit_managed_fields:
             _remove_managed_fields(value)
-        return orjson.dumps(value)
+        return dumps(value)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return b""
 

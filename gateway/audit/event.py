@@ -20,6 +20,7 @@ from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.audit.response_status import response_status
 from gateway.audit.texts import Texts, annotations_json
 from gateway.requests.exchange import AUDIT_BASE
+from journal.escapes import escaped
 
 _ALLOW: Final = Verdict.ALLOW
 _METADATA: Final = Level.METADATA
@@ -106,7 +107,7 @@ class EventFormat:
             if not 0 <= since < _MILLISECOND:
                 since, ends, end_text = self._read_millisecond(ended)
             parts += (outcome, began, _STAGE_TIME, end_text, _DIGITS[since // 1000], end)
-        return "".join(parts).encode("utf-8", "replace")
+        return escaped("".join(parts).encode("utf-8", "replace"))
 
     def _general_lines(self, one: Pending) -> list[str]:
         """Of a request with annotations, an impersonated user, a body or an Audit-Id of its own; or of one event."""
@@ -116,13 +117,13 @@ class EventFormat:
         """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
         record, stage, at, status = event
         if stage is REQUEST_RECEIVED or not record.is_long:
-            return self._short_line(event)[:-1].encode("utf-8", "replace")
+            return escaped(self._short_line(event)[:-1].encode("utf-8", "replace"))
         parts = [self._head(record, stage).encode("utf-8", "replace"), response_status(record, stage, status)]
         truncated = record.treatment.level > _METADATA and _add_bodies(parts, record, bodies=bodies)
         times = f"{_RECEIVED_TIME}{self._time(record.received_at)}{_STAGE_TIME}{self._time(at)}"
         tail = f'{times}Z"{self._texts.annotations(record, truncated=truncated)}}}'
         parts.append(tail.encode("utf-8", "replace"))
-        return b"".join(parts)
+        return escaped(b"".join(parts))
 
     def _short_line(self, event: Event) -> str:
         """The line of an event that shows no bodies, with its newline."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from json.encoder import encode_basestring as quote
 from typing import Any, Final
 
-import orjson
-
+from actors.go_json import dumps
 from gateway.audit.documents import parsed
 from gateway.audit.policy import PANIC
 from gateway.audit.record import AuditRecord
@@ -38,4 +37,4 @@ def _copied_status(body: bytes, code: int, message: str) -> bytes:
         shown |= {field: found[field] for field in _STATUS_FIELDS if found.get(field)}
     if message:
         shown["message"] = message
-    return b',"responseStatus":' + orjson.dumps({**shown, "code": code})
+    return b',"responseStatus":' + dumps({**shown, "code": code})

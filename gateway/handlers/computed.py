@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import orjson
-
+from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.selectors import matcher
@@ -27,14 +26,14 @@ class ComputedObjects:
     def get(self, definition: Definition, name: str) -> bytes:
         for one in self._sources[definition.type_name]():
             if one["metadata"]["name"] == name:
-                return orjson.dumps(one)
+                return dumps(one)
         raise not_found(definition, name)
 
     def listing(self, definition: Definition, options: ListOptions) -> Listing:
         """All matching objects by name. There are no pages: objects are few, and have no resourceVersion to page at."""
         match = matcher(options.labels, options.fields)
         found = sorted(self._sources[definition.type_name](), key=lambda one: str(one["metadata"]["name"]))
-        bodies = [orjson.dumps(one) for one in found if match is None or match(_facts(definition, one))]
+        bodies = [dumps(one) for one in found if match is None or match(_facts(definition, one))]
         return Listing(bodies, 0)
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
-
 from actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
 from actors.admission import ephemeral
 from actors.admission.chain import Chain
 from actors.admission.request import CREATE, AdmissionRequest
+from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
@@ -97,7 +96,7 @@ def _response_body(definition: Definition, review: Object, status: Object) -> by
     metadata, spec = review["metadata"], review["spec"]
     if definition.kind == _RULES:
         metadata, spec = {"creationTimestamp": None}, {}
-    return orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
+    return dumps({"metadata": metadata, "spec": spec, "status": status})
 
 
 def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:

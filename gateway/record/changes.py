@@ -10,8 +10,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import orjson
-
+from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.selectors.facts import pack_facts
 from actors.store.document import in_usual_order
@@ -89,7 +88,7 @@ def change_of(
         uid,
         version,
         removed,
-        orjson.dumps(document),
+        dumps(document),
         _facts(kind, stored),
         arrived,
         manager,

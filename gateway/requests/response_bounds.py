@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
+from actors.go_json import dumps
 
 # Of the whole document. Clients show it to people, and a body that is refused must not cost as much as one that is not.
 MAX_BYTES: Final = 64 * 1024
@@ -20,7 +20,7 @@ _CAUSES_BYTES: Final = 24 * 1024
 
 def shorten(document: dict[str, Any]) -> dict[str, Any]:
     """The document of a Status, with at most `MAX_BYTES` bytes as JSON."""
-    if len(orjson.dumps(document)) <= MAX_BYTES:
+    if len(dumps(document)) <= MAX_BYTES:
         return document
     shortened = {**document, "message": _cut(document["message"], _MESSAGE)}
     if "details" in document:
@@ -39,7 +39,7 @@ def _cut_causes(causes: list[dict[str, str]]) -> list[dict[str, str]]:
     size = 0
     for index, cause in enumerate(causes):
         cut = {name: _cut(text, _TEXT) for name, text in cause.items()}
-        size += len(orjson.dumps(cut))
+        size += len(dumps(cut))
         if size > _CAUSES_BYTES:
             return [*kept, {"message": f"and {len(causes) - index} more"}]
         kept.append(cut)

@@ -12,6 +12,7 @@ from itertools import accumulate
 
 import orjson
 
+from actors.go_json import dumps
 from actors.turns import Turn
 from journal.errors import Compacted
 from journal.log import Journal
@@ -127,7 +128,7 @@ class Changes:
         if before is not None:
             document = orjson.loads(before.body)
             document["metadata"]["resourceVersion"] = str(event.offset)
-            body = orjson.dumps(document)
+            body = dumps(document)
             if event.offset in self._before:
                 self._deselected[event.offset] = body
         return body

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 import trio
 
 from actors.errors import ConversionFailed, Expired
+from actors.go_json import dumps
 from gateway.requests.errors import Failure, failure_of, plain_failure
 from gateway.requests.request import EndReason, Finished
 from gateway.watch.changes import TooOld
@@ -239,4 +239,4 @@ class Watch:
         return self._error(failure)
 
     def _error(self, failure: Failure) -> bytes:
-        return self._interest.wrap("ERROR", orjson.dumps(failure.document()))
+        return self._interest.wrap("ERROR", dumps(failure.document()))

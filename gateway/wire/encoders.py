@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
+from actors.go_json import dumps
 from actors.kinds.declaration.columns import Column
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.versions import Versions
@@ -91,7 +92,7 @@ class ObjectEncoder:
         head = (
             self._list_head
             + b'"metadata":'
-            + orjson.dumps(self.list_type.metadata(list_metadata(listing)))
+            + dumps(self.list_type.metadata(list_metadata(listing)))
             + b',"items":['
         )
         if not bodies:
@@ -116,7 +117,7 @@ class ConversionEncoder:
         self._from_storage = from_storage
 
     def converted(self, body: bytes) -> bytes:
-        return orjson.dumps(self._from_storage(decode(body)))
+        return dumps(self._from_storage(decode(body)))
 
 
 class VersionEncoder:
@@ -142,7 +143,7 @@ class VersionEncoder:
         stored.pop("apiVersion", None)
         if not is_current:
             stored = versions.upgrade(stored, stored_in)
-        return orjson.dumps({"apiVersion": version, **versions.convert(stored, stored_in, version)})
+        return dumps({"apiVersion": version, **versions.convert(stored, stored_in, version)})
 
 
 def object_encoder(definition: Definition) -> ObjectEncoder:
@@ -199,7 +200,7 @@ class PartialMetadataEncoder:
         }
 
     def item(self, body: bytes) -> bytes:
-        return orjson.dumps(self.of(decode(body)))
+        return dumps(self.of(decode(body)))
 
     def document(self, body: bytes) -> bytes:
         return dump_line(self.of(decode(body)))
@@ -237,7 +238,7 @@ class TableEncoder:
         self._now = now
 
     def item(self, body: bytes, *, columns: bool = True) -> bytes:
-        return orjson.dumps(self._one_row(body, columns))
+        return dumps(self._one_row(body, columns))
 
     def document(self, body: bytes) -> bytes:
         return dump_line(self._one_row(body, True))
@@ -248,7 +249,7 @@ class TableEncoder:
         return ListType("Table", self._type["apiVersion"], "rows", definitions)
 
     def element(self, body: bytes) -> bytes:
-        return orjson.dumps(self._row(body, self._read(body)))
+        return dumps(self._row(body, self._read(body)))
 
     def _read(self, body: bytes) -> Object:
         if self._custom_kind is None:

@@ -10,16 +10,18 @@ from typing import Any
 
 import orjson
 
+from actors.go_json import dumps
+
 
 def dump_line(value: Any) -> bytes:
     """A compact document with the newline at its end."""
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    return dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def pretty(body: bytes) -> bytes:
     """The document with two spaces of indentation per level."""
     try:
-        return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+        return dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         # The encoder limits nesting, which a deep object inside a list can exceed: send it compact.
         return body

@@ -15,6 +15,7 @@ from typing import Final
 import orjson
 import trio
 
+from actors.go_json import dumps
 from actors.messages import Object
 from actors.turns import Turn
 from gateway.wire import yaml
@@ -80,14 +81,10 @@ class JsonLayout:
         self._type = type_
 
     def head(self, metadata: Object | None) -> bytes:
-        return orjson.dumps(self._type.before(metadata))[:-1] + b',"%b":[' % self._type.elements.encode()
+        return dumps(self._type.before(metadata))[:-1] + b',"%b":[' % self._type.elements.encode()
 
     def tail(self, metadata: Object | None) -> bytes:
-        return (
-            b"]}\n"
-            if metadata is None
-            else b'],"metadata":%b}\n' % orjson.dumps(self._type.metadata(metadata))
-        )
+        return b"]}\n" if metadata is None else b'],"metadata":%b}\n' % dumps(self._type.metadata(metadata))
 
 
 class PrettyLayout:
@@ -102,13 +99,13 @@ class PrettyLayout:
         return pretty(element).replace(b"\n", b"\n    ")
 
     def head(self, metadata: Object | None) -> bytes:
-        before = orjson.dumps(self._type.before(metadata), option=orjson.OPT_INDENT_2)
+        before = dumps(self._type.before(metadata), option=orjson.OPT_INDENT_2)
         return before[:-2] + b',\n  "%b": [\n    ' % self._type.elements.encode()
 
     def tail(self, metadata: Object | None) -> bytes:
         if metadata is None:
             return b"\n  ]\n}"
-        after = orjson.dumps({"metadata": self._type.metadata(metadata)}, option=orjson.OPT_INDENT_2)
+        after = dumps({"metadata": self._type.metadata(metadata)}, option=orjson.OPT_INDENT_2)
         return b"\n  ]," + after[1:]
 
 

@@ -6,9 +6,8 @@ import base64
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from actors.access.accounts.keys import Keys, VerifyingKey
+from actors.go_json import dumps
 
 CONFIGURATION_PATH, KEYS_PATH = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
@@ -23,7 +22,7 @@ def is_discoverable(issuer: str) -> bool:
 
 
 def configuration(issuer: str, keys_url: str, keys: Keys) -> bytes:
-    return orjson.dumps(
+    return dumps(
         {
             "issuer": issuer,
             "jwks_uri": keys_url,
@@ -35,7 +34,7 @@ def configuration(issuer: str, keys_url: str, keys: Keys) -> bytes:
 
 
 def key_set(keys: Keys) -> bytes:
-    return orjson.dumps({"keys": [_public_jwk(one) for one in keys.verifying]})
+    return dumps({"keys": [_public_jwk(one) for one in keys.verifying]})
 
 
 def _public_jwk(key: VerifyingKey) -> dict[str, str]:

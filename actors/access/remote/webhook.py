@@ -26,6 +26,7 @@ from actors.access.remote.https_client import HttpsClient, InvalidUrl
 from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
 from actors.access.remote.tls_stream import TooSlow
+from actors.go_json import dumps
 from journal.classes.dataclass import dataclass
 
 TRY_SECONDS: Final = 30.0
@@ -71,7 +72,7 @@ class Webhook:
 
     async def post(self, document: Any, first_delay: float = FIRST_DELAY) -> dict[str, Any]:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
-        return self._object(await self.send(orjson.dumps(document), first_delay))
+        return self._object(await self.send(dumps(document), first_delay))
 
     async def ask(
         self, make: MakeBody, url: str, seconds: float, since: float | None = None

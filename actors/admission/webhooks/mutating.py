@@ -28,6 +28,7 @@ from actors.admission.webhooks.review import JSON_PATCH, Verdict
 from actors.conversion.shown import converts
 from actors.conversion.waiting import Converts, run_converting
 from actors.errors import ConversionFailed, RequestError, WebhookFailed
+from actors.go_json import dumps
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import run_limited
@@ -171,11 +172,11 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         if annotations is None:
             return
         hook = {"configuration": match.hook.configuration, "webhook": match.hook.name}
-        mutation = orjson.dumps({**hook, "mutated": mutated}).decode()
+        mutation = dumps({**hook, "mutated": mutated}).decode()
         annotations.setdefault(self._mutation_key % (round_, match.position), mutation)
         if verdict.patch and len(verdict.patch) <= LONGEST_ANNOTATION:
             patch = {**hook, "patch": orjson.Fragment(verdict.patch), "patchType": JSON_PATCH}
-            annotations.setdefault(self._patch_key % (round_, match.position), orjson.dumps(patch).decode())
+            annotations.setdefault(self._patch_key % (round_, match.position), dumps(patch).decode())
 
 
 def _since_last(state: Reinvocation, now: Object | None) -> Reinvocation:

@@ -7,12 +7,11 @@ import binascii
 from dataclasses import field
 from typing import Any, Final
 
-import orjson
-
 from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
 from actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
 from actors.admission.webhooks.matching import NAMESPACES
 from actors.errors import WebhookDenied
+from actors.go_json import dumps
 from actors.identity import AUTHENTICATED, MASTERS
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object
@@ -76,7 +75,7 @@ class Reviews:
         review["dryRun"] = request.dry_run
         review["options"] = self._options(request)
         start, middle = self._common_parts(hook, definition, request)
-        return b"".join((start, uid.encode(), middle, memoryview(orjson.dumps(review))[1:], b"}"))
+        return b"".join((start, uid.encode(), middle, memoryview(dumps(review))[1:], b"}"))
 
     def _common_parts(
         self, hook: Hook, definition: Definition, request: AdmissionRequest
@@ -145,8 +144,8 @@ def _encode_common(version: str, definition: Definition, request: AdmissionReque
     types["requestResource"] = _resource(original)
     if subresource:
         types["requestSubResource"] = subresource
-    review = orjson.dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
-    return review.removesuffix(b'"}}'), b'",' + orjson.dumps(types)[1:-1] + b","
+    review = dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
+    return review.removesuffix(b'"}}'), b'",' + dumps(types)[1:-1] + b","
 
 
 def _only_allows(uid: str, version: str, response: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.go_json import dumps
 from actors.kinds.autoscaling.behavior import DIRECTIONS, RULES_FIELDS, behavior
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
 from actors.kinds.autoscaling.metrics import cpu_metric, reference
@@ -246,7 +247,7 @@ def _common_fields(struct: Struct, holder: Object) -> Object:
 
 
 def _with_annotations(metadata: Object, values: Mapping[str, Any]) -> Object:
-    added = {key: orjson.dumps(value).decode() for key, value in values.items() if value}
+    added = {key: dumps(value).decode() for key, value in values.items() if value}
     annotations = {**metadata.get("annotations", {}), **added}
     if not annotations:
         return metadata

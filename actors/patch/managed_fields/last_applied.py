@@ -10,6 +10,7 @@ from typing import Final
 
 import orjson
 
+from actors.go_json import dumps
 from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
@@ -51,7 +52,7 @@ def _text(config: Object, annotation: str) -> str:
     if annotation in (metadata.get("annotations") or {}):
         metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != annotation}
     whole = {**config, "metadata": metadata}
-    text = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
+    text = dumps(whole, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
     return text.translate(_ESCAPES)
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-import orjson
-
 from actors.access.accounts.claims import ACCOUNTS, NODES, PODS, SECRETS, Reference
 from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Conflict, Invalid, Resource
+from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect, invalid
@@ -81,7 +80,7 @@ class TokenRequests:
         bound = self._bound_object(account, wanted["spec"].get("boundObjectRef"))
         warnings = [*request.warnings, *self._shorten(wanted["spec"])]
         wanted["status"] = await self._status(account, bound, wanted["spec"], context)
-        return Issued(orjson.dumps(wanted), tuple(warnings))
+        return Issued(dumps(wanted), tuple(warnings))
 
     def _account(
         self, accounts: Definition, view: Definition, namespace: str, name: str, wanted: Object

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.names import Names
 from gateway.describe.compressed import Member, Part
@@ -73,4 +74,4 @@ class Documents:
 
 
 def _fragment(_: str, definition: Document) -> orjson.Fragment:
-    return orjson.Fragment(orjson.dumps(definition))
+    return orjson.Fragment(dumps(definition))

