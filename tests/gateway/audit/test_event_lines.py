@@ -13,6 +13,7 @@ from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.event import EventFormat, events_of
 from gateway.audit.record import AuditRecord, Event
+from journal.escapes import escaped
 from tests.gateway.audit.auditing import rules
 from tests.gateway.audit.random_requests import VERBS, played
 
@@ -128,7 +129,7 @@ def of_resources(events: list[Event]) -> list[Event]:
 
 def expected_lines(events: list[Event]) -> list[bytes]:
     documents = [document(event) for event in events]
-    return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in documents]
+    return [escaped(json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode()) for one in documents]
 
 
 def short(events: list[Event]) -> list[Event]:
