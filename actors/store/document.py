@@ -1,4 +1,4 @@
-"""Objects as stored bytes: canonical JSON without kind and apiVersion, metadata in its usual order.
+"""Objects as stored bytes: canonical, escaped JSON without kind and apiVersion, metadata in its usual order.
 
 State rows, events, lists and gets all share these bytes. A response with a single object puts its type in front
 (`{"kind":…,"apiVersion":…,` + body without its first brace), so no read parses the object. Objects of custom kinds

@@ -244,11 +244,12 @@ class Parser:
         if self._repeated is None:
             self._repeated = {}
         values = self._repeated.setdefault(name, [self._headers[name]])
+        if value not in values:  # an equal line adds nothing: clients and proxies send Authorization twice
+            self._headers[name] += b", " + value
         values.append(value)
         if len(values) > self._limits.headers:
             self.fault = self._too_large(fields=True)
             raise _Stop
-        self._headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
         headers, url, repeated, http = self._headers, self._url, self._repeated, self._http
@@ -277,7 +278,8 @@ class Parser:
         if count > self._limits.headers:
             self.fault = self._too_large(fields=True)
             raise _Stop
-        size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+        lines = {name: [value] for name, value in headers.items()} | repeated
+        size = len(url) + sum(len(name) + len(value) + 4 for name in lines for value in lines[name])
         if size > self._limits.head:
             self.fault = self._too_large()
             raise _Stop

@@ -90,6 +90,13 @@ async def test_repeated_header_counts_each_time() -> None:
         assert reply.status == 431
 
 
+async def test_equal_lines_of_a_header_count_with_all_their_bytes() -> None:
+    line = b"X: " + b"a" * 60_000 + b"\r\n"
+    async with served() as host, host.connect() as client:
+        assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + line * 2 + b"\r\n")).status == 200
+        assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + line * 20 + b"\r\n")).status == 431
+
+
 async def test_bytes_before_a_head_do_not_count_to_it() -> None:
     async with served() as host, host.connect() as client:
         many = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 3000

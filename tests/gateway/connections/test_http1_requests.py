@@ -41,6 +41,14 @@ async def test_repeated_headers_are_joined_and_listed() -> None:
     assert (second.headers[b"x-a"], second.repeated) == (b"5", None)
 
 
+async def test_equal_lines_of_a_header_count_once() -> None:
+    [request] = await record(
+        b"GET / HTTP/1.1\r\nHost: t\r\nX-A: 1\r\nx-a:  1\r\nX-B: 1\r\nX-B: 2\r\nX-B: 1\r\nX-B: 2"
+    )
+    assert (request.headers[b"x-a"], request.headers[b"x-b"]) == (b"1", b"1, 2")
+    assert request.repeated == {b"x-a": [b"1", b"1"], b"x-b": [b"1", b"2", b"1", b"2"]}
+
+
 async def test_absolute_form_loses_its_authority() -> None:
     requests = await record(
         b"GET http://t:80/a?b HTTP/1.1\r\nHost: t",

@@ -50,6 +50,12 @@ def test_repeated_headers_are_joined() -> None:
     assert result.repeated == {b"x": [b"1", b"3"]}
 
 
+def test_equal_headers_count_once() -> None:
+    result = head(*BASIC, (b"x", b"1"), (b"x", b"1"), (b"y", b"1"), (b"y", b"2"), (b"y", b"1"))
+    assert (result.headers[b"x"], result.headers[b"y"]) == (b"1", b"1, 2")
+    assert result.repeated == {b"x": [b"1", b"1"], b"y": [b"1", b"2", b"1"]}
+
+
 def test_only_cookies_repeated() -> None:
     result = head(*BASIC, (b"cookie", b"a=1"), (b"cookie", b"b=2"))
     assert result.repeated is None

@@ -51,7 +51,7 @@ class RequestHead:
     method: str
     path: str  # as sent: percent-encoded, without the query
     query: str  # as sent, without the question mark
-    headers: dict[bytes, bytes]  # repeated ones are joined; contains host, whichever way it was sent
+    headers: dict[bytes, bytes]  # different values are joined; contains host, whichever way it was sent
     repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value; cookies never
     content_length: int = -1  # -1: not sent
     expects_continue: bool = False  # the client may wait for 100 before it sends the body
@@ -131,11 +131,10 @@ def _join(headers: dict[bytes, bytes], repeated: dict[bytes, list[bytes]]) -> No
     if cookies is not None:  # clients split one header for better compression (RFC 9113, section 8.2.3)
         headers[b"cookie"] = b"; ".join(cookies)
     for name, values in repeated.items():
-        headers[name] = b", ".join(values)
+        headers[name] = b", ".join(dict.fromkeys(values))
     lengths = repeated.get(b"content-length")
     if lengths is not None and len(set(lengths)) == 1:
         del repeated[b"content-length"]
-        headers[b"content-length"] = lengths[0]
 
 
 def _request_head(
