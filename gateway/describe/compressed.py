@@ -82,9 +82,10 @@ async def collect_body(parts: Iterator[bytes]) -> bytes:
 
 
 async def compress_document(parts: Iterator[bytes], content_type: bytes) -> CompressedDocument:
-    return await trio.to_thread.run_sync(_compress, await collect_body(parts), content_type)
+    return await trio.to_thread.run_sync(compressed, await collect_body(parts), content_type)
 
 
-def _compress(body: bytes, content_type: bytes) -> CompressedDocument:
-    compressed = zlib.compress(body, 6, compression.GZIP)
-    return CompressedDocument(compressed, len(body), etags.etag_of(body), content_type)
+def compressed(body: bytes, content_type: bytes, etag: str = "") -> CompressedDocument:
+    """`etag` is that of the body, unless the document has another form with the same ETag. Takes long."""
+    found = zlib.compress(body, 6, compression.GZIP)
+    return CompressedDocument(found, len(body), etag or etags.etag_of(body), content_type)

@@ -1,5 +1,8 @@
 """Serves /openapi/v2 and /openapi/v3: chooses document and media type, and responds 304 to a matching ETag.
 
+Every document of OpenAPI 3.0 has one ETag, which is that of its JSON form: the protobuf form is made from it when a
+client wants it. The index of these documents is JSON, whatever a client accepts.
+
 The first request for a document makes it; other requests for it wait. If that request is cancelled, the next one makes
 the document. It is cached until its kinds change. In OpenAPI 3.0 each group version has a document, in OpenAPI 2.0 a
 part of the only document: when a kind is added or removed, only those of its group version are made again. The modules
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+import orjson
 import trio
 
 from actors.background_import import imported
@@ -25,7 +29,13 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.switch_interval import run_in_thread
-from gateway.describe.compressed import CompressedDocument, Part, collect_in_slices, compress_document
+from gateway.describe.compressed import (
+    CompressedDocument,
+    Part,
+    collect_in_slices,
+    compress_document,
+    compressed,
+)
 from gateway.describe.remote import RemoteDescriptions
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
@@ -46,6 +56,8 @@ JSON: Final = "application/json"
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # What clients ask for. No response has this type: an @ is not valid in a media type, and Go's clients refuse it.
 OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+PROTOBUF_3: Final = PROTOBUF.replace("v2", "v3")
+OLD_PROTOBUF_3: Final = OLD_PROTOBUF.replace("v2", "v3")
 YEAR: Final = 365 * 24 * 3600
 
 _State = tuple[Catalog, int]  # what documents are made of: own kinds, and the number of changes of others
@@ -99,6 +111,7 @@ class OpenApi:
         self._parts: dict[str, SectionCache[Part]] = {JSON: SectionCache(), PROTOBUF: SectionCache()}
         self._whole: dict[str, tuple[_State, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
         self._documents: SectionCache[_Document] = SectionCache()  # OpenAPI 3.0
+        self._protobuf: dict[str, CompressedDocument] = {}  # OpenAPI 3.0, by section
         self._index: tuple[_State, CompressedDocument] | None = None
         self._custom: CustomDocuments | None = None
 
@@ -112,10 +125,8 @@ class OpenApi:
                 media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
                 return await _respond(context, await self._version_2(JSON if media == JSON else PROTOBUF))
             case ["openapi", "v3"]:
-                _choose_media(accept, JSON)
                 return await _respond(context, await self._version_3())
             case ["openapi", "v3", *name]:
-                _choose_media(accept, JSON)
                 return await self._version_3_section(context, "/".join(name))
         raise NoSuchPath
 
@@ -158,6 +169,7 @@ class OpenApi:
                 made = {one.name: await self._document(make, one) for one in sections.values()}
                 self._documents.drop_others(sections.values())
                 made |= self._remote.documents
+                self._protobuf = {name: one for name, one in self._protobuf.items() if name in made}
                 paths = {name: {"serverRelativeURL": _url(name, made[name])} for name in sorted(made)}
                 body = dumps({"paths": paths})
                 self._index = state, await compress_document(iter([body]), JSON.encode())
@@ -172,14 +184,25 @@ class OpenApi:
                     raise NoSuchPath
                 make = partial(self._make_documents, catalog)
                 found = await self._document(make, sections[name])
+        media = _choose_media(context.request.headers.get(b"accept"), JSON, PROTOBUF_3, OLD_PROTOBUF_3)
         requested = context.parameters.first("hash")
         if requested and requested != found.etag:
-            return Response(301, b"", b"", [(b"location", _url(name, found).encode())])
-        response = await _respond(context, found)
+            return Response(301, b"", b"", [(b"location", _url(name, found).encode()), *_validators(found)])
+        response = _not_modified(context, found)
+        if response is None:
+            response = await _send(context, found if media == JSON else await self._in_protobuf(name, found))
         if requested:
             expires = http_date(time.time() + YEAR)
             response.headers += [(b"cache-control", b"public, immutable"), (b"expires", expires)]
         return response
+
+    async def _in_protobuf(self, name: str, document: _Document) -> CompressedDocument:
+        async with self._lock:
+            made = self._protobuf.get(name)
+            if made is None or made.etag != document.etag:
+                body, _ = await document.content(gzip=False)
+                made = self._protobuf[name] = await run_in_thread(_protobuf_of, body, document.etag)
+            return made
 
     async def _document(self, make: Callable[[], Documents], section: Section) -> _Document:
         known = self._documents.find(section)
@@ -240,11 +263,28 @@ def _choose_media(accept: bytes | None, *served: str) -> str:
 
 
 async def _respond(context: RequestContext, one: _Document) -> Response:
-    headers = [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
+    return _not_modified(context, one) or await _send(context, one)
+
+
+def _validators(one: _Document) -> list[tuple[bytes, bytes]]:
+    return [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
+
+
+def _not_modified(context: RequestContext, one: _Document) -> Response | None:
+    """The response to a client that has the document."""
     if etags.matches(context.request.headers.get(b"if-none-match"), one.etag):
-        return Response(304, b"", b"", headers)
+        return Response(304, b"", b"", _validators(one))
+    return None
+
+
+async def _send(context: RequestContext, one: _Document) -> Response:
     accepts_gzip = compression.accepts_gzip(context.request.headers.get(b"accept-encoding"))
     body, is_compressed = await one.content(gzip=accepts_gzip)
-    if is_compressed:
-        headers.append((b"content-encoding", b"gzip"))
-    return Response(200, body, one.content_type, headers)
+    encoding = [(b"content-encoding", b"gzip")] if is_compressed else []
+    return Response(200, body, one.content_type, [*_validators(one), *encoding])
+
+
+def _protobuf_of(body: bytes, etag: str) -> CompressedDocument:
+    from gateway.describe.openapi.protobuf import document_3
+
+    return compressed(document_3(orjson.loads(body)), PROTOBUF_3.encode(), etag)

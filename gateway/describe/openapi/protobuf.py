@@ -1,8 +1,11 @@
-"""Writes the entries of an OpenAPI 2.0 document in protobuf, the only media type that kubectl asks for.
+"""Writes OpenAPI documents in protobuf, the only media type that clients written in Go ask for.
 
-The messages are those of `openapi.v2.Document`: the tables below list JSON keys with their field numbers. A map is a
-repeated message of key and value; values of any type are YAML text, and JSON is YAML. Only the keys that our documents
-use are here; any other key raises KeyError.
+The messages are those of `openapi.v2.Document` and `openapi.v3.Document`: the tables below list JSON keys with their
+field numbers. A map is a repeated message of key and value; values of any type are YAML text, and JSON is YAML.
+
+Of OpenAPI 2.0, `as_protobuf` writes the entries of a document. Only the keys that our documents use are here; any other
+key raises KeyError. Of OpenAPI 3.0, `document_3` encodes a whole JSON document, be it of our own kinds, of custom kinds
+or of another server: so both forms have one ETag. Keys that the messages do not have are left out.
 """
 
 from __future__ import annotations
@@ -53,7 +56,10 @@ class _Message:
         self._extensions = extensions
 
     def __call__(self, number: int, value: Mapping[str, Any]) -> bytes:
-        return delimited(number, b"".join(self._field(name, one) for name, one in value.items()))
+        return delimited(number, self.content(value))
+
+    def content(self, value: Mapping[str, Any]) -> bytes:
+        return b"".join(self._field(name, one) for name, one in value.items())
 
     def _field(self, name: str, value: Any) -> bytes:
         if name.startswith("x-"):
@@ -200,3 +206,243 @@ def as_protobuf(entries: Iterable[Entry]) -> Iterator[bytes]:
         else:
             number, writer = _DOCUMENT[name]
             yield writer(number, value)
+
+
+# OpenAPI 3.0.
+
+_REFERENCE_3: Final = _Message()
+_REFERENCE_3.fields = {"$ref": (1, string), "summary": (2, string), "description": (3, string)}
+
+
+def _or_reference(writer: Writer) -> Writer:
+    """The first field of a message, or a reference in the second."""
+
+    def write(number: int, value: Mapping[str, Any]) -> bytes:
+        if "$ref" not in value:
+            return delimited(number, writer(1, value))
+        return delimited(
+            number, _REFERENCE_3(2, {key: value[key] for key in _REFERENCE_3.fields if key in value})
+        )
+
+    return write
+
+
+def _default(number: int, value: Any) -> bytes:
+    """The message has no field for lists and objects."""
+    if isinstance(value, bool):
+        return delimited(number, _flag(2, value))
+    if isinstance(value, (int, float)):
+        return delimited(number, _double(1, value))
+    return delimited(number, string(3, value) if isinstance(value, str) else b"")
+
+
+class _Message3(_Message):
+    """Leaves out keys that the message does not have, and null."""
+
+    def _field(self, name: str, value: Any) -> bytes:
+        known = name in self.fields or (self._extensions and name.startswith("x-"))
+        return super()._field(name, value) if known and value is not None else b""
+
+
+def _message_3(extensions: int = 0, **fields: tuple[int, Writer]) -> _Message3:
+    made = _Message3(extensions)
+    made.fields = fields
+    return made
+
+
+_SCHEMA_3: Final = _Message3(extensions=36)
+_ANY_SCHEMA_3: Final = _or_reference(_SCHEMA_3)
+
+
+def _additional_3(number: int, value: Any) -> bytes:
+    return delimited(number, _flag(2, value) if isinstance(value, bool) else _ANY_SCHEMA_3(1, value))
+
+
+_EXTERNAL_DOCS_3: Final = _message_3(3, description=(1, string), url=(2, string))
+_SCHEMA_3.fields = {
+    "nullable": (1, _flag),
+    "discriminator": (2, _message_3(3, propertyName=(1, string), mapping=(2, _map(string)))),
+    "readOnly": (3, _flag),
+    "writeOnly": (4, _flag),
+    "xml": (
+        5,
+        _message_3(
+            6,
+            name=(1, string),
+            namespace=(2, string),
+            prefix=(3, string),
+            attribute=(4, _flag),
+            wrapped=(5, _flag),
+        ),
+    ),
+    "externalDocs": (6, _EXTERNAL_DOCS_3),
+    "example": (7, _any),
+    "deprecated": (8, _flag),
+    "title": (9, string),
+    "multipleOf": (10, _double),
+    "maximum": (11, _double),
+    "exclusiveMaximum": (12, _flag),
+    "minimum": (13, _double),
+    "exclusiveMinimum": (14, _flag),
+    "maxLength": (15, _number),
+    "minLength": (16, _number),
+    "pattern": (17, string),
+    "maxItems": (18, _number),
+    "minItems": (19, _number),
+    "uniqueItems": (20, _flag),
+    "maxProperties": (21, _number),
+    "minProperties": (22, _number),
+    "required": (23, _each(string)),
+    "enum": (24, _each(_any)),
+    "type": (25, string),
+    "allOf": (26, _each(_ANY_SCHEMA_3)),
+    "oneOf": (27, _each(_ANY_SCHEMA_3)),
+    "anyOf": (28, _each(_ANY_SCHEMA_3)),
+    "not": (29, _SCHEMA_3),
+    "items": (30, _wrapped(_ANY_SCHEMA_3)),
+    "properties": (31, _map(_ANY_SCHEMA_3)),
+    "additionalProperties": (32, _additional_3),
+    "default": (33, _default),
+    "description": (34, string),
+    "format": (35, string),
+}
+_EXAMPLE_3: Final = _message_3(
+    5, summary=(1, string), description=(2, string), value=(3, _any), externalValue=(4, string)
+)
+_EXAMPLES_3: Final = _map(_or_reference(_EXAMPLE_3))
+_CONTENT_3: Final = _map(
+    _message_3(5, schema=(1, _ANY_SCHEMA_3), example=(2, _any), examples=(3, _EXAMPLES_3))
+)
+_HEADER_3: Final = _message_3(
+    12,
+    description=(1, string),
+    required=(2, _flag),
+    deprecated=(3, _flag),
+    allowEmptyValue=(4, _flag),
+    style=(5, string),
+    explode=(6, _flag),
+    allowReserved=(7, _flag),
+    schema=(8, _ANY_SCHEMA_3),
+    example=(9, _any),
+    examples=(10, _EXAMPLES_3),
+    content=(11, _CONTENT_3),
+)
+_PARAMETER_3: Final = _Message3(extensions=14)
+_PARAMETER_3.fields = {
+    "name": (1, string),
+    "in": (2, string),
+    "description": (3, string),
+    "required": (4, _flag),
+    "deprecated": (5, _flag),
+    "allowEmptyValue": (6, _flag),
+    "style": (7, string),
+    "explode": (8, _flag),
+    "allowReserved": (9, _flag),
+    "schema": (10, _ANY_SCHEMA_3),
+    "example": (11, _any),
+    "examples": (12, _EXAMPLES_3),
+    "content": (13, _CONTENT_3),
+}
+_BODY_3: Final = _message_3(4, description=(1, string), content=(2, _CONTENT_3), required=(3, _flag))
+_RESPONSE_3: Final = _or_reference(
+    _message_3(
+        5, description=(1, string), headers=(2, _map(_or_reference(_HEADER_3))), content=(3, _CONTENT_3)
+    )
+)
+
+
+class _Responses(_Message3):
+    """By status, besides `default`."""
+
+    def _field(self, name: str, value: Any) -> bytes:
+        if name.isdecimal() or name.upper().endswith("XX"):
+            return _pair(_RESPONSE_3)(2, (name, value))
+        return super()._field(name, value)
+
+
+_RESPONSES_3: Final = _Responses(extensions=3)
+_RESPONSES_3.fields = {"default": (1, _RESPONSE_3)}
+_SERVERS_3: Final = _each(_message_3(4, url=(1, string), description=(2, string)))
+_SECURITY_3: Final = _each(_map(_strings))
+_OPERATION_3: Final = _message_3(
+    13,
+    tags=(1, _each(string)),
+    summary=(2, string),
+    description=(3, string),
+    externalDocs=(4, _EXTERNAL_DOCS_3),
+    operationId=(5, string),
+    parameters=(6, _each(_or_reference(_PARAMETER_3))),
+    requestBody=(7, _or_reference(_BODY_3)),
+    responses=(8, _RESPONSES_3),
+    deprecated=(10, _flag),
+    security=(11, _SECURITY_3),
+    servers=(12, _SERVERS_3),
+)
+_PATH_ITEM_3: Final = _message_3(
+    14,
+    **{"$ref": (1, string)},
+    summary=(2, string),
+    description=(3, string),
+    get=(4, _OPERATION_3),
+    put=(5, _OPERATION_3),
+    post=(6, _OPERATION_3),
+    delete=(7, _OPERATION_3),
+    options=(8, _OPERATION_3),
+    head=(9, _OPERATION_3),
+    patch=(10, _OPERATION_3),
+    trace=(11, _OPERATION_3),
+    servers=(12, _SERVERS_3),
+    parameters=(13, _each(_or_reference(_PARAMETER_3))),
+)
+_SECURITY_SCHEME_3: Final = _Message3(extensions=9)
+_SECURITY_SCHEME_3.fields = {
+    "type": (1, string),
+    "description": (2, string),
+    "name": (3, string),
+    "in": (4, string),
+    "scheme": (5, string),
+    "bearerFormat": (6, string),
+    "openIdConnectUrl": (8, string),
+}
+_DOCUMENT_3: Final = _message_3(
+    9,
+    openapi=(1, string),
+    info=(
+        2,
+        _message_3(
+            7,
+            title=(1, string),
+            description=(2, string),
+            termsOfService=(3, string),
+            contact=(4, _message_3(4, name=(1, string), url=(2, string), email=(3, string))),
+            license=(5, _message_3(3, name=(1, string), url=(2, string))),
+            version=(6, string),
+        ),
+    ),
+    servers=(3, _SERVERS_3),
+    paths=(4, _map(_PATH_ITEM_3)),
+    components=(
+        5,
+        _message_3(
+            10,
+            schemas=(1, _map(_ANY_SCHEMA_3)),
+            responses=(2, _map(_RESPONSE_3)),
+            parameters=(3, _map(_or_reference(_PARAMETER_3))),
+            examples=(4, _EXAMPLES_3),
+            requestBodies=(5, _map(_or_reference(_BODY_3))),
+            headers=(6, _map(_or_reference(_HEADER_3))),
+            securitySchemes=(7, _map(_or_reference(_SECURITY_SCHEME_3))),
+        ),
+    ),
+    security=(6, _SECURITY_3),
+    tags=(
+        7,
+        _each(_message_3(4, name=(1, string), description=(2, string), externalDocs=(3, _EXTERNAL_DOCS_3))),
+    ),
+    externalDocs=(8, _EXTERNAL_DOCS_3),
+)
+
+
+def document_3(document: Mapping[str, Any]) -> bytes:
+    """A whole OpenAPI 3.0 document."""
+    return _DOCUMENT_3.content(document)

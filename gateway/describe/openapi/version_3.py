@@ -16,7 +16,14 @@ from gateway.describe.openapi.sections import Section
 from gateway.describe.openapi.version_2 import UNAUTHORIZED, Entry, extensions
 
 TITLE: Final = "Rewound"
-_SECURITY: Final = {"BearerToken": {"type": "http", "scheme": "bearer", "description": "A bearer token."}}
+_SECURITY: Final = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "A bearer token.",
+        "name": "authorization",
+        "in": "header",
+    }
+}
 
 
 def document_info(version: str) -> Document:
@@ -32,7 +39,6 @@ def head(info: Document) -> Iterator[Entry]:
 def tail() -> Iterator[Entry]:
     """What stands behind the definitions."""
     yield "components", "securitySchemes", _SECURITY
-    yield "", "security", [{name: [] for name in _SECURITY}]
 
 
 class Version3Writer:
