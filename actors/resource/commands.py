@@ -178,10 +178,10 @@ class Commands:
         if not command.may_create:
             raise may_not_create(definition, command)
         check_uid(definition, command, None)
-        metadata = {
-            key: value for key, value in command.object["metadata"].items() if key != "resourceVersion"
-        }
-        new = {**command.object, "metadata": metadata}
+        new = command.object
+        if not command.dry_run:
+            metadata = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
+            new = {**new, "metadata": metadata}
         create = Create(command.version, command.namespace, new, command.context, command.dry_run)
         return self._create(attempt, create, verb="update")
 

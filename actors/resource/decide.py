@@ -95,7 +95,7 @@ def working_copy(sent: Object) -> Object:
 def prepare_create(definition: Definition, command: Create, new: Object) -> None:
     """Turn `new`, a working copy, into the object to store; raise if it is invalid."""
     metadata = new["metadata"]
-    if "resourceVersion" in metadata:
+    if "resourceVersion" in metadata and not command.dry_run:  # v1.25 checks it when it stores
         _refuse_version_on_create(metadata)
     drop_system_metadata(metadata)
     if definition.namespaced:

@@ -73,11 +73,12 @@ def _selectable(storage: Definition, stored: Object) -> list[str | int]:
 
 
 def encode(stored: Object, offset: int, api_version: str = "") -> bytes:
-    """The object's bytes at a version; offset 0 is a dry run's create, which has no version.
+    """The object's bytes at a version; offset 0 is a dry run's create, which has only the version that was sent.
 
     `api_version` is for custom kinds.
     """
-    return _encode(stored, str(offset) if offset else None, api_version)
+    version = str(offset) if offset else stored["metadata"].get("resourceVersion")
+    return _encode(stored, version, api_version)
 
 
 def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
@@ -140,14 +141,17 @@ def in_usual_order(metadata: Object) -> Object:
 
 
 def version_of(body: bytes) -> int:
-    """The version in an object's bytes, 0 without one, as in the response to a dry run of a create.
+    """The version in an object's bytes; 0 without one, or with what a client sent with a dry run of a create.
 
     The first match is right: only strings precede it in metadata, and they escape quotes.
     """
     start = body.find(_VERSION) + len(_VERSION)
     if start < len(_VERSION):
         return 0
-    return int(body[start : body.index(b'"', start)] or 0)
+    try:
+        return int(body[start : body.index(b'"', start)] or 0)
+    except ValueError:
+        return 0
 
 
 _VERSION = b'"resourceVersion":"'

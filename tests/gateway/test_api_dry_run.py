@@ -137,3 +137,32 @@ async def test_dry_run_needs_the_rights_of_the_real_request() -> None:
     async with served() as api:
         response = await api.ask("POST", api.path("configmaps"), config_map("a"), token=None, dryRun="All")
         assert response.status == 403
+
+
+@generic
+@pytest.mark.parametrize("version", ["5", "x"])
+async def test_dry_run_create_with_a_version_is_not_refused_for_it(opened: Opener, version: str) -> None:
+    async with opened() as api:
+        before = await newest(api)
+        sent: Document = {"metadata": {"name": "a", "resourceVersion": version}}
+        made = await api.create("configmaps", sent, dryRun="All")
+        assert made["metadata"]["resourceVersion"] == version
+        assert await newest(api) == before
+
+
+async def test_dry_run_put_and_apply_that_create_may_have_a_version() -> None:
+    async with served() as api:
+        sent: Document = {"metadata": {"name": "a", "resourceVersion": "5"}}
+        put = await api.replace("leases", sent, dryRun="All")
+        assert put["metadata"]["resourceVersion"] == "5"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", **sent}
+        path = api.path("configmaps", "default") + "/a"
+        applied = await api.ask(
+            "PATCH",
+            path,
+            body,
+            headers={"content-type": "application/apply-patch+yaml"},
+            fieldManager="m",
+            dryRun="All",
+        )
+        assert applied.expect(201)["metadata"]["name"] == "a"
