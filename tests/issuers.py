@@ -22,6 +22,7 @@ CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUT
 
 _folder = tempfile.TemporaryDirectory(prefix="rewound-issuers-")
 _numbers = count()
+_LOCAL = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,18 @@ class Issuer:
         *groups: str,
         usages: tuple[x509.ObjectIdentifier, ...] | None = (CLIENT,),
         intermediates: tuple[Issuer, ...] = (),
+        expired: bool = False,
+        names: tuple[x509.GeneralName, ...] | None = None,
     ) -> Path:
-        """A file with a certificate for this name, its key, and further certificates to send. `usages` None: any."""
+        """A file with a certificate for this name, its key, and further certificates to send. `usages` None: any.
+
+        `names`: its subject alternative names, if they are not those of this machine.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _sign(_subject(name, groups), key, self.certificate.subject, self.key, False, usages)
+        subject = _subject(name, groups)
+        certificate = _sign(
+            subject, key, self.certificate.subject, self.key, False, usages, expired=expired, names=names
+        )
         sent = [certificate, *(one.certificate for one in intermediates)]
         return _write(b"".join(map(_pem, sent)) + _key_pem(key))
 
@@ -100,9 +109,11 @@ def _sign(
     signer: ec.EllipticCurvePrivateKey,
     ca: bool,
     usages: tuple[x509.ObjectIdentifier, ...] | None = None,
+    *,
+    expired: bool = False,
+    names: tuple[x509.GeneralName, ...] | None = None,
 ) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    alternatives = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2 if expired else 0)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -111,13 +122,15 @@ def _sign(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
     )
+    alternatives = _LOCAL if names is None else names
+    if alternatives:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     if usages is not None:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     return builder.sign(signer, hashes.SHA256())

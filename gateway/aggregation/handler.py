@@ -14,9 +14,10 @@ import trio
 from actors.access.authentication.request_headers import RequestHeaders
 from actors.admission.webhooks.services import Unresolved
 from actors.aggregation.api_services import ApiService
+from actors.certificates.trust import InvalidBundle
 from actors.errors import RequestError
 from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
-from gateway.aggregation.servers import AggregatedServers, InvalidBundle
+from gateway.aggregation.servers import AggregatedServers
 from gateway.proxy.forward import Adapter, Forward, Transform
 from gateway.proxy.upstream import ResponseHead, Upstream
 from gateway.requests import render

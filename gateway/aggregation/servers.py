@@ -19,11 +19,11 @@ import trio
 
 from actors.admission.webhooks.services import Services, Unresolved
 from actors.aggregation.api_services import ApiService, ApiServices
+from actors.certificates.trust import InvalidBundle, unverifying, verifying
 from actors.errors import RequestError
 from actors.identity import MASTERS, User
 from gateway.aggregation.identity import user_fields
 from gateway.proxy.dialing import Unreachable
-from gateway.proxy.kubelets import trusting
 from gateway.proxy.pool import ConnectionPool
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import Upstream, UpstreamFailed
@@ -37,10 +37,6 @@ _MAX_CONTEXTS: Final = 128
 _OK: Final = range(200, 300)
 
 Identity = Callable[[], Awaitable[tuple[Path, Path]]]  # certificate and key
-
-
-class InvalidBundle(Exception):
-    """The CA bundle cannot be used; the text says why."""
 
 
 class FetchFailed(Exception):
@@ -164,17 +160,8 @@ class AggregatedServers:
 
 
 def _make_context(ca_bundle: bytes, insecure: bool, identity: tuple[Path, Path]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = unverifying() if insecure else verifying(ca_bundle or None)
     context.set_alpn_protocols(["http/1.1"])
-    if insecure:
-        trusting(context)
-    elif ca_bundle:
-        try:
-            context.load_verify_locations(cadata=ca_bundle.decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError, ValueError):
-            raise InvalidBundle("unable to load root certificates: caBundle has none in PEM") from None
-    else:
-        context.load_default_certs()
     context.load_cert_chain(*identity)
     return context
 

@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from actors.certificates.trust import InvalidBundle, unverifying, verifying
 from gateway.client.credentials import KeyPair
 from gateway.client.errors import ConfigError, CredentialError
 
@@ -14,21 +15,16 @@ def client_context(
     authority: bytes | None, pair: KeyPair | None, source: str, *, insecure: bool = False
 ) -> ssl.SSLContext:
     """`source` is where both were configured, for errors."""
-    context = _trusting(authority, source)
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    context = unverifying() if insecure else _trusting(authority, source)
     if pair is not None:
         _load_pair(context, pair, source)
     return context
 
 
 def _trusting(authority: bytes | None, source: str) -> ssl.SSLContext:
-    if authority is None:
-        return ssl.create_default_context()
     try:
-        return ssl.create_default_context(cadata=authority.decode("ascii"))
-    except (ssl.SSLError, ValueError) as error:
+        return verifying(authority)
+    except InvalidBundle as error:
         raise ConfigError(
             f"{source}: the certificate authority is not a certificate in PEM form; give the CA of the server"
         ) from error
@@ -36,7 +32,7 @@ def _trusting(authority: bytes | None, source: str) -> ssl.SSLContext:
 
 def check_pair(pair: KeyPair, source: str) -> None:
     """CredentialError if the certificate and the key cannot be used."""
-    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), pair, source)
+    _load_pair(unverifying(), pair, source)
 
 
 def _load_pair(context: ssl.SSLContext, pair: KeyPair, source: str) -> None:

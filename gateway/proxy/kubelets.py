@@ -6,6 +6,7 @@ import ssl
 from functools import cached_property
 from typing import Final
 
+from actors.certificates.trust import unverifying, verifying
 from actors.messages import Object
 from gateway.requests.errors import BackendUnavailable
 from gateway.settings.proxy import ProxySettings
@@ -38,26 +39,15 @@ class Kubelets:
     def tls(self) -> ssl.SSLContext:
         """Verifies kubelets if a CA is configured."""
         authority = self._settings.kubelet_certificate_authority
-        context = self._identified(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-        if authority is None:
-            return trusting(context)
-        context.load_verify_locations(cafile=authority)
-        return context
+        return self._identified(unverifying() if authority is None else verifying(authority.read_bytes()))
 
     @cached_property
     def trusting_tls(self) -> ssl.SSLContext:
         """For clients that ask to read logs whoever the kubelet is."""
-        return trusting(self._identified(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)))
+        return self._identified(unverifying())
 
     def _identified(self, context: ssl.SSLContext) -> ssl.SSLContext:
         certificate, key = self._settings.kubelet_client_certificate, self._settings.kubelet_client_key
         if certificate is not None:
             context.load_cert_chain(certificate, key)
         return context
-
-
-def trusting(context: ssl.SSLContext) -> ssl.SSLContext:
-    """The same context, which verifies nothing: pods are known by their addresses, not by names."""
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -13,6 +13,7 @@ import random
 import ssl
 from functools import cached_property
 
+from actors.certificates.trust import unverifying
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -21,7 +22,7 @@ from actors.messages import Object
 from actors.store.document import decode
 from actors.store.reads import Reads
 from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
-from gateway.proxy.kubelets import Kubelets, trusting
+from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.target import Target
 from gateway.requests.errors import BackendUnavailable
 from journal.classes.named_tuple import NamedTuple
@@ -58,7 +59,7 @@ class Locations:
 
     @cached_property
     def _pod_tls(self) -> ssl.SSLContext:
-        return trusting(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return unverifying()
 
     def proxied(self, definition: Definition, namespace: str, text: str, path: str, query: str) -> Target:
         """Where pods/proxy, services/proxy and nodes/proxy lead. BadRequest, NotFound, BackendUnavailable."""

@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from actors.certificates.trust import InvalidBundle, trust
+
 T = TypeVar("T")
 REVIEW_VERSIONS = ("v1", "v1beta1")  # of the reviews that webhooks get
 
@@ -60,8 +62,10 @@ def check_authorities(flag: str, path: Path | None) -> None:
         return
     check_file(flag, path)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
-    except ssl.SSLError:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trust(context, path.read_bytes())
+        context.load_verify_locations(cafile=path)  # refuses a file of which one certificate cannot be read
+    except (InvalidBundle, ssl.SSLError):
         raise SettingsError(
             flag, f"{path} contains no certificate in PEM form; give a file that does"
         ) from None

@@ -18,6 +18,7 @@ import trio
 
 from actors.access.authentication.oidc_keys import Key, parse_keys
 from actors.background_import import imported
+from actors.certificates.trust import verifying
 
 logger = logging.getLogger(__name__)
 
@@ -147,30 +148,25 @@ def _keys_url(discovered: Any, issuer: str) -> str:
 
 
 def client_context(ca_file: Path | None) -> Any:
-    """The TLS context for calls of the provider. A certificate in the file counts only if it has the CA flag.
-
-    OpenSSL would trust a self-signed certificate of the provider without it.
-    """
-    import ssl
-
+    """The TLS context for calls of the provider. A self-signed certificate in the file counts only with the CA flag."""
     if ca_file is None:
-        return ssl.create_default_context()
+        return verifying(None)
     from cryptography import x509
 
     try:
         certificates = x509.load_pem_x509_certificates(ca_file.read_bytes())
     except (ValueError, OSError) as error:
         raise ProviderError(f"the CA file {ca_file} cannot be read: {error}") from error
-    authorities = [
-        one for one in certificates if _is_authority(one, x509.BasicConstraints, x509.ExtensionNotFound)
+    trusted = [
+        one
+        for one in certificates
+        if one.subject != one.issuer or _is_authority(one, x509.BasicConstraints, x509.ExtensionNotFound)
     ]
-    if not authorities:
+    if not trusted:
         raise ProviderError(f"no certificate in {ca_file} has the CA flag")
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    return ssl.create_default_context(
-        cadata="".join(one.public_bytes(Encoding.PEM).decode() for one in authorities)
-    )
+    return verifying(b"".join(one.public_bytes(Encoding.PEM) for one in trusted))
 
 
 def _is_authority(certificate: Any, constraints: type, missing: type[Exception]) -> bool:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from posixpath import normpath
 from typing import Protocol
+from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
 
 from journal.classes.named_tuple import NamedTuple
+
+_UNESCAPED = "/$&+,:;=@-_.~"  # as Go writes a path
 
 
 class ServiceAddress(NamedTuple):
@@ -16,6 +21,26 @@ class ServiceAddress(NamedTuple):
     def host(self) -> str:
         """The name that the certificate of the webhook must have."""
         return f"{self.name}.{self.namespace}.svc"
+
+
+@lru_cache(maxsize=512)
+def cleaned_url(url: str) -> str:
+    """The URL that is called for this one: without query and fragment, its path as `cleaned_path` has it.
+
+    ValueError for one that is none.
+    """
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, cleaned_path(unquote_to_bytes(parts.path)), "", ""))
+
+
+@lru_cache(maxsize=512)
+def cleaned_path(path: str | bytes) -> str:
+    """The path that is requested for this one, which has no escapes.
+
+    As clients of Kubernetes do: empty segments, `.` and `..` go, and so does a slash at the end.
+    """
+    raw = path.encode() if isinstance(path, str) else path
+    return quote(b"/" + normpath(b"/" + raw).lstrip(b"/"), safe=_UNESCAPED)
 
 
 class WebhookAddress(NamedTuple):

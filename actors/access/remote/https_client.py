@@ -21,6 +21,7 @@ import trio
 from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
 from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
+from actors.certificates.trust import verifying
 from actors.turns import SharedTurns
 from journal.classes.named_tuple import NamedTuple
 
@@ -198,7 +199,7 @@ class HttpsClient:
         stream: ByteStream = await dial(proxy.host, proxy.port, self._turns)
         try:
             if proxy.tls:
-                context = await trio.to_thread.run_sync(ssl.create_default_context)
+                context = await trio.to_thread.run_sync(verifying, None)
                 stream = await _with_tls(stream, context, proxy.host, self._outgoing)
             host = f"[{address.host}]" if ":" in address.host else address.host
             target = f"{host}:{address.port}"

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from actors.access.remote.address import cleaned_url
 from actors.access.remote.kubeconfig_file import (
     Cluster,
     KubeconfigError,
@@ -25,12 +26,13 @@ from actors.access.remote.kubeconfig_file import (
     read_kubeconfig,
     read_pem,
 )
+from actors.certificates.trust import InvalidBundle, unverifying, verifying
 from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    url: str  # exactly as the file has it
+    url: str  # that is called
     shown: str  # the URL without query and credentials, for errors and logs
     tls: ssl.SSLContext
     server_name: str = ""  # in the certificate, if it is not the host of the URL
@@ -60,7 +62,7 @@ def target_of(path: Path, selected: Selected) -> Target:
         raise KubeconfigError(f"{path}: {field}.proxy-url: must begin with http:// or https://")
     host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
     return Target(
-        cluster.server,
+        cleaned_url(cluster.server),
         f"https://{host}{f':{url.port}' if url.port else ''}{url.path}",
         _tls(path, cluster, user),
         cluster.tls_server_name,
@@ -86,23 +88,20 @@ def _tls(path: Path, cluster: Cluster, user: User) -> ssl.SSLContext:
         raise KubeconfigError(
             f"{path}: {field}.insecure-skip-tls-verify: cannot be used with a certificate-authority"
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if cluster.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        context = unverifying()
     elif cluster.authority is None:
-        context.load_default_certs()
+        context = verifying(None)
     else:
-        _trust(context, path, f"{field}.certificate-authority", cluster.authority)
+        context = _trusting(path, f"{field}.certificate-authority", cluster.authority)
     identify(context, path, user)
     return context
 
 
-def _trust(context: ssl.SSLContext, path: Path, field: str, authority: Pem) -> None:
-    data = read_pem(path, field, authority)
+def _trusting(path: Path, field: str, authority: Pem) -> ssl.SSLContext:
     try:
-        context.load_verify_locations(cadata=data.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError, ValueError):
+        return verifying(read_pem(path, field, authority))
+    except InvalidBundle:
         raise KubeconfigError(f"{path}: {field}: has no certificates in PEM") from None
 
 

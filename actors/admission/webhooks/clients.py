@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from actors.access.remote.address import Addressed
+from actors.access.remote.address import Addressed, cleaned_path, cleaned_url
 from actors.access.remote.kubeconfig_file import KubeconfigError, User
 from actors.access.remote.shared_calls import SharedCalls
 from actors.access.remote.slots import Slots
@@ -23,6 +23,7 @@ from actors.access.remote.target import Target, authorization_of
 from actors.access.remote.webhook import MakeBody, Webhook, WebhookError
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.services import Services, Unresolved
+from actors.certificates.trust import InvalidBundle, verifying
 
 MAX_CLIENTS: Final = 128
 
@@ -88,15 +89,14 @@ class WebhookClients:
         service = hook.service
         if service is None:
             try:
-                return hook.url, *_host_and_port(hook.url)
+                return cleaned_url(hook.url), *_host_and_port(hook.url)
             except ValueError:
                 raise WebhookError("the URL cannot be used") from None
         try:
             dialled = self._services.resolve(service)
         except Unresolved as error:
             raise WebhookError(str(error)) from None
-        path = hook.url if hook.url.startswith("/") else f"/{hook.url}"
-        return f"https://{dialled}{path}", service.host, service.port
+        return f"https://{dialled}{cleaned_path(hook.url)}", service.host, service.port
 
     async def _client(self, hook: Addressed) -> tuple[str, Webhook]:
         """The URL to call, and the client for it."""
@@ -124,14 +124,10 @@ class WebhookClients:
             self._clients.pop(idle).close()
 
     def _tls(self, ca_bundle: bytes, user: User) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if not ca_bundle:
-            context.load_default_certs()
-        else:
-            try:
-                context.load_verify_locations(cadata=ca_bundle.decode("ascii"))
-            except (ssl.SSLError, UnicodeDecodeError, ValueError):
-                raise WebhookError("unable to load root certificates: caBundle has none in PEM") from None
+        try:
+            context = verifying(ca_bundle or None)
+        except InvalidBundle as error:
+            raise WebhookError(str(error)) from None
         try:
             self._credentials.identify(context, user)
         except KubeconfigError as error:

@@ -21,6 +21,7 @@ from pathlib import Path
 from actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
 from actors.access.remote.target import identify
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from actors.certificates.trust import unverifying
 from actors.names import Names
 from journal.classes.dataclass import dataclass
 
@@ -92,7 +93,7 @@ def _checked(kubeconfig: Kubeconfig) -> WebhookCredentials:
                 f"{kubeconfig.path}: users[{user.name}].user: exec and auth-provider are not for webhooks; "
                 "give a certificate, a password, a token or a tokenFile"
             )
-        identify(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), kubeconfig.path, user)
+        identify(unverifying(), kubeconfig.path, user)
     if kubeconfig.current_context:
         kubeconfig.selected()
     return WebhookCredentials(kubeconfig)

@@ -67,5 +67,5 @@ async def test_first_calls_share_one_client(tmp_path: Path) -> None:
 async def test_every_first_call_reports_a_wrong_ca_bundle(tmp_path: Path) -> None:
     async with https_peer(allow, clients=ssl.CERT_NONE) as peer:
         outcomes, contexts = await call_at_once(tmp_path, peer, b"none")
-    why = "unable to load root certificates: caBundle has none in PEM"
+    why = "unable to load root certificates: unable to parse bytes as PEM block"
     assert (outcomes, contexts) == ([why] * CALLS, 0)

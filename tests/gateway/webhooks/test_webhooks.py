@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from actors.admission.webhooks.rejections import CALLING, INTERNAL
 from actors.errors import BadRequest, WebhookFailed
 from actors.names import CLUSTER
 from gateway.settings.audit import AuditSettings
-from tests.actors.access.remote.https_peer import Reply
+from tests.actors.access.remote.https_peer import Reply, pki
 from tests.actors.object_store import memory_folder, open_store
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking
 
@@ -441,3 +442,37 @@ async def test_many_writes_wait_for_one_webhook_and_others_go_on() -> None:
         listed = await hooks.api.list("configmaps")
         assert [one["metadata"]["name"] for one in listed["items"]] == ["quick"]
         released.set()
+
+
+async def test_bundle_may_be_the_serving_certificate_itself() -> None:
+    async with hooking(deny=DENY) as hooks:
+        hook = hooks.hook("a.example.com", "/deny")
+        leaf = base64.b64encode((pki() / "server.pem").read_bytes()).decode()
+        await hooks.configure(
+            "validating", {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": leaf}}
+        )
+        refused = (await hooks.create("a")).expect(400)
+        assert (
+            refused["message"] == 'admission webhook "a.example.com" denied the request without explanation'
+        )
+        stranger = base64.b64encode((pki() / "stranger.pem").read_bytes()).decode()
+        other = {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": stranger}}
+        await hooks.configure("validating", other, name="other")
+        await hooks.remove("validating")
+        assert "certificate verify failed" in (await hooks.create("a")).expect(500)["message"]
+
+
+async def test_paths_of_webhooks_are_cleaned() -> None:
+    async with hooking() as hooks:
+        for sent, called in {
+            "//mutate": "/mutate",
+            "/a/./b//../c/": "/a/c",
+            "/a%2Fb": "/a/b",
+            "/a%20b": "/a%20b",
+            "/": "/",
+            "": "/",
+        }.items():
+            await hooks.configure("validating", hooks.hook("a.example.com", sent))
+            (await hooks.create("a", dryRun="All")).expect(201)
+            assert hooks.called() == [called], sent
+            await hooks.remove("validating")

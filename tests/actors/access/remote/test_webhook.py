@@ -22,16 +22,23 @@ def echo(received: Received) -> Any:
     return {"got": received.document}
 
 
-async def test_posts_json_to_the_exact_url_with_the_client_certificate(tmp_path: Path) -> None:
-    async with (
-        https_peer(echo) as peer,
-        calling(peer.kubeconfig(tmp_path, "/deep/path?k=v")) as webhook,
-    ):
+async def test_posts_json_with_the_client_certificate(tmp_path: Path) -> None:
+    async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, "/deep/path")) as webhook:
         assert await webhook.post({"a": 1}) == {"got": {"a": 1}}
         [received] = peer.received
-        assert (received.target, received.client) == ("/deep/path?k=v", "client")
+        assert (received.target, received.client) == ("/deep/path", "client")
         assert received.headers["content-type"] == "application/json"
         assert "authorization" not in received.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "called"),
+    [("", "/"), ("//a/./b/../c/", "/a/c"), ("/a%20b?k=v#f", "/a%20b"), ("/..", "/"), ("/a(1)", "/a%281%29")],
+)
+async def test_path_is_cleaned_and_the_query_dropped(tmp_path: Path, path: str, called: str) -> None:
+    async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, path)) as webhook:
+        await webhook.post({})
+        assert [received.target for received in peer.received] == [called]
 
 
 async def test_url_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
