@@ -2,6 +2,10 @@
 
 `policy_file` reads a policy; the audit log calls `Policy.evaluate` once per request. Most requests resemble an earlier
 one, so results are cached by what rules can look at. A policy whose first rule has no conditions looks at nothing.
+
+Policies are those of Kubernetes, whose authors do not know of the past in this API. So a rule for `secrets` is also one
+for what is read and written below the group of the past: their history, blame, rollback and undelete. A page of the
+timeline has objects of any resource: it has no rule of its own, and is recorded at level Metadata at most.
 """
 
 from __future__ import annotations
@@ -11,6 +15,9 @@ from time import time_ns
 from typing import Any, Final
 
 from actors.access.attributes import Attributes
+from actors.names import REWIND_GROUP
+from actors.rewind.versions import looks_like_uid
+from gateway.requests.route import TIMELINE_PATH
 from journal.classes.dataclass import dataclass
 
 
@@ -55,9 +62,19 @@ class Resources:
         return any(_matches_resource(pattern, attributes) for pattern in self.resources)
 
 
+_PAST: Final = f"/apis/{REWIND_GROUP}/"
+
+
+def _is_past(attributes: Attributes) -> bool:
+    """Whether a request is about the past of an object, such as its history."""
+    return attributes.is_resource and attributes.path.lstrip("/").startswith(_PAST[1:])
+
+
 def _matches_resource(pattern: str, attributes: Attributes) -> bool:
-    """`pods` is the resource without its subresources; `*`, `pods/*` and `*/status` match several."""
+    """`pods` is the resource with its past, without other subresources; `*`, `pods/*` and `*/status` match several."""
     resource, subresource = attributes.resource, attributes.subresource
+    if pattern == resource and _is_past(attributes):
+        return True
     if pattern == "*" or pattern == (f"{resource}/{subresource}" if subresource else resource):
         return True
     if pattern.startswith("*/"):
@@ -82,7 +99,16 @@ class PendingList(list[Any]):
 class Treatment:
     """What the policy wants of one request, and how many requests got it."""
 
-    __slots__ = ("ends", "is_received", "level", "omit_managed_fields", "omit_stages", "pending", "requests")
+    __slots__ = (
+        "ends",
+        "is_received",
+        "level",
+        "omit_managed_fields",
+        "omit_stages",
+        "pending",
+        "requests",
+        "without_objects",
+    )
 
     def __init__(
         self, level: Level, omit_stages: frozenset[str] = frozenset(), omit_managed_fields: bool = False
@@ -95,6 +121,10 @@ class Treatment:
         # Where a record stands for its RequestReceived event, and where its ResponseComplete event goes.
         self.pending: PendingList | None = None
         self.ends: PendingList | None = None
+        # The same at level Metadata at most.
+        self.without_objects: Treatment = self
+        if level > Level.METADATA:
+            self.without_objects = Treatment(Level.METADATA, omit_stages, omit_managed_fields)
 
     def add_to(self, pending: PendingList | None) -> None:
         """Have requests add to this list themselves, as far as they have these events and none shows bodies.
@@ -145,7 +175,7 @@ def _matches_path(pattern: str, path: str) -> bool:
 
 # Distinct kinds of requests whose treatment is kept; a client can make many by inventing names.
 _CACHED = 4096
-_Key = tuple[str, tuple[str, ...], str, str, str, str, str, str]
+_Key = tuple[str, tuple[str, ...], str, str, str, str, str, str, bool]
 
 
 class Policy:
@@ -162,7 +192,8 @@ class Policy:
 
     @property
     def treatments(self) -> set[Treatment]:
-        return {self.default, *[rule.treatment for rule in self.rules]}
+        found = {self.default, *[rule.treatment for rule in self.rules]}
+        return found | {one.without_objects for one in found}
 
     @property
     def evaluated(self) -> dict[Level, int]:
@@ -174,12 +205,25 @@ class Policy:
 
     def evaluate(self, attributes: Attributes) -> Treatment:
         """The treatment of a request; the caller counts it."""
-        return self.for_all or self._find_cached(attributes)
+        found = self.for_all or self._find_cached(attributes)
+        if found.level > Level.METADATA and self._has_unknown_objects(attributes):
+            return found.without_objects
+        return found
+
+    def _has_unknown_objects(self, attributes: Attributes) -> bool:
+        """Whether the response may have objects that other rules are for.
+
+        A name in the past may be a uid: then no rule that names objects knows it.
+        """
+        if attributes.is_resource:
+            return self._by_name and looks_like_uid(attributes.name) and _is_past(attributes)
+        return attributes.path.strip("/").startswith(TIMELINE_PATH[1:])
 
     def _find_cached(self, attributes: Attributes) -> Treatment:
         user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes
         which = (name if self._by_name else "") if is_resource else path
-        key = (user.name, user.groups, verb, group, resource, subresource, namespace, which)
+        past = bool(subresource) and _is_past(attributes)
+        key = (user.name, user.groups, verb, group, resource, subresource, namespace, which, past)
         found = self._cache.get(key)
         if found is None:
             found = self._find(attributes)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from actors.access.attributes import Attributes
 from actors.identity import User
-from actors.names import CLUSTER, KUBERNETES, Names
+from actors.names import CLUSTER, KUBERNETES, REWIND_GROUP, Names
 from gateway.audit.policy import LEVEL_NAMES
 from gateway.audit.policy_file import parse_policy
 from tests.cases import cases
@@ -42,8 +42,10 @@ def test_documented_policy(
     names: Names, verb: str, group: str, resource: str, subresource: str, level: str
 ) -> None:
     policy = parse_policy(documented(names).encode(), names)
+    path = f"/apis/{REWIND_GROUP}/v1/namespaces/default/{resource}/x/rollback"
     asked = Attributes(
-        User("alice"), verb, names.group(group) if group else "", "v1", resource, subresource, "default", "x"
+        *(User("alice"), verb, names.group(group) if group else "", "v1", resource, subresource, "default"),
+        *("x", path if subresource == "rollback" else ""),
     )
     assert LEVEL_NAMES[policy.evaluate(asked).level] == level
 
