@@ -188,8 +188,9 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(503, "ServiceUnavailable", str(error))
         case BackendFailed():
             return Failure(500, "", str(error))
-        case KubeletRefused():
-            return Failure(error.code, error.reason, str(error), error.details)
+        case KubeletRefused() | cause.WebhookDenied():
+            headers = _retry_after(error.details)
+            return Failure(error.code, error.reason, str(error), error.details, headers)
         case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets() | cause.ConversionFailed():
@@ -203,8 +204,6 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(500, "InternalError", str(error), {"causes": [{"message": message}]})
         case cause.WebhookFailed():
             return Failure(500, "InternalError", str(error), {"causes": [{"message": error.why}]})
-        case cause.WebhookDenied():
-            return Failure(error.code, error.reason, str(error), error.details)
         case cause.StorageRefused():
             return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10}, RETRY_LATER)
     return None
@@ -230,8 +229,13 @@ def _eviction_refused(error: cause.EvictionRefused) -> Failure:
     if not error.retry_after:
         return Failure(429, "TooManyRequests", str(error), details)
     details["retryAfterSeconds"] = error.retry_after
-    headers = [(b"retry-after", str(error.retry_after).encode())]
-    return Failure(429, "TooManyRequests", str(error), details, headers)
+    return Failure(429, "TooManyRequests", str(error), details, _retry_after(details))
+
+
+def _retry_after(details: dict[str, Any] | None) -> list[tuple[bytes, bytes]]:
+    """The header that repeats what details from elsewhere say of a retry."""
+    seconds = details.get("retryAfterSeconds") if details else None
+    return [(b"retry-after", b"%d" % seconds)] if isinstance(seconds, int) and seconds > 0 else []
 
 
 def _details(resource: Resource, name: str, causes: tuple[Cause, ...] = ()) -> dict[str, Any]:
