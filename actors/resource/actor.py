@@ -353,7 +353,10 @@ class ResourceActor:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            progress.request.warnings += outcome.warnings
+            if outcome.warnings:
+                # A round that is repeated, because the object has changed, mostly has the same ones.
+                warnings = dict.fromkeys((*progress.request.warnings, *outcome.warnings))
+                progress.request.warnings = tuple(warnings)
             if outcome.reinvocation is not None:
                 progress.request.reinvocation = outcome.reinvocation
             if outcome.object is not None and not progress.validating:

@@ -56,11 +56,13 @@ class CommandAdmission:
             chain = self.chain(attempt.definition, operation, subresource)
         if not chain.changes and not chain.checks:
             return None
+        warned: tuple[str, ...] = ()  # by an outdated attempt
         if attempt.resumed is not None:
             if _is_current(attempt, attempt.resumed, chain):
                 return self.resume(attempt, attempt.resumed)
             # Release what the outdated attempt reserved, so that this one can reserve it again.
             self._release(attempt.resumed.request)
+            warned = attempt.resumed.request.warnings
         elif chain.admits_all(command.namespace):
             attempt.chain = chain
             return None
@@ -82,6 +84,8 @@ class CommandAdmission:
             if isinstance(command, Delete):
                 request.delete_options, request.evicts = command.options, command.evicts
                 request.in_collection = command.verb == COLLECTION
+        if warned:
+            request.warnings = warned
         if self._in_thread:
             request.in_thread = True
         attempt.request, attempt.chain = request, chain

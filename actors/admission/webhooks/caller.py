@@ -23,6 +23,7 @@ from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, deni
 from actors.conversion.shown import converts
 from actors.conversion.waiting import Converts, Run, run_converting
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
+from actors.kinds.validation.checks import qualified_name
 from actors.messages import Object
 from actors.names import Names
 from actors.store.proposal import Proposal
@@ -89,9 +90,13 @@ class WebhookCaller:
         kind = "mutation" if self._mutating else "validating"
         self._failed_key = f"{names.group(f'failed-open.{kind}.webhook.admission')}/round_%d_index_%d"
 
-    async def ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict | None, Object | None]:
+    async def ask(
+        self, match: Match, request: AdmissionRequest, index: int
+    ) -> tuple[Verdict | None, Object | None]:
         """The verdict, and the object that the webhook got; no verdict if it failed and may be ignored.
 
+        `index` is the webhook's in audit annotations: among all webhooks of mutating ones, among those that the write
+        must ask of validating ones.
         Raises WebhookDenied, or WebhookFailed if the webhook failed and may not be ignored. The caller records that
         a call `passed`, when it has applied the patch.
         """
@@ -104,7 +109,7 @@ class WebhookCaller:
         except CallFailed as failed:
             if not hook.fails_closed:
                 logger.warning("a webhook failed and is ignored: %s", failed)
-                self._annotate_failure(match, request)
+                self._annotate_failure(hook, request, index)
                 self._timings.ignored(self._type, hook.name)
                 self._record(hook, request, failed.code, began, rejected=False)
                 return None, None
@@ -192,18 +197,22 @@ class WebhookCaller:
         old = old_document(request, match.definition, version)
         return self._reviews.request(uid, match.hook, match.definition, request, new, old), new
 
-    def _annotate_failure(self, match: Match, request: AdmissionRequest) -> None:
+    def _annotate_failure(self, hook: Hook, request: AdmissionRequest, index: int) -> None:
         annotations = request.context.annotations if request.context is not None else None
         if annotations is not None:
             round_ = request.reinvocation.round if request.reinvocation is not None else 0
-            key = self._failed_key % (round_ if self._mutating else 0, match.position)
-            annotations.setdefault(key, match.hook.name)
+            key = self._failed_key % (round_ if self._mutating else 0, index)
+            annotations.setdefault(key, hook.name)
 
     def _annotate(self, hook: Hook, request: AdmissionRequest, verdict: Verdict) -> None:
         annotations = request.context.annotations if request.context is not None else None
         if annotations is not None:
-            for key, value in verdict.annotations.items():
-                annotations.setdefault(f"{hook.name}/{key}", value)
+            for name, value in verdict.annotations.items():
+                key = f"{hook.name}/{name}"
+                if "/" in name or qualified_name(key):
+                    logger.warning("the audit annotation %.300r of a webhook has no valid key", key)
+                else:
+                    annotations.setdefault(key, value)
 
 
 def began_at(request: AdmissionRequest) -> float:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import orjson
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
@@ -24,7 +23,7 @@ from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
-from actors.admission.webhooks.review import JSON_PATCH, Verdict
+from actors.admission.webhooks.review import JSON_PATCH
 from actors.conversion.shown import converts
 from actors.conversion.waiting import Converts, run_converting
 from actors.errors import ConversionFailed, RequestError, WebhookFailed
@@ -118,31 +117,39 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     ) -> Object | None:
         """Ask one webhook; returns what it made of the object, None if that is the same."""
         began = began_at(request)
-        verdict, document = await self._caller.ask(match, request)
-        if verdict is None:
-            return None
-        warnings += verdict.warnings
-        patched = None
+        changed = False
         try:
-            if verdict.patch:
-                patched = await self._patch(match, request, document, verdict)
-        except RequestError:
-            self._caller.refused(match.hook, request, INTERNAL, 0, began)
-            raise
-        self._caller.passed(match.hook, request, began)
-        if patched is not None:
+            verdict, document = await self._caller.ask(match, request, match.position)
+            if verdict is None:
+                return None
+            warnings += verdict.warnings
+            try:
+                operations = parse_patch(verdict.patch) if verdict.patch else []
+                patched = None
+                if operations:
+                    patched = await self._patch(match, request, document, operations, len(verdict.patch))
+            except RequestError:
+                self._caller.refused(match.hook, request, INTERNAL, 0, began)
+                raise
+            self._caller.passed(match.hook, request, began)
+            if patched is None:
+                return None
+            changed = patched.changed
             warnings += patched.warnings
-        changed = patched is not None and patched.changed
-        self._annotate(match, request, round_, verdict, changed)
-        return patched.object if patched is not None and changed else None
+            self._annotate_patch(match, request, round_, operations)
+            return patched.object if changed else None
+        finally:
+            self._annotate_call(match, request, round_, mutated=changed)
 
     async def _patch(
-        self, match: Match, request: AdmissionRequest, document: Object | None, verdict: Verdict
-    ) -> Patched | None:
-        """The patched object; None if the patch has no operations."""
-        operations = parse_patch(verdict.patch)
-        if not operations:
-            return None
+        self,
+        match: Match,
+        request: AdmissionRequest,
+        document: Object | None,
+        operations: list[Object],
+        size: int,
+    ) -> Patched:
+        """The patched object; `size` is that of the patch."""
         if document is None:
             raise WebhookFailed(
                 f'admission webhook "{match.hook.name}" attempted to modify the object, '
@@ -150,7 +157,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
             )
         apply = partial(apply_patch, request, match.definition, document, operations)
         copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
-        in_thread = request.in_thread or copies or len(verdict.patch) > SMALL_PATCH
+        in_thread = request.in_thread or copies or size > SMALL_PATCH
 
         async def run(work: Callable[[], Patched]) -> Patched:
             if in_thread:
@@ -164,19 +171,31 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         except ConversionFailed as error:
             raise WebhookFailed(str(error)) from None
 
-    def _annotate(
-        self, match: Match, request: AdmissionRequest, round_: int, verdict: Verdict, mutated: bool
+    def _annotate_call(self, match: Match, request: AdmissionRequest, round_: int, *, mutated: bool) -> None:
+        """Record a call in the audit event of the request, whatever came of it."""
+        annotations = request.context.annotations if request.context is not None else None
+        if annotations is not None:
+            hook = {"configuration": match.hook.configuration, "webhook": match.hook.name}
+            mutation = dumps({**hook, "mutated": mutated}).decode()
+            annotations.setdefault(self._mutation_key % (round_, match.position), mutation)
+
+    def _annotate_patch(
+        self, match: Match, request: AdmissionRequest, round_: int, operations: list[Object]
     ) -> None:
-        """Record the call in the audit event of the request."""
+        """Record a patch that was applied, as Go writes it."""
         annotations = request.context.annotations if request.context is not None else None
         if annotations is None:
             return
-        hook = {"configuration": match.hook.configuration, "webhook": match.hook.name}
-        mutation = dumps({**hook, "mutated": mutated}).decode()
-        annotations.setdefault(self._mutation_key % (round_, match.position), mutation)
-        if verdict.patch and len(verdict.patch) <= LONGEST_ANNOTATION:
-            patch = {**hook, "patch": orjson.Fragment(verdict.patch), "patchType": JSON_PATCH}
-            annotations.setdefault(self._patch_key % (round_, match.position), dumps(patch).decode())
+        patch = dumps(
+            {
+                "configuration": match.hook.configuration,
+                "webhook": match.hook.name,
+                "patch": [dict(sorted(one.items())) for one in operations],
+                "patchType": JSON_PATCH,
+            }
+        )
+        if len(patch) <= LONGEST_ANNOTATION:
+            annotations.setdefault(self._patch_key % (round_, match.position), patch.decode())
 
 
 def _since_last(state: Reinvocation, now: Object | None) -> Reinvocation:

@@ -61,7 +61,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         found = queued.found if queued is not None else self._configurations.matching(request)
         if len(found) == 1:
             began = began_at(request)
-            verdict, _ = await self._caller.ask(found[0], request)
+            verdict, _ = await self._caller.ask(found[0], request, 0)
             if verdict is None:
                 return ADMITTED
             self._caller.passed(found[0].hook, request, began)
@@ -70,7 +70,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
 
         async def ask(index: int, match: Match) -> None:
             try:
-                outcomes[index] = await self._ask(match, request)
+                outcomes[index] = await self._ask(match, request, index)
             except RequestError as error:
                 outcomes[index] = error
 
@@ -86,10 +86,10 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
             raise refusals[0]
         return Admitted(None, warnings)
 
-    async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[str, ...]:
+    async def _ask(self, match: Match, request: AdmissionRequest, index: int) -> tuple[str, ...]:
         """The warnings of a webhook that allows the write; RequestError if it does not."""
         began = began_at(request)
-        verdict, _ = await self._caller.ask(match, request)
+        verdict, _ = await self._caller.ask(match, request, index)
         if verdict is None:
             return ()
         self._caller.passed(match.hook, request, began)

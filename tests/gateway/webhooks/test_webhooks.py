@@ -408,13 +408,13 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
         new = {"metadata": {"name": "a"}}
         request = AdmissionRequest(CREATE, definition, "default", "a", "", new, None, "u", True, context)
         with pytest.raises(BadRequest, match=r"a[.]example[.]com.* does not support dry run"):
-            await mutating._caller.ask(match, request)
+            await mutating._caller.ask(match, request, 0)
         request.dry_run = False
         with pytest.raises(WebhookFailed, match="no known review version"):
-            await mutating._caller.ask(match, request)
+            await mutating._caller.ask(match, request, 0)
         wrong = replace(hook, review_version="v1", url="https://127.0.0.1:70000/")
         with pytest.raises(WebhookFailed, match="the URL cannot be used"):
-            await mutating._caller.ask(match._replace(hook=wrong), request)
+            await mutating._caller.ask(match._replace(hook=wrong), request, 0)
         counts = mutating.rejections.counts()
         assert counts[INTERNAL, "a.example.com", CREATE, "0", "admit"] == 1
         assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 1
