@@ -208,6 +208,24 @@ def delete_options(
     return DeleteOptions(sent.grace, policy, sent.uid, sent.version, "All" in sent.dry_run, sent.orphan)
 
 
+def delete_options_document(names: Names, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a body as audit events show them: decoded, in the version that Kubernetes decodes them to."""
+    sent = _parameters_in_body(body)
+    preconditions = {"uid": sent.uid, "resourceVersion": sent.version}
+    found = {
+        "gracePeriodSeconds": sent.grace,
+        "preconditions": {name: value for name, value in preconditions.items() if value is not None} or None,
+        "orphanDependents": sent.orphan,
+        "propagationPolicy": sent.policy,
+        "dryRun": sent.dry_run or None,
+    }
+    return {
+        "kind": "DeleteOptions",
+        "apiVersion": f"{names.group('meta')}/__internal",
+        **{name: value for name, value in found.items() if value is not None},
+    }
+
+
 def _validate_delete(errors: FieldErrors, sent: _DeleteParameters) -> None:
     if sent.policy is not None and sent.orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"

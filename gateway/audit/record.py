@@ -137,18 +137,15 @@ class AuditRecord(Exchange):
             self.attributes(attributes)
             return
         treatment.requests += 1
-        if treatment.level is _METADATA:
-            self._request = None
-        else:
-            self._ask_for_bodies(treatment.level, attributes.verb)
+        self._request = None
+        if treatment.level is not _METADATA:
+            self._ask_for_bodies(treatment.level)
         if not self._complete and treatment.is_received:
             self._log.emit((self, REQUEST_RECEIVED, self.received_at, 0))
         if self._record is not None:
             self._record.attributes(attributes)
 
-    def _ask_for_bodies(self, level: Level, verb: str) -> None:
-        if not level or verb == "watch":
-            self._request = None
+    def _ask_for_bodies(self, level: Level) -> None:
         if not level:
             self._complete = True
             if self.responding is not None:
@@ -266,20 +263,17 @@ class AuditRecord(Exchange):
         self.treatment.requests += 1
         if not self.treatment.level or RESPONSE_STARTED in self.treatment.omit_stages:
             return
-        if status == 401:
+        self._take_response(status)
+        if status == 401 and self.response_body is None:
             self.message = attempted_methods(request)
-        else:
-            self._take_response(status)
         self.response = None
         self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
 
     # Bodies, as far as the level asks for them.
 
     def _take_request(self) -> None:
-        request = self._request
-        if request is not None:
-            self._request = None
-            self.request_body = self._short_enough(self.request_json or request.body or None)
+        if self.request_json is not None:
+            self.request_body = self._short_enough(self.request_json)
             self.request_json = None
 
     def _take_response(self, status: int) -> None:
@@ -287,6 +281,8 @@ class AuditRecord(Exchange):
         if response is None:
             return
         self.response = self.response_json = None
+        if self.not_negotiated or (status < 400 and not _is_api_object(self.attributes_)):
+            return
         if self.treatment.level is Level.REQUEST_RESPONSE:
             if response.parts is not None:
                 self.truncated = True
@@ -393,6 +389,14 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         return record
 
     return received
+
+
+def _is_api_object(attributes: Attributes) -> bool:
+    """Whether a successful response is one: of a resource or of discovery, and nothing else below a path."""
+    if attributes.is_resource:
+        return True
+    first, *rest = attributes.path.strip("/").split("/")
+    return (first == "api" and len(rest) < 2) or (first == "apis" and len(rest) < 3)
 
 
 def _is_long(attributes: Attributes) -> bool:

@@ -34,7 +34,7 @@ def _copied_status(body: bytes, code: int, message: str) -> bytes:
     found = parsed(body)
     shown: dict[str, Any] = {"metadata": {}}
     if isinstance(found, dict) and found.get("kind") == "Status":
-        shown |= {field: found[field] for field in _STATUS_FIELDS if found.get(field)}
+        shown |= {field: found[field] for field in _STATUS_FIELDS if found.get(field) not in ("", None)}
     if message:
         shown["message"] = message
     return b',"responseStatus":' + dumps({**shown, "code": code})

@@ -22,6 +22,7 @@ from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
+from actors.resource.options import delete_options_document
 from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
@@ -118,6 +119,8 @@ class Bodies:
             raise BadRequest(
                 "the body of the request must be an object of kind DeleteOptions, or be left out"
             )
+        if _is_shown(context):
+            _show(context, delete_options_document(self._names, value))
         return value
 
     async def patch(self, context: RequestContext, format_: str) -> DecodedPatch:
@@ -190,14 +193,12 @@ class Bodies:
             read = read_object(definition.fields, context.request.body, definition.schema.check_type)
         except (NotDecodable, NotProtobuf) as error:
             raise BadRequest(str(error)) from None
-        _keep_json(context, read.object)
         in_thread = len(context.request.body) > _SMALL
         return self._decode_tree(context, definition, field_validation, read.object, read.problems, in_thread)
 
     def _decode_yaml(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw = context.request.body
         loaded = _load_yaml(raw)
-        _keep_json(context, loaded.value)
         try:
             definition.schema.require_type(loaded.value)
         except NotDecodable as error:
@@ -259,7 +260,8 @@ class Bodies:
             except MalformedPatch:
                 pass
         loaded = _load_yaml(raw)
-        _keep_json(context, loaded.value)
+        if _is_shown(context):
+            _show(context, loaded.value)
         large = in_thread and self._check_tree(context, loaded.value)
         return DecodedPatch(loaded.value, loaded.problems, large)
 
@@ -347,6 +349,8 @@ def _stored_body(
     if decoded.problems:
         _report_problems(context, definition, decoded.problems, field_validation)
     stored = decoded.object
+    if _is_shown(context):
+        _show(context, _document(definition, stored))
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     metadata = stored.setdefault("metadata", {})
@@ -357,14 +361,38 @@ def _stored_body(
     return Body(stored, decoded.problems, large)
 
 
-def _keep_json(context: RequestContext, value: Any) -> None:
-    """Keep a YAML or protobuf body as JSON, if an audit log wants it."""
+def show_patch(context: RequestContext) -> None:
+    """Let an audit event show the patch as the client sent it."""
+    if _is_shown(context):
+        assert context.request.exchange is not None
+        context.request.exchange.request_json = context.request.body
+
+
+def _is_shown(context: RequestContext) -> bool:
+    """Whether an audit event shows the object of the request."""
     exchange = context.request.exchange
-    if exchange is not None and exchange.keeps_request:
-        try:
-            exchange.request_json = orjson.dumps(value)
-        except TypeError:
-            pass  # no JSON: the decoder says what is wrong
+    return exchange is not None and exchange.keeps_request
+
+
+def _show(context: RequestContext, value: Any) -> None:
+    assert context.request.exchange is not None
+    try:
+        context.request.exchange.request_json = orjson.dumps(value)
+    except TypeError:
+        pass  # no JSON: the decoder says what is wrong
+
+
+def _document(definition: Definition, decoded: Object) -> Object:
+    """A decoded object as a document of its version."""
+    metadata = decoded.get("metadata") or {}
+    if isinstance(metadata, dict):
+        metadata = {"creationTimestamp": None, **metadata}
+    return {
+        "kind": definition.kind,
+        "apiVersion": definition.api_version,
+        **decoded,
+        "metadata": metadata,
+    }
 
 
 def _report_problems(

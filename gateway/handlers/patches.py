@@ -16,7 +16,7 @@ from actors.patch.managed_fields.last_applied import USUAL_MANAGER
 from actors.resource import options
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
-from gateway.handlers.bodies import Bodies, patch_format
+from gateway.handlers.bodies import Bodies, patch_format, show_patch
 from gateway.requests.context import RequestContext
 from gateway.requests.write_context import new_write_context
 from journal.classes.named_tuple import NamedTuple
@@ -47,6 +47,7 @@ class PatchDecoder:
     async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> PatchCommand:
         format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
         write = self._options(context, format_)
+        show_patch(context)
         view = definition.definition_at(context.route.subresource)
         if format_ == "apply" and view is definition:
             return await self._apply(context, definition, namespace, write)

@@ -395,5 +395,6 @@ class Pipeline:
         try:
             self._negotiate(context)
         except Exception:
-            pass
+            if context.request.exchange is not None:
+                context.request.exchange.not_negotiated = True
         return await render.failure(context, failure)

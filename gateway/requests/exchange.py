@@ -143,11 +143,13 @@ class Exchange:
     _record: Rare[RequestRecord | None] = Rare(None)
     _stream: Rare[Counter | None] = Rare(None)
     _panicked = Rare(False)
-    # The observer asks for bodies; handlers then keep the JSON of those that are in another format.
+    # The observer asks for bodies. Handlers then keep the JSON of the decoded object or of the patch once they have
+    # it, never of a request that is refused before, and that of responses in another format.
     keeps_request = Rare(False)
     keeps_response = Rare(False)
     request_json: Rare[bytes | None] = Rare(None)
     response_json: Rare[bytes | None] = Rare(None)
+    not_negotiated = Rare(False)  # the response is an error in a format that the client did not ask for
     # Set if an audit log wants the response before it is sent.
     responding: Rare[Callable[[ObservedResponse], None] | None] = Rare(None)
     impersonated: Rare[User | None] = Rare(
