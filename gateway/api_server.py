@@ -43,7 +43,7 @@ from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
 from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
-from gateway.ops.checks import CHECK_NAMES, Checks
+from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.health import Health
 from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
@@ -97,14 +97,14 @@ class ApiServer:
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         names = CHECK_NAMES[settings.dialect]
-        self._checks = Checks(names, store.committer, store.journal, store.supervisor)
+        self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._checks.add_to(health)
         memory_limit = settings.memory_limit or default_limit()
         own_memory = MemoryBudget.of_limit(memory_limit)
         self._memory: MemoryBudget = predecessor._memory if predecessor else own_memory
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
         self._request_limits = self._make_request_limits()
-        nursery.start_soon(store.supervisor.keep, "flow control", self._request_limits.run)
+        nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._request_limits.run)
         pipeline = self._make_pipeline(health, clock, extensions)
         limits = Limits(
             streams=settings.http2_streams,

@@ -39,8 +39,8 @@ async def run(
     `opened_store` gets the store right before.
     """
     created = CreatedPaths(settings)
-    check_names = CHECK_NAMES[settings.dialect]
-    health = Health(trio.current_time, settings.livez_grace_period, check_names.start)
+    format_ = CHECK_NAMES[settings.dialect].format
+    health = Health(trio.current_time, settings.livez_grace_period, format_)
     clock = clock or WallClock()
     opened = open_store(settings, clock, created, extensions)
     async with opened as store, trio.open_nursery() as nursery:

@@ -46,6 +46,7 @@ from gateway.aggregation.on_demand import ServersOnDemand
 from gateway.aggregation.trust import published_trust
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
+from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
 from gateway.secure_port import signing_authorities
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
@@ -200,7 +201,7 @@ def _build_store(
         aggregated,
     )
     nursery.start_soon(supervisor.keep, "committer", committer.run)
-    nursery.start_soon(supervisor.keep, "feed", feed.run)
+    nursery.start_soon(supervisor.keep, FEED_TASK, feed.run)
     nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
     for name, task in access.tasks:
         nursery.start_soon(supervisor.keep, name, task)
@@ -212,7 +213,7 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
     for one in running:
         if one.runs:
-            nursery.start_soon(supervisor.keep, f"admission plugin {one.name}", one.run)
+            nursery.start_soon(supervisor.keep, f"{PLUGIN_TASK}{one.name}", one.run)
     context = ControllerContext(
         names,
         registry,

@@ -102,6 +102,15 @@ class ApiServices:
     def stored(self) -> tuple[ApiService, ...]:
         return tuple(self._stored.values())
 
+    def unregistered(self, served: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """The names of APIServices that built-in group versions lack."""
+        return [
+            f"{version}.{group}"
+            for group, versions in served.items()
+            for version in versions
+            if (group, version) in self._built_in and (group, version) not in self._stored
+        ]
+
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id != self._type_id:

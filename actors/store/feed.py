@@ -67,6 +67,10 @@ class Feed:
         self._followers.remove(next(one for one in self._followers if one.notify == follower))
         self._concerned.clear()
 
+    def behind(self) -> int:
+        """How many followers have failed to handle events, and not yet got them again."""
+        return sum(one.failed for one in self._followers) if self._any_failed else 0
+
     def publish(self, events: Sequence[Event]) -> None:
         self.head = events[-1].offset
         types = {event.type_id for event in events}

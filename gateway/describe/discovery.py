@@ -100,6 +100,15 @@ class Discovery:
                 return group in self.groups() and not is_custom
         return False
 
+    def is_plain_path(self, path: str) -> bool:
+        """Whether a document responds to any method: groups and their list, and the versions of custom kinds."""
+        match path.strip("/").split("/"):
+            case ["apis"] | ["apis", _]:
+                return True
+            case ["apis", group, _]:
+                return not self._registry.built_in.group_exists(group) and group != REWIND_GROUP
+        return False
+
     def paths(self) -> list[str]:
         """All discovery paths, for the index at /."""
         found = ["/api", "/api/v1", "/apis"]
@@ -110,8 +119,7 @@ class Discovery:
 
     def _core(self, server_address: str) -> Document:
         return {
-            "kind": "APIVersions",
-            "apiVersion": "v1",
+            "kind": "APIVersions",  # without an apiVersion, as v1.25 has it
             "versions": list(self.groups().get("", ())),
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
         }
@@ -138,7 +146,7 @@ class Discovery:
             resources.sort(key=lambda entry: str(entry["name"]))
         return {
             "kind": "APIResourceList",
-            "apiVersion": "v1",
+            **({"apiVersion": "v1"} if group else {}),  # the core group has none in v1.25
             "groupVersion": f"{group}/{version}" if group else version,
             "resources": resources,
         }

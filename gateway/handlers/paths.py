@@ -1,5 +1,7 @@
 """Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
 the page about the journal with its timeline, and the index of all paths.
+
+Most of them respond to any method as to a GET, as those of kube-apiserver do; the others allow GET only.
 """
 
 from __future__ import annotations
@@ -96,22 +98,18 @@ class Paths:
         if path.rstrip("/") in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
             return await self._describe_issuer(context, path.rstrip("/"))
         if first == "openapi":
-            _allow(context, "GET", "HEAD")
             return await self._openapi(context)
         if first == "version" and not rest:
             _allow(context, "GET")
             return await render.document(context, self._version())
         if first == "metrics" and not rest:
-            _allow(context, "GET", "HEAD")
             return Response(200, await self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
-            _allow(context, "GET", "HEAD")
             return render.text(dump_priority_levels(self._seats))
         if self.reads_body(path):
             assert self._controls is not None
             return await self._controls(context)
         if not first:
-            _allow(context, "GET", "HEAD")
             return await render.document(context, {"paths": self._index()})
         raise NoSuchPath
 
@@ -120,7 +118,6 @@ class Paths:
         report = self._health.report(kind, single, verbose=verbose, exclude=context.parameters.all("exclude"))
         if report is None:
             raise NoSuchPath
-        _allow(context, "GET", "HEAD")
         status, body = report
         return render.text(body, status)
 
@@ -143,7 +140,8 @@ class Paths:
             if self._discovery.knows_group(path):
                 raise NoSuchResource
             raise NoSuchPath
-        _allow(context, "GET")
+        if not self._discovery.is_plain_path(path):
+            _allow(context, "GET")
         if context.representation.as_kind == DISCOVERY_LIST:
             return await aggregated(context, self._discovery, path)
         return await render.document(context, found)

@@ -1,60 +1,126 @@
 """Health checks of a server's parts, under the names that clients of its dialect look for.
 
 In the kubernetes dialect a part reports under the names of its counterparts in kube-apiserver: the journal as etcd,
-the steps of the start as post-start hooks. Names for which there is no counterpart are left out.
+tasks and the steps of the start as post-start hooks. A hook passes when the start is finished and none of its tasks
+has crashed a moment ago. `actors` has all tasks, also those that have no counterpart.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import field
+from functools import partial
+from typing import Final, Protocol
 
+from actors.aggregation.api_services import ApiServices
+from actors.controllers.aggregation.availability import AvailabilityController
+from actors.controllers.aggregation.descriptions import DescriptionController
+from actors.controllers.aggregation.registration import RegistrationController
+from actors.controllers.aggregation.trust import TrustPublisher
+from actors.controllers.custom_resources.controller import CustomResourceController
+from actors.controllers.flow_control import FlowControlController
+from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.store.committer import Committer
+from actors.store.feed import Feed
 from actors.supervisor import Supervisor
-from gateway.ops.health import Health, Probe
+from gateway.ops.health import Health, Probe, ReportFormat
 from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)
 
+FLOW_CONTROL_TASK: Final = "flow control"
+FEED_TASK: Final = "feed"
+PLUGIN_TASK: Final = "admission plugin "  # and its name
+
+_REGISTRATION: Final = "autoregister-completion"
+_FAIRNESS: Final = "poststarthook/priority-and-fairness-"
+# The tasks of each hook, in the order of reports; none: it is a step of the start alone.
+_HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "poststarthook/start-kube-apiserver-admission-initializer": (PLUGIN_TASK,),
+    "poststarthook/generic-apiserver-start-informers": (FEED_TASK,),
+    f"{_FAIRNESS}config-consumer": (FLOW_CONTROL_TASK, FEED_TASK),
+    f"{_FAIRNESS}filter": (FLOW_CONTROL_TASK,),
+    "poststarthook/storage-object-count-tracker-hook": (FLOW_CONTROL_TASK,),
+    "poststarthook/start-apiextensions-informers": (FEED_TASK,),
+    "poststarthook/start-apiextensions-controllers": (CustomResourceController.name,),
+    "poststarthook/crd-informer-synced": (CustomResourceController.name, FEED_TASK),
+    "poststarthook/bootstrap-controller": (),
+    "poststarthook/rbac/bootstrap-roles": (),
+    "poststarthook/scheduling/bootstrap-system-priority-classes": (),
+    f"{_FAIRNESS}config-producer": (FlowControlController.name,),
+    "poststarthook/start-cluster-authentication-info-controller": (TrustPublisher.name,),
+    "poststarthook/start-kube-aggregator-informers": (FEED_TASK,),
+    "poststarthook/apiservice-registration-controller": (RegistrationController.name, FEED_TASK),
+    "poststarthook/apiservice-status-available-controller": (AvailabilityController.name,),
+    "poststarthook/kube-apiserver-autoregistration": (RegistrationController.name,),
+    _REGISTRATION: (),
+    "poststarthook/apiservice-openapi-controller": (DescriptionController.name,),
+    "poststarthook/apiservice-openapiv3-controller": (DescriptionController.name,),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CheckNames:
-    start: tuple[str, ...]  # each passes when the initial objects exist and the controllers run
+    format: ReportFormat
     journal: str
     journal_reads: str = ""
     log: str = ""
+    informers: str = ""
+    hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     journal_component: str = "journal"
     controllers_component: str = "controllers"
 
 
 CHECK_NAMES: Final = {
-    "cluster": CheckNames(start=("start",), journal="journal"),
+    "cluster": CheckNames(ReportFormat(passed="healthz"), journal="journal"),
     "kubernetes": CheckNames(
-        start=(
-            "poststarthook/start-kube-apiserver-admission-initializer",
-            "poststarthook/generic-apiserver-start-informers",
-            "poststarthook/bootstrap-controller",
-            "poststarthook/scheduling/bootstrap-system-priority-classes",
+        ReportFormat(
+            start=(),
+            order=("ping", "log", "etcd", "etcd-readiness", "informer-sync", *_HOOKS, "actors", "shutdown"),
         ),
         journal="etcd",
         journal_reads="etcd-readiness",
         log="log",
+        informers="informer-sync",
+        hooks=_HOOKS,
         journal_component="etcd-0",
         controllers_component="controller-manager",
     ),
 }
 
 
+class Parts(Protocol):
+    """The parts of a server that are checked."""
+
+    @property
+    def committer(self) -> Committer: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+    @property
+    def feed(self) -> Feed: ...
+
+    @property
+    def supervisor(self) -> Supervisor: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    @property
+    def api_services(self) -> ApiServices: ...
+
+
 class Checks:
-    def __init__(
-        self, names: CheckNames, committer: Committer, journal: Journal, supervisor: Supervisor
-    ) -> None:
+    def __init__(self, names: CheckNames, parts: Parts, *, fairness: bool) -> None:
+        """`fairness`: whether API priority and fairness is on."""
         self._names = names
-        self._committer = committer
-        self._journal = journal
-        self._supervisor = supervisor
+        self._parts = parts
+        self._fairness = fairness
+        self._registered = False  # every group version of built-in kinds had an APIService once
         self._logged = ""  # the problem of the journal's files that was logged last
 
     def add_to(self, health: Health) -> None:
@@ -66,6 +132,12 @@ class Checks:
         if names.journal_reads:
             health.add(names.journal, self._read_problem, kinds=("livez",))
             health.add(names.journal_reads, self._read_problem, kinds=("readyz",))
+        if names.informers:
+            health.add(names.informers, self._follower_problem, kinds=("readyz",))
+        for hook, tasks in names.hooks.items():
+            if self._fairness or not hook.startswith(_FAIRNESS):
+                probe = partial(self._hook_problem, health, hook, tasks)
+                health.add(hook, probe, starting=True)
         health.add("actors", self._task_problem)
 
     def component_statuses(self) -> list[Object]:
@@ -77,21 +149,46 @@ class Checks:
         ]
 
     def _write_problem(self) -> str | None:
-        return self._committer.last_failure or self._file_problem() or None
+        return self._parts.committer.last_failure or self._file_problem() or None
 
     def _file_problem(self) -> str:
-        problem = self._journal.check()
+        journal = self._parts.journal
+        problem = journal.check()
         if problem and problem != self._logged:
-            logger.error("the journal in %s is not healthy: %s", self._journal.path, problem)
+            logger.error("the journal in %s is not healthy: %s", journal.path, problem)
         self._logged = problem
         return problem
 
     def _read_problem(self) -> str | None:
-        with self._journal.read():
+        with self._parts.journal.read():
             return None
 
+    def _follower_problem(self) -> str | None:
+        behind = self._parts.feed.behind()
+        return f"{behind} followers of the journal are behind" if behind else None
+
+    def _hook_problem(self, health: Health, hook: str, tasks: tuple[str, ...]) -> str | None:
+        if (problem := health.start_problem()) is not None:
+            return problem
+        if hook == _REGISTRATION:
+            return self._registration_problem()
+        failing = self._parts.supervisor.failing()
+        return ", ".join(name for name in failing if _is_one_of(name, tasks)) or None
+
+    def _registration_problem(self) -> str | None:
+        """Until each group version of built-in kinds has had its APIService; a client may delete one later."""
+        if self._registered or RegistrationController.name not in self._parts.supervisor.statistics():
+            return None  # a server that only reads a recording registers nothing
+        missing = self._parts.api_services.unregistered(self._parts.registry.built_in.groups())
+        self._registered = not missing
+        return f"missing APIService: {missing}" if missing else None
+
     def _task_problem(self) -> str | None:
-        return ", ".join(self._supervisor.failing()) or None
+        return ", ".join(self._parts.supervisor.failing()) or None
+
+
+def _is_one_of(name: str, tasks: tuple[str, ...]) -> bool:
+    return any(name.startswith(task) if task == PLUGIN_TASK else name == task for task in tasks)
 
 
 def log_problem() -> str | None:

@@ -23,6 +23,15 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class ReportFormat:
+    """What differs between dialects."""
+
+    start: tuple[str, ...] = ("start",)  # checks that pass when the start is finished
+    order: tuple[str, ...] = ()  # of checks in reports; without one, that in which they were added
+    passed: str = ""  # what the last line says has passed; empty: the kind of the report
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     name: str
     probe: Probe
@@ -38,27 +47,30 @@ class Check:
 
 
 class Health:
-    """The checks of one server. `clock` returns monotonic seconds; the grace period begins now.
-
-    The checks named in `start` pass when the start is finished.
-    """
+    """The checks of one server. `clock` returns monotonic seconds; the grace period begins now."""
 
     def __init__(
-        self, clock: Callable[[], float], livez_grace: float = 0.0, start: Sequence[str] = ("start",)
+        self, clock: Callable[[], float], livez_grace: float = 0.0, format_: ReportFormat | None = None
     ) -> None:
         self._clock = clock
+        self._format = format_ or ReportFormat()
+        self._places = {name: place for place, name in enumerate(self._format.order)}
         self._grace_until = clock() + livez_grace
         self._started = self._stopping = False
         self._checks: list[Check] = []
         self.add("ping", lambda: None)
-        for name in start:
-            self.add(name, lambda: None if self._started else "the start is not finished", starting=True)
+        for name in self._format.start:
+            self.add(name, self.start_problem, starting=True)
         # Only readyz: a server that shuts down should get no new requests, but must not be killed.
         stopping = "the server is shutting down"
         self.add("shutdown", lambda: stopping if self._stopping else None, kinds=("readyz",))
 
     def add(self, name: str, probe: Probe, *, kinds: tuple[str, ...] = KINDS, starting: bool = False) -> None:
         self._checks.append(Check(name, probe, kinds, starting))
+        self._checks.sort(key=lambda check: self._places.get(check.name, len(self._places)))
+
+    def start_problem(self) -> str | None:
+        return None if self._started else "the start is not finished"
 
     def finish_start(self) -> None:
         self._started = True
@@ -77,7 +89,9 @@ class Health:
         checks = self._of(kind)
         if single:
             return report_one(checks, single, in_grace=in_grace)
-        return report_all(kind, checks, verbose=verbose, exclude=exclude, in_grace=in_grace)
+        return report_all(
+            kind, checks, verbose=verbose, exclude=exclude, in_grace=in_grace, passed=self._format.passed
+        )
 
     def _of(self, kind: str) -> list[Check]:
         return [check for check in self._checks if kind in check.kinds]
@@ -92,7 +106,13 @@ def report_one(checks: Sequence[Check], name: str, *, in_grace: bool) -> tuple[i
 
 
 def report_all(
-    kind: str, checks: Sequence[Check], *, verbose: bool, exclude: Collection[str], in_grace: bool
+    kind: str,
+    checks: Sequence[Check],
+    *,
+    verbose: bool,
+    exclude: Collection[str],
+    in_grace: bool,
+    passed: str = "",
 ) -> tuple[int, str]:
     lines: list[str] = []
     failed: list[str] = []
@@ -111,4 +131,4 @@ def report_all(
     if failed:
         logger.info("%s failed: %s", kind, "; ".join(failed))
         return 500, "".join([*lines, f"{kind} check failed\n"])
-    return 200, "".join([*lines, f"{kind} check passed\n"]) if verbose else "ok"
+    return 200, "".join([*lines, f"{passed or kind} check passed\n"]) if verbose else "ok"

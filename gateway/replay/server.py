@@ -83,7 +83,7 @@ class ReplayServer:
         task_status: trio.TaskStatus[Instance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         settings, clock = self._settings, self._clock
-        health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].start)
+        health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].format)
         async with trio.open_nursery() as nursery:
             store = read_only_store(settings, self._recording, clock, nursery, self._extensions)
             try:

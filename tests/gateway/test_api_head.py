@@ -1,4 +1,4 @@
-"""HEAD is not allowed on resources and discovery (405 for those who may read); health and metrics serve it."""
+"""HEAD is not allowed on resources and their discovery (405 for those who may read); health and metrics serve it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ REFUSED = [
     "/api/v1/namespaces/default/status",
     "/api",
     "/api/v1",
-    "/apis",
+    "/apis/storage.cluster.io/v1",
     "/version",
 ]
-TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/nothing", "/openapi/v3"]
+TAKEN = [
+    "/",
+    "/livez",
+    "/livez?verbose",
+    "/readyz/ping",
+    "/healthz",
+    "/livez/nothing",
+    "/openapi/v3",
+    "/apis",
+]
 
 
 @cases("path", REFUSED)

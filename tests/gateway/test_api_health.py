@@ -23,7 +23,7 @@ async def test_verbose_report_lists_every_check(kind: str) -> None:
     async with served() as api:
         for query in ("verbose", "verbose=", "verbose=true", "verbose=0"):
             *checks, last = (await api.ask("GET", f"/{kind}?{query}", token=None)).text.splitlines()
-            assert last == f"{kind} check passed"
+            assert last == "healthz check passed"
             assert {"[+]ping ok", "[+]start ok", "[+]actors ok"} <= set(checks)
             assert ("[+]journal ok" in checks) == (kind != "livez")
             assert ("[+]shutdown ok" in checks) == (kind == "readyz")
@@ -35,7 +35,7 @@ async def test_excluded_checks_are_marked() -> None:
         assert "[+]ping excluded: ok\n" in text
         assert "[+]journal excluded: ok\n" in text
         assert "[+]start ok\n" in text
-        assert text.endswith("readyz check passed\n")
+        assert text.endswith("healthz check passed\n")
 
 
 async def test_excluding_an_unknown_check_warns() -> None:
@@ -78,20 +78,49 @@ async def test_unknown_token_is_refused_on_public_paths() -> None:
             assert (await api.ask("GET", path, token="unknown")).expect(401)["reason"] == "Unauthorized"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_kubernetes_dialect_uses_the_check_names_of_kube_apiserver(kind: str) -> None:
+HOOKS = [
+    "poststarthook/start-kube-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-status-available-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+]
+
+
+async def test_kubernetes_dialect_has_the_checks_of_kube_apiserver() -> None:
+    """And `actors`, which has no counterpart there."""
+    wanted = {
+        "healthz": ["ping", "log", "etcd", *HOOKS, "actors"],
+        "livez": ["ping", "log", "etcd", *HOOKS, "actors"],
+        "readyz": ["ping", "log", "etcd", "etcd-readiness", "informer-sync", *HOOKS, "actors", "shutdown"],
+    }
     async with served(dialect="kubernetes") as api:
-        text = (await api.ask("GET", f"/{kind}?verbose", token=None)).text
-        *checks, last = text.splitlines()
-        assert last == f"{kind} check passed"
-        assert {
-            "[+]ping ok",
-            "[+]log ok",
-            "[+]etcd ok",
-            "[+]poststarthook/start-kube-apiserver-admission-initializer ok",
-            "[+]poststarthook/bootstrap-controller ok",
-            "[+]poststarthook/scheduling/bootstrap-system-priority-classes ok",
-        } <= set(checks)
-        assert ("[+]etcd-readiness ok" in checks) == (kind == "readyz")
-        assert (await api.ask("GET", f"/{kind}/poststarthook/bootstrap-controller")).text == "ok"
-        assert (await api.ask("GET", f"/{kind}?exclude=etcd")).text == "ok"
+        for kind, names in wanted.items():
+            *checks, last = (await api.ask("GET", f"/{kind}?verbose", token=None)).text.splitlines()
+            assert last == f"{kind} check passed"
+            assert checks == [f"[+]{name} ok" for name in names]
+            for name in names:
+                assert (await api.ask("GET", f"/{kind}/{name}")).text == "ok", name
+            assert (await api.ask("GET", f"/{kind}?exclude=etcd")).text == "ok"
+
+
+async def test_checks_of_fairness_exist_where_it_is_on() -> None:
+    async with served(dialect="kubernetes", enable_priority_and_fairness=False) as api:
+        text = (await api.ask("GET", "/livez?verbose")).text
+        assert "priority-and-fairness" not in text
+        assert "[+]poststarthook/storage-object-count-tracker-hook ok" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cases import cases
-from tests.gateway.api import config_map
+from tests.gateway.api import ALICE, config_map
 from tests.gateway.shared_server import shared
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
@@ -20,14 +20,22 @@ REFUSED = [
     *[(method, "/api/v1/namespaces/default/finalize") for method in ("GET", "POST", "DELETE")],
     *[
         (method, path)
-        for path in ("/api", "/api/v1", "/apis", "/apis/storage.cluster.io", "/apis/storage.cluster.io/v1")
+        for path in ("/api", "/api/v1", "/apis/storage.cluster.io/v1", "/version")
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     ],
-    *[
-        (method, path)
-        for path in ("/", "/version", "/metrics", "/livez", "/readyz/ping")
-        for method in ("POST", "PUT", "PATCH", "DELETE")
-    ],
+]
+# Paths that respond to every method, as those of kube-apiserver do.
+PLAIN = [
+    "/",
+    "/apis",
+    "/apis/",
+    "/apis/storage.cluster.io",
+    "/livez",
+    "/livez?verbose",
+    "/readyz/ping",
+    "/healthz",
+    "/healthz/nothing",
+    "/openapi/v3",
 ]
 
 
@@ -42,6 +50,27 @@ async def test_unsupported_method_of_a_path_is_not_allowed(method: str) -> None:
             assert status["message"] == "the server does not allow this method on the requested resource"
             assert status["details"] == {}, path
         assert await api.head() == head
+
+
+@cases("path", PLAIN)
+async def test_plain_path_responds_to_every_method(path: str) -> None:
+    async with shared() as api:
+        got = await api.ask("GET", path)
+        for method in ("HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"):
+            body = config_map("a") if method in ("POST", "PUT", "PATCH") else None
+            response = await api.ask(method, path, body)
+            assert response.status == got.status, method
+            assert response.body == (b"" if method == "HEAD" else got.body), method
+            assert response.headers["content-length"] == got.headers["content-length"]
+        for method in ("HEAD", "POST"):  # rights are those of the method
+            assert (await api.ask(method, path, token=ALICE)).status == 403
+
+
+@cases("path", ["/metrics", "/debug/api_priority_and_fairness/dump_priority_levels"])
+async def test_figures_are_served_to_every_method(path: str) -> None:
+    async with shared() as api:
+        for method in ("HEAD", "POST", "DELETE"):
+            assert (await api.ask(method, path)).status == 200
 
 
 @pytest.mark.parametrize("method", ["FOO", "CONNECT"])
@@ -70,8 +99,7 @@ async def test_authorization_comes_before_the_method_check() -> None:
         ("POST", "/api/v1/watch/configmaps", "GET"),
         ("GET", "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews", "POST"),
         ("POST", "/version", "GET"),
-        ("POST", "/apis", "GET"),
-        ("POST", "/livez", "GET, HEAD"),
+        ("POST", "/api", "GET"),
         ("FOO", COLLECTION, "GET, POST, PUT, PATCH, DELETE"),
     ],
 )

@@ -266,3 +266,18 @@ async def test_unsupported_content_type_of_the_envelope_is_refused(sent: dict[st
     async with shared() as api:
         body = enveloped(NAMED.SerializeToString(), **sent)
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)
+
+
+async def test_documents_of_the_core_group_have_no_api_version() -> None:
+    """In any representation, as those of kube-apiserver."""
+    async with shared() as api:
+        for path, kind in (("/api", "APIVersions"), ("/api/v1", "APIResourceList")):
+            assert list((await api.ask("GET", path)).document)[0] == "kind"
+            assert "apiVersion" not in (await api.ask("GET", path)).document
+            text = (await api.ask("GET", path, headers={"accept": "application/yaml"})).text
+            assert f"kind: {kind}\n" in text and "apiVersion" not in text
+            envelope = message("Unknown")
+            envelope.ParseFromString((await get(api, path)).body[len(MAGIC) :])
+            assert (envelope.typeMeta.apiVersion, envelope.typeMeta.kind) == ("", kind)
+        assert (await api.ask("GET", "/apis")).document["apiVersion"] == "v1"
+        assert (await api.ask("GET", "/apis/apps/v1")).document["apiVersion"] == "v1"

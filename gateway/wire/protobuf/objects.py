@@ -57,7 +57,7 @@ class ProtobufEncoder:
         document = load(body)
         if not isinstance(document, dict) or "kind" not in document:
             return None
-        api_version, kind = document["apiVersion"], document["kind"]
+        api_version, kind = document.get("apiVersion", ""), document["kind"]
         return wrap(api_version, kind, self.writer(api_version, kind)(document))
 
     def writer(self, api_version: str, kind: str) -> MessageWriter:
@@ -90,7 +90,8 @@ class ProtobufEncoder:
     def _meta_types(self) -> dict[TypeKey, Struct]:
         found = {
             ("v1", "Status"): meta_types.STATUS,
-            ("v1", "APIVersions"): meta_types.API_VERSIONS,
+            ("", "APIVersions"): meta_types.API_VERSIONS,
+            ("", "APIResourceList"): meta_types.API_RESOURCE_LIST,
             ("v1", "APIGroupList"): meta_types.API_GROUP_LIST,
             ("v1", "APIGroup"): meta_types.API_GROUP,
             ("v1", "APIResourceList"): meta_types.API_RESOURCE_LIST,
