@@ -51,6 +51,16 @@ class DiskSpeed:
             switch_interval.restore()
 
 
+def passes_in_real_time(seconds: float) -> bool:
+    """Whether as much real time passes while the clock of the event loop moves by so many seconds.
+
+    A test's clock may stand still, or jump only while nothing else happens: a task must not wait for such a clock
+    because the disk was slow.
+    """
+    clock = trio.lowlevel.current_clock()
+    return clock.deadline_to_sleep_time(clock.current_time() + seconds) <= 2 * seconds
+
+
 async def run_beside(work: Callable[[Callable[[], None]], T]) -> T:
     """Run `work` in a worker thread; the event loop stands still until `work` calls its argument, or ends.
 
