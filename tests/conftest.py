@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis, shared kinds, reports, the current folder, who compiles which tests, and garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, compilation, and garbage.
 
 The collected tests and the modules live as long as the process; every full collection of garbage would visit their
 half a million objects in vain.
@@ -18,6 +18,7 @@ from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
 from tests.shared_kinds import share_kinds
+from tests.time_limit import TimeLimit
 
 LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
 
@@ -33,6 +34,7 @@ folder = EmptyFolder()
 def pytest_configure(config: pytest.Config) -> None:
     """Load our own plugin too, in an environment that was installed before there was one."""
     send_fewer_reports(config)
+    config.pluginmanager.register(TimeLimit())
     if not config.pluginmanager.has_plugin("rewound"):
         from gateway.cli.fixture import plugin
 

@@ -22,6 +22,8 @@ from tests.actors.object_store import ManualClock
 from tests.gateway.api import Api, served
 from tests.gateway.plain_client import PlainClient
 
+STOPS_WITHIN = 60.0  # seconds, on a busy machine
+
 
 class ServerThread:
     """A server that runs in a thread until `stop`; `prepare` runs before the first test uses it."""
@@ -33,7 +35,8 @@ class ServerThread:
         self._token: trio.lowlevel.TrioToken | None = None
         self._api: Api | None = None
         self.head = ""
-        self._thread = threading.Thread(target=trio.run, args=(self._run,), name="shared server")
+        # A server that does not stop must not keep the process from ending.
+        self._thread = threading.Thread(target=trio.run, args=(self._run,), name="shared server", daemon=True)
         self._thread.start()
         self._started.wait()
         _threads.append(self)
@@ -69,7 +72,8 @@ class ServerThread:
         if self._token is not None:
             with suppress(trio.RunFinishedError):  # it failed
                 self._token.run_sync_soon(self._stop.set)
-        self._thread.join()
+        self._thread.join(STOPS_WITHIN)
+        assert not self._thread.is_alive(), "the shared server does not stop"
 
 
 class _NoClock(ManualClock):
