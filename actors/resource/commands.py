@@ -259,6 +259,7 @@ class Commands:
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and isinstance(attempt.written, Proposal)
             prepared = prepare_replace(definition, current, command, new, unversioned=unversioned)
+            new = _reviewed(definition, command, new, prepared)
         try:
             self._admission.validate(attempt, new)
         except Paused as paused:
@@ -350,6 +351,14 @@ class Commands:
     def _find_creation(self, version: str) -> Creation:
         found = self._creations[version] = Creation(*self._find_views(version, ""))
         return found
+
+
+def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: Object) -> Object:
+    """The object that validating plugins see: what is stored, in the form that the subresource has."""
+    viewed = definition.definition_at(command.subresource)
+    if viewed is definition or viewed.storage.conversion is None:
+        return sent
+    return viewed.storage.conversion.from_storage(prepared)
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

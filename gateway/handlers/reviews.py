@@ -16,8 +16,7 @@ from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource import options
 from actors.store.addressing import check_namespace
 from gateway.handlers.bodies import Bodies, check_short
@@ -101,9 +100,8 @@ def _response_body(definition: Definition, review: Object, status: Object) -> by
 
 def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:
     """No creationTimestamp and no uid, because nothing is created; but managedFields for the fields sent."""
-    views = FieldViews({definition.api_version: definition})
-    view = views(definition.api_version, "")
-    owners = owned_after(views, view, None, review, write_context.manager, seconds_text(write_context.time))
+    time = seconds_text(write_context.time)
+    owners = creator_entries(definition, "", review, write_context.manager, time)
     metadata = {**review["metadata"], "creationTimestamp": None}
     if owners:
         metadata["managedFields"] = owners

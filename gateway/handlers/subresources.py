@@ -9,13 +9,16 @@ from typing import Any
 
 from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
+from actors.admission.chain import Chain
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Invalid, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.validation.field_errors import collect
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Submit, WriteContext
 from actors.names import Names
+from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource import options
 from actors.resource.directory import Directory
 from actors.resource.subresources.evictions import Evictions
@@ -78,42 +81,44 @@ class SubresourceHandler:
             write_context = write_context._replace(large=True)
         namespace, sent = context.route.namespace, body.object
         check_namespace(namespace, sent)
-        if subresource.issues_token:
-            check_short(context.request.body, view.kind)
-            return await self._issue_token(context, definition, view, sent, write_context, write.dry_run)
-        name = _object_name(context, view, sent)
         if subresource.submit is None:
             check_short(context.request.body, view.kind)
-            request = AdmissionRequest(
-                *(CREATE, definition, namespace, name, subresource.name, sent, None),
-                *(write_context.user, write.dry_run, write_context),
+        if subresource.issues_token:
+            return await self._issue_token(context, definition, view, sent, write_context, write.dry_run)
+        # POST to `bindings` is reviewed as that, not as the subresource of a pod.
+        is_own = context.route.resource == definition.plural
+        reviewed, part = (definition, subresource.name) if is_own else (view, "")
+        request = AdmissionRequest(
+            *(CREATE, reviewed, namespace, context.route.name or sent["metadata"].get("name", ""), part),
+            *(sent, None, write_context.user, write.dry_run, write_context),
+        )
+        chain = self._directory.admission_chain(reviewed, CREATE, part)
+        if chain.may_pause(request):
+            sent["metadata"] = await self._bodies.run(
+                context, _owned_metadata, view, part, sent, write_context, in_thread=body.large
             )
-            await self._evict(request, write_context)
-            context.warnings.extend(request.warnings)
+        admitted = await self._admitted(context, view, chain, request)
+        if subresource.submit is None:
+            await self._evict(request, admitted, write_context)
         else:
-            # POST to `bindings` is reviewed as that, not as the subresource of a pod.
-            is_own = context.route.resource == definition.plural
-            reviewed, part = (definition, subresource.name) if is_own else (view, "")
-            request = AdmissionRequest(
-                *(CREATE, reviewed, namespace, name, part, sent, None),
-                *(write_context.user, write.dry_run, write_context),
-            )
-            admitted = await self._admitted(context, view, request)
             command = Submit(
-                *(definition.api_version, namespace, name, subresource.name),
+                *(definition.api_version, namespace, request.name, subresource.name),
                 *(admitted, write_context, write.dry_run),
             )
             await self._directory.ask_served(definition, command)
         return await render.document(context, SUCCESS, 201)
 
-    async def _admitted(self, context: RequestContext, view: Definition, request: AdmissionRequest) -> Object:
+    async def _admitted(
+        self, context: RequestContext, view: Definition, chain: Chain, request: AdmissionRequest
+    ) -> Object:
         """The object after admission, which comes before everything about the stored object."""
-        chain = self._directory.admission_chain(request.definition, CREATE, request.subresource)
         try:
             await ephemeral.admit(chain, request)
             assert request.object is not None
+            _check_name(context, view, request.object)
             if errors := collect(view.strategy.validate_create, request.object):
                 raise Invalid(view.group, view.kind, request.name, [error.cause() for error in errors])
+            _complete_dry_run(request)
             await ephemeral.validate(chain, request)
             return request.object
         finally:
@@ -136,20 +141,17 @@ class SubresourceHandler:
         context.warnings.extend(issued.warnings)
         return await render.respond(context, object_encoder(view).document(issued.body), 201)
 
-    async def _evict(self, request: AdmissionRequest, write_context: WriteContext) -> None:
-        pods = request.definition
-        chain = self._directory.admission_chain(pods, CREATE, request.subresource)
-        await ephemeral.admit(chain, request)
-        await ephemeral.validate(chain, request)
-        assert request.object is not None
-        requested: dict[str, Any] = dict(request.object.get("deleteOptions", {}))
+    async def _evict(self, request: AdmissionRequest, admitted: Object, write_context: WriteContext) -> None:
+        requested: dict[str, Any] = dict(admitted.get("deleteOptions", {}))
         query = {"dryRun": ["All"]} if request.dry_run else {}
         chosen = options.delete_options(self._names, requested, query)
-        await self._evictions.evict(pods, request.namespace, request.name, chosen, write_context)
+        await self._evictions.evict(
+            request.definition, request.namespace, request.name, chosen, write_context
+        )
 
 
-def _object_name(context: RequestContext, view: Definition, sent: Object) -> str:
-    """The name of the object: from the body, which must agree with the path if the path has one."""
+def _check_name(context: RequestContext, view: Definition, sent: Object) -> None:
+    """The name in the body must agree with the path if the path has one."""
     name: str = sent["metadata"].get("name", "")
     if context.route.name and name != context.route.name:
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
@@ -157,7 +159,23 @@ def _object_name(context: RequestContext, view: Definition, sent: Object) -> str
         raise BadRequest("Name parameter required.")
     if refusal := invalid_name(name):
         raise refusal
-    return name
+
+
+def _owned_metadata(view: Definition, subresource: str, sent: Object, write_context: WriteContext) -> Object:
+    """The metadata that webhooks see, with managedFields for the fields sent."""
+    metadata = {key: value for key, value in sent["metadata"].items() if key != "managedFields"}
+    bare, time = {**sent, "metadata": metadata}, seconds_text(write_context.time)
+    owners = creator_entries(view, subresource, bare, write_context.manager, time)
+    return {**metadata, "managedFields": owners} if owners else metadata
+
+
+def _complete_dry_run(request: AdmissionRequest) -> None:
+    """Validating webhooks see in an Eviction that only the request asks for a dry run."""
+    wanted = request.object
+    if request.dry_run and wanted is not None and "deleteOptions" in wanted:
+        chosen = wanted["deleteOptions"]
+        if not chosen.get("dryRun"):
+            request.object = {**wanted, "deleteOptions": {**chosen, "dryRun": ["All"]}}
 
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -71,7 +71,8 @@ def _document(request: AdmissionRequest, viewed: Definition, shown: Object, vers
         metadata.setdefault("namespace", request.namespace)
     if version and not metadata.get("resourceVersion"):
         metadata["resourceVersion"] = version
-    metadata.setdefault("creationTimestamp", None)
+    if not viewed.is_custom:
+        metadata.setdefault("creationTimestamp", None)  # Go's types always have it
     return {"kind": viewed.kind, "apiVersion": viewed.api_version, **shown, "metadata": metadata}
 
 

@@ -232,9 +232,12 @@ def _delete_options(request: AdmissionRequest) -> Object:
     seconds = _grace_period(request, sent.grace_period_seconds)
     if seconds is not None:
         found["gracePeriodSeconds"] = seconds
+    uid = sent.uid
+    if uid is None and request.definition.deletion.uid_is_precondition and not request.in_collection:
+        uid = request.old["metadata"]["uid"] if request.old is not None else None
     preconditions = {
         name: value
-        for name, value in (("uid", sent.uid), ("resourceVersion", sent.resource_version))
+        for name, value in (("uid", uid), ("resourceVersion", sent.resource_version))
         if value is not None
     }
     if preconditions:

@@ -48,7 +48,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         storage=Storage(announced_version="v1beta1"),
         deletion=Deletion(
             returns_object=True,
-            conflicts_as_update=True,
+            uid_is_precondition=True,
             only_known_finalizers=False,
             mark_deleted=partial(mark_deleted, cleanup_finalizer(names)),
         ),

@@ -76,7 +76,7 @@ def define(names: Names) -> Definition:
         ),
         deletion=Deletion(
             returns_object=True,
-            conflicts_as_update=True,
+            uid_is_precondition=True,
             mark_deleted=mark_deleted,
             only_marked_first=True,
             has_own_finalizers=lambda stored: bool(stored["spec"].get("finalizers")),

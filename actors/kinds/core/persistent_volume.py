@@ -108,6 +108,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=partial(prepare_update, has_expand_secret),
             validate_create=rules.validate,
             validate_update=rules.validate_update,
+            canonicalize=complete_phase,
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
@@ -122,9 +123,14 @@ def set_defaults(new: Object) -> None:
 
 
 def prepare_create(has_expand_secret: bool, new: Object) -> None:
-    new["status"] = {"phase": "Pending"}
+    new["status"] = {}
     if not has_expand_secret:
         _drop_expand_secret(new["spec"], {})
+
+
+def complete_phase(new: Object) -> None:
+    """After admission: webhooks review a new volume or claim without a phase."""
+    new["status"].setdefault("phase", "Pending")
 
 
 def prepare_update(has_expand_secret: bool, new: Object, old: Object) -> None:

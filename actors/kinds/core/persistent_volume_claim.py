@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
-from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
+from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules, complete_phase
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
@@ -92,6 +92,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=partial(prepare_update, snapshots),
             validate_create=rules.validate,
             validate_update=rules.validate_update,
+            canonicalize=complete_phase,
         ),
     )
 
@@ -104,7 +105,7 @@ def set_defaults(new: Object) -> None:
 
 
 def prepare_create(snapshots: str, new: Object) -> None:
-    new["status"] = {"phase": "Pending"}
+    new["status"] = {}
     _mirror_sources(new, {}, snapshots)
 
 

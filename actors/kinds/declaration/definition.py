@@ -101,7 +101,8 @@ class Deletion:
     orphans_by_default: bool = False  # without a propagation policy, dependents are orphaned
     default_policy_warning: str = ""  # for clients that delete without a propagation policy
     undeletable: Mapping[str, str] = field(default_factory=dict)  # names that cannot be deleted -> why
-    conflicts_as_update: bool = False  # failed preconditions read like those of an update
+    # The uid is a precondition of every delete, which webhooks see; refusals read like those of an update.
+    uid_is_precondition: bool = False
     only_known_finalizers: bool = True  # unqualified finalizer names must be ones that the API knows
     # (object, requested seconds) -> seconds until a deleted object is removed; None: it is removed at once.
     grace_period: Callable[[Object, int | None], int] | None = None

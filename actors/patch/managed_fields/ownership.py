@@ -10,8 +10,11 @@ So does one of a custom resource with fields that the version of another manager
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import Changes, compare
@@ -86,6 +89,20 @@ def owned_after(
         ):
             return []
         raise
+
+
+def creator_entries(
+    definition: Definition, subresource: str, sent: Object, manager: str, time: str
+) -> list[Object]:
+    """managedFields of an object that is never stored, such as a review or a binding, after it was sent."""
+    views, view = _views_of_sent(definition, subresource)
+    return owned_after(views, view, None, sent, manager, time)
+
+
+@lru_cache(maxsize=64)  # more than there are kinds of such objects
+def _views_of_sent(definition: Definition, subresource: str) -> tuple[FieldViews, FieldView]:
+    views = FieldViews({definition.api_version: definition})
+    return views, replace(views(definition.api_version, ""), subresource=subresource)
 
 
 # What `Creation` keeps at most, because clients choose keys and managers.

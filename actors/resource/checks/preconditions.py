@@ -34,7 +34,7 @@ def check_delete(
     definition: Definition, name: str, options: DeleteOptions, uid: str, actual: str | None
 ) -> None:
     """`uid` and `actual` are the uid and the version of the current object."""
-    if definition.deletion.conflicts_as_update:
+    if definition.deletion.uid_is_precondition:
         if options.uid is not None:
             _check_uid(definition, name, options.uid, uid)
         check_version_precondition(definition, name, options.resource_version, actual)

@@ -6,7 +6,7 @@ decides which error a client gets: mutating admission, name, account, validation
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 
 from actors.access.accounts.claims import ACCOUNTS, NODES, PODS, SECRETS, Reference
 from actors.access.accounts.issuer import TokenIssuer
@@ -19,8 +19,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import collect, invalid
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource.decide import drop_system_metadata
 from actors.resource.directory import Directory
 from actors.selectors.facts import unpack_uids
@@ -166,12 +165,10 @@ class TokenRequests:
 
 def _complete(view: Definition, sent: Object, context: WriteContext) -> None:
     """Set managedFields, and drop what only the server sets."""
-    views = FieldViews({view.api_version: view})
-    fields = replace(views(view.api_version, ""), subresource=SUBRESOURCE)
     sent.pop("status", None)
     drop_system_metadata(sent["metadata"])
     sent["metadata"].pop("managedFields", None)
-    entries = owned_after(views, fields, None, sent, context.manager, seconds_text(context.time))
+    entries = creator_entries(view, SUBRESOURCE, sent, context.manager, seconds_text(context.time))
     if entries:
         sent["metadata"]["managedFields"] = entries
     sent["status"] = NO_STATUS

@@ -100,6 +100,7 @@ def test_persistent_volume_cells(kinds: Definitions, names: Names) -> None:
         "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
         "storageClassName": "c",
         "claimRef": {"namespace": "n", "name": "p"},
+        "hostPath": {"path": "/a"},
     }
     assert cells(kinds, "persistentvolumes", {"spec": spec}) == [
         *("1Gi", "RWO,RWX", "Retain", "Pending", "n/p", "c", "", "Filesystem"),
@@ -114,7 +115,9 @@ def test_persistent_volume_cells(kinds: Definitions, names: Names) -> None:
 
 
 def test_persistent_volume_claim_cells(kinds: Definitions) -> None:
-    assert cells(kinds, "persistentvolumeclaims", {}) == ["Pending", "", "", "", "", "Filesystem"]
+    spec = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    pending = ["Pending", "", "", "", "", "Filesystem"]
+    assert cells(kinds, "persistentvolumeclaims", {"spec": spec}) == pending
     status = {"phase": "Bound", "accessModes": ["ReadOnlyMany"], "capacity": {"storage": "2Gi"}}
     bound = {"spec": {"volumeName": "v", "storageClassName": "c"}}
     assert cells(kinds, "persistentvolumeclaims", bound, status=status) == [
