@@ -74,7 +74,8 @@ class BootstrapSigner:
             return
         kept = {name: value for name, value in data.items() if not name.startswith(SIGNATURE_PREFIX)}
         signatures = {
-            SIGNATURE_PREFIX + token.id: detached_signature(data[CONTENT], token) for token in tokens
+            SIGNATURE_PREFIX + token.id: detached_signature(data[CONTENT], token, self._names)
+            for token in tokens
         }
         if data == kept | signatures:
             return

@@ -42,10 +42,10 @@ def run(options: Options) -> int:
     from gateway.client.server_url import without_credentials
 
     token = _token(options)
-    data = parse_file(options.file) if options.file else fetch(options.server, None)
-    content = verified_kubeconfig(data, token)
+    info = parse_file(options.file) if options.file else fetch(options.server, None)
+    content = verified_kubeconfig(info, token)
     cluster = cluster_of(content)
-    if options.server and fetch(options.server, _pem(cluster))["kubeconfig"] != content:
+    if options.server and fetch(options.server, _pem(cluster)).data["kubeconfig"] != content:
         server = without_credentials(options.server)
         raise ClientError(f"{server} shows another cluster-info over a verified connection; do not trust it")
     if options.output is not None:

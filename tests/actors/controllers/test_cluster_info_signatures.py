@@ -10,7 +10,10 @@ import jwt
 import pytest
 from trio.testing import MockClock
 
+from actors.access.bootstrap_token import BootstrapToken
 from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
+from actors.controllers.bootstrap_tokens.signature import detached_signature
+from actors.names import CLUSTER, KUBERNETES
 from tests.actors.bootstrap_secrets import ID, TOKEN, create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -54,6 +57,14 @@ async def test_signature_verifies_with_the_token_alone(tmp_path: Path, autojump_
         assert verified(signature, KUBECONFIG)
         assert not verified(signature, KUBECONFIG + " ")
         assert not verified(signature, KUBECONFIG, b"abc123.0000000000000000")
+
+
+def test_key_is_that_of_the_dialect() -> None:
+    token = BootstrapToken("joshua", "my voice is my passcode", None, False, True, ())
+    content = "Hello from the other side. I must have called a thousand times."
+    as_kubeadm = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+    assert detached_signature(content, token, KUBERNETES) == as_kubeadm
+    assert detached_signature(content, token, CLUSTER) != as_kubeadm
 
 
 async def test_changed_kubeconfig_and_forged_signatures_are_signed_again(

@@ -124,7 +124,7 @@ def test_unknown_token_is_refused(rewound: Run, tmp_path: Path) -> None:
 
 
 def show(server: FakeServer, namespace: str, text: str) -> None:
-    answer = (200, config_map(text, signature(text)))
+    answer = (200, config_map(text, signature(text, key=SECRET if namespace == "kube-public" else TOKEN)))
     server.answers[f"GET /api/v1/namespaces/{namespace}/configmaps/cluster-info"] = answer
 
 

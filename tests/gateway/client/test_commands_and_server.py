@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -137,6 +139,32 @@ async def test_bootstrap_token_signs_in_and_verifies_cluster_info(rewound: Async
         await show_to_everybody(api)
         ended = await rewound(*verify, "--server", server)
         assert (ended.code, ended.err) == (0, "")
+
+
+async def test_kubernetes_dialect_signs_cluster_info_as_kubeadm_verifies_it(
+    rewound: AsyncRun, tmp_path: Path
+) -> None:
+    bootstrap = ControllerSettings(enable_bootstrap_token_auth=True)
+    async with served_securely(dialect="kubernetes", controllers=bootstrap) as api:
+        token = (await rewound("token", "bootstrap", *admin(api))).out.strip()
+        token_id, secret = token.split(".")
+        content = api.settings.kubeconfig.read_text()
+        body = {"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": content}}
+        await api.create("configmaps", body, "kube-public")
+        while f"jws-kubeconfig-{token_id}" not in (
+            found := await api.get("configmaps", "cluster-info", "kube-public")
+        ).get("data", {}):
+            await trio.lowlevel.checkpoint()
+        header, _, signature = found["data"][f"jws-kubeconfig-{token_id}"].split(".")
+        payload = base64.urlsafe_b64encode(content.encode()).rstrip(b"=").decode()
+        made = hmac.digest(secret.encode(), f"{header}.{payload}".encode(), "sha256")
+        assert signature == base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+        (tmp_path / "info").write_text(json.dumps(found))
+        verify = ("cluster-info", "verify", "--bootstrap-token", token, "--file", "info")
+        assert (await rewound(*verify)).code == 0
+        found["metadata"]["namespace"] = "cluster-public"
+        (tmp_path / "info").write_text(json.dumps(found))
+        assert "the signature does not fit" in (await rewound(*verify)).err
 
 
 async def show_to_everybody(api: Api) -> None:
