@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # A client whose clock is behind must not see a new certificate as not yet valid.
 BACKDATE: Final = 5 * 60
-# Five minutes are a large part of the validity of shorter certificates, which are not backdated.
+# Longer certificates end as much earlier, so that they are valid for as long as was asked for. Five minutes are a large
+# part of the validity of shorter ones, which keep their end.
 SHORT: Final = 8 * 3600
 _KEY_USAGES: Final = {
     "signing": "digital_signature",
@@ -58,15 +59,16 @@ _EXTENDED_USAGES: Final = {
 def issue(content: str, usages: Sequence[str], authority: Authority, now: float, lifetime: float) -> bytes:
     """The PEM certificate for the base64 text of `spec.request`, valid for `lifetime` seconds but not beyond the CA.
 
-    Raises UnfitRequest, or CertificateError if the CA cannot sign.
+    It begins five minutes ago. Raises UnfitRequest, or CertificateError if the CA cannot sign.
     """
     from cryptography.hazmat.primitives import serialization
 
     issuer, key = _load(authority)
-    ends = min(now + lifetime, issuer.not_valid_after_utc.timestamp())
-    if ends <= now:
+    authority_ends = issuer.not_valid_after_utc.timestamp()
+    if authority_ends <= now:
         raise CertificateError("the CA that signs certificates has expired; replace it")
-    begins = now if lifetime < SHORT else now - BACKDATE
+    begins = now - BACKDATE
+    ends = min((now if lifetime < SHORT else begins) + lifetime, authority_ends)
     request = load_request(content)
     try:
         builder = _builder(request, issuer, begins, ends)
