@@ -12,11 +12,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
+from jwt.algorithms import ECAlgorithm
 from jwt.api_jws import PyJWS
 
 from actors.access.accounts.keys import KeyFiles, load_keys
 from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.actors.object_store import Document
+from tests.cases import checking
 from tests.gateway.account_tokens import (
     claims_of,
     forged,
@@ -41,6 +44,13 @@ async def with_token() -> AsyncIterator[tuple[Api, str, Document]]:
 
 def segment(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def signed_raw(key: Any, claims: str, header: str = '{"alg":"ES256"}') -> str:
+    """With exactly this text of header and claims."""
+    signed_text = f"{segment(header.encode())}.{segment(claims.encode())}"
+    signature = ECAlgorithm(ECAlgorithm.SHA256).sign(signed_text.encode(), key)
+    return f"{signed_text}.{segment(signature)}"
 
 
 async def test_own_signature_is_accepted_with_and_without_key_id() -> None:
@@ -116,6 +126,75 @@ async def test_times_are_checked() -> None:
             assert await status_with(api, early) == 401
             api.clock.advance(5)
             assert await status_with(api, early) == 403
+
+
+async def test_claims_have_their_types_and_a_bound_token_ends() -> None:
+    async with with_token() as (api, _, claims):
+        key = own_key(api)
+        wrong: list[Document] = [
+            {"exp": 1e300},
+            {"exp": 1e19},
+            {"exp": -1e300},
+            {"exp": None},
+            {"nbf": 1e300},
+            {"nbf": None},
+            {"sub": 5},
+            {"sub": ["a"]},
+            {"jti": 5},
+            {"aud": None},
+        ]
+        with checking() as case:
+            for one in wrong:
+                with case(one):
+                    assert await status_with(api, signed_raw(key, json.dumps({**claims, **one}))) == 401
+            for missing in ("exp",):
+                with case(f"without {missing}"):
+                    rest = {name: value for name, value in claims.items() if name != missing}
+                    assert await status_with(api, signed_raw(key, json.dumps(rest))) == 401
+            with case("a far end"):
+                assert await status_with(api, signed_raw(key, json.dumps({**claims, "exp": 1e15}))) == 403
+        review = {"spec": {"token": signed_raw(key, json.dumps({**claims, "exp": 0}))}}
+        status = (await api.ask("POST", api.path("tokenreviews", None), review)).expect(201)["status"]
+        assert status["error"] == "[invalid bearer token, service account token has expired]"
+
+
+async def test_members_of_a_token_occur_once() -> None:
+    async with with_token() as (api, _, claims):
+        key, text = own_key(api), json.dumps(claims)
+        assert await status_with(api, signed_raw(key, text)) == 403
+        account = json.dumps(claims["cluster.io"]["serviceaccount"])
+        doubled = [
+            text[:-1] + f', "exp": {claims["exp"]}}}',
+            '{"sub": "someone", ' + text[1:],
+            text.replace(account, account[:-1] + ', "name": "default"}'),
+            text.replace('"exp"', '"\\u0065xp": 1, "exp"'),
+        ]
+        with checking() as case:
+            for one in doubled:
+                with case(one):
+                    assert await status_with(api, signed_raw(key, one)) == 401
+            for header in (
+                '{"alg":"ES256","alg":"ES256"}',
+                '{"alg":"ES256","x":1,"x":1}',
+                '{"alg":"ES256","kid":5}',
+            ):
+                with case(header):
+                    assert await status_with(api, signed_raw(key, text, header)) == 401
+
+
+async def test_tokens_in_secrets_need_no_end() -> None:
+    async with served() as api:
+        name = "token-of-default"
+        secret = {
+            "metadata": {"name": name, "annotations": {"cluster.io/service-account.name": "default"}},
+            "type": "cluster.io/service-account-token",
+        }
+        await api.create("secrets", secret)
+        while "token" not in (found := await api.get("secrets", name)).get("data", {}):
+            await trio.lowlevel.checkpoint()
+        token = base64.b64decode(found["data"]["token"]).decode()
+        assert "exp" not in claims_of(token)
+        assert await status_with(api, token) == 403
 
 
 async def test_wrong_audience_issuer_account_or_form_is_refused() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from actors.access.token_json import WrongClaim, check_texts, time_of
 from actors.identity import User
 from actors.names import Names
 from journal.classes.dataclass import dataclass
@@ -96,6 +97,8 @@ def secret_claims(names: Names, account: Reference, secret: str) -> Claims:
 
 
 def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
+    """Raises InvalidClaims."""
+    _check_texts(claims)
     private = claims.get(names.key_domain)
     if not isinstance(private, dict):
         raise InvalidClaims
@@ -113,14 +116,16 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         bound[0] if bound else None,
         False,
         _audiences(claims),
-        _seconds(claims, "exp"),
-        _seconds(claims, "nbf"),
-        _seconds(claims, "iat"),
-        _seconds(private, "warnafter"),
+        _time(claims, "exp") or 0.0,  # a bound token always has one: without it the token has expired
+        _time(claims, "nbf"),
+        _time(claims, "iat"),
+        _time(private, "warnafter"),
     )
 
 
 def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
+    """Raises InvalidClaims."""
+    _check_texts(claims)
     prefix = names.key("serviceaccount")
     namespace, name = _text(claims, f"{prefix}/namespace"), _text(claims, f"{prefix}/service-account.name")
     account = Reference(ACCOUNTS, namespace, name, _text(claims, f"{prefix}/service-account.uid"))
@@ -132,9 +137,9 @@ def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
         secret,
         True,
         _audiences(claims),
-        _seconds(claims, "exp"),
-        _seconds(claims, "nbf"),
-        _seconds(claims, "iat"),
+        _time(claims, "exp"),
+        _time(claims, "nbf"),
+        _time(claims, "iat"),
     )
 
 
@@ -166,9 +171,9 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _audiences(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    value = claims.get("aud")
-    if value is None:
+    if "aud" not in claims:
         return ()
+    value = claims["aud"]
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -176,10 +181,15 @@ def _audiences(claims: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidClaims
-    return float(value)
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    try:
+        return time_of(claims, name)
+    except WrongClaim:
+        raise InvalidClaims from None
+
+
+def _check_texts(claims: Mapping[str, Any]) -> None:
+    try:
+        check_texts(claims)
+    except WrongClaim:
+        raise InvalidClaims from None

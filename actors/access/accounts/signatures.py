@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from actors.access.accounts.keys import Keys, SigningKey
+from actors.access.token_json import object_of
 
 _TOKEN = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
@@ -39,8 +40,12 @@ def sign(key: SigningKey, claims: Mapping[str, Any]) -> str:
 def unverified_issuer(token: bytes) -> str | None:
     """The claim `iss`, which chooses who verifies the token; None for what is no JSON Web Token."""
     parts = _TOKEN.fullmatch(token)
-    claims = None if parts is None else _json_object(parts[2])
-    issuer = None if claims is None else claims.get("iss")
+    decoded = None if parts is None else _decoded(parts[2])
+    try:
+        claims = None if decoded is None else orjson.loads(decoded)
+    except orjson.JSONDecodeError:
+        return None
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
     return issuer if isinstance(issuer, str) else None
 
 
@@ -52,6 +57,8 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
     header = None if parts is None else _json_object(parts[1])
     if parts is None or header is None or "crit" in header or "b64" in header:
         return None  # an extension that the server does not know could change the meaning of the token
+    if not isinstance(header.get("kid"), str | None):
+        return None
     if not _is_canonical(parts[3]):
         return None
     algorithm = header.get("alg")
@@ -62,7 +69,7 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
             payload = _jws().decode(token, key.key, algorithms=[algorithm])
         except (jwt.PyJWTError, ValueError, RecursionError):  # releases before 2.14 recurse into the header
             continue
-        return _parsed_object(payload)
+        return object_of(payload)
     return None
 
 
@@ -74,7 +81,7 @@ def _is_canonical(segment: bytes) -> bool:
 
 def _json_object(segment: bytes) -> dict[str, Any] | None:
     decoded = _decoded(segment)
-    return None if decoded is None else _parsed_object(decoded)
+    return None if decoded is None else object_of(decoded)
 
 
 def _decoded(segment: bytes) -> bytes | None:
@@ -82,11 +89,3 @@ def _decoded(segment: bytes) -> bytes | None:
         return base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4))
     except (binascii.Error, ValueError):
         return None
-
-
-def _parsed_object(text: bytes) -> dict[str, Any] | None:
-    try:
-        parsed = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return parsed if isinstance(parsed, dict) else None

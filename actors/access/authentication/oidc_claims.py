@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from actors.access.token_json import WrongClaim, check_texts, time_of
 from actors.identity import User
 from journal.classes.dataclass import dataclass
 
@@ -45,10 +46,9 @@ class ClaimRules:
         audience = claims.get("aud")
         if self.client_id not in (audience if isinstance(audience, list) else [audience]):
             raise BadClaims("aud does not contain the client id")
-        expires = _time(claims, "exp")
+        expires, begins = _checked_times(claims)
         if expires is None or expires <= now:
             raise BadClaims("exp is missing or past")
-        begins = _time(claims, "nbf")
         if begins is not None and begins > now + _NOT_BEFORE_LEEWAY:
             raise BadClaims("nbf is in the future")
         return expires
@@ -83,11 +83,11 @@ def username_prefix(given: str, claim: str, issuer: str) -> str:
     return given
 
 
-def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since 1970; None without the claim."""
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadClaims(f"{name} is no number")
-    return float(value)
+def _checked_times(claims: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """When the token ends and begins, after a check of the form of all registered claims."""
+    try:
+        check_texts(claims)
+        time_of(claims, "iat")
+        return time_of(claims, "exp"), time_of(claims, "nbf") if claims.get("nbf") is not None else None
+    except WrongClaim as error:
+        raise BadClaims(str(error)) from None

@@ -7,13 +7,13 @@ keys and addresses in its own header (jwk, jku, x5u, x5c) are never read. Caller
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import orjson
-
+from actors.access.token_json import object_of
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 
@@ -95,22 +95,32 @@ def token_header(token: bytes, algorithms: Sequence[str]) -> TokenHeader:
         header = _signatures().get_unverified_header(token)
     except (PyJWTError, RecursionError) as error:
         raise BadSignature("the token is malformed") from error
+    if not _has_unique_members(token.partition(b".")[0]) or not isinstance(header.get("kid"), str | None):
+        raise BadSignature("the token is malformed")
     if header.get("alg") not in algorithms or "crit" in header:
         raise BadSignature("the algorithm is not allowed")
     return TokenHeader(header["alg"], header.get("kid"))
 
 
+def _has_unique_members(segment: bytes) -> bool:
+    try:
+        return object_of(base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4))) is not None
+    except ValueError:
+        return False
+
+
 def verified_claims(token: bytes, header: TokenHeader, keys: Sequence[Key]) -> dict[str, Any] | None:
-    """The claims of a token if one of the keys has signed it."""
+    """The claims of a token if one of the keys has signed it. BadSignature if they cannot be read."""
     from jwt.exceptions import PyJWTError
 
     for key in keys:
         if key.fits(header):
             try:
                 payload = _signatures().decode_complete(token, key.key, [header.algorithm])["payload"]
-                claims = orjson.loads(payload)
             except (PyJWTError, ValueError, RecursionError):
                 continue
-            if isinstance(claims, dict):
-                return claims
+            claims = object_of(payload)
+            if claims is None:
+                raise BadSignature("the claims are no JSON object, or one occurs twice")
+            return claims
     return None

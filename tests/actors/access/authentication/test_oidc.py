@@ -17,6 +17,7 @@ import pytest
 import trio
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import RSAAlgorithm
 from jwt.api_jws import PyJWS
 from trio.testing import MockClock
 
@@ -85,11 +86,12 @@ async def signing(
     ca_file: Path | None = None,
     certificate: Path | None = None,
     audiences: tuple[str, ...] = (),
+    username_claim: str = "sub",
 ) -> AsyncIterator[Signing]:
     clock = ManualClock()
     await imported("jwt")  # so that tasks that sign in begin to wait in a known order
     async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
-        rules = ClaimRules(provider.issuer, CLIENT_ID)
+        rules = ClaimRules(provider.issuer, CLIENT_ID, username_claim)
         remote = Provider(provider.issuer, ca_file or issuer("provider").file)
         yield Signing(provider, OidcTokens(rules, remote, algorithms, clock, audiences), clock)
 
@@ -141,6 +143,9 @@ async def test_token_must_be_valid_now_and_for_this_client() -> None:
             {"exp": None},
             {"exp": "never"},
             {"exp": True},
+            {"exp": 1e300},
+            {"exp": 10**19},
+            {"iat": "now"},
             {"nbf": now + 61},
             {"nbf": "today"},
             {"aud": "other"},
@@ -150,6 +155,8 @@ async def test_token_must_be_valid_now_and_for_this_client() -> None:
             {"aud": f"{CLIENT_ID} other"},
             {"sub": None},
             {"sub": ""},
+            {"sub": 5},
+            {"jti": 5},
         ):
             raw = jwt.api_jws.encode(
                 json.dumps(server.provider.claims(**changed)).encode(),
@@ -159,6 +166,31 @@ async def test_token_must_be_valid_now_and_for_this_client() -> None:
             )
             assert await server.user(raw) is None, changed
         assert await server.user(server.provider.token(nbf=now + 59, exp=now + 1)) == ALICE
+
+
+async def test_numeric_sub_is_refused_also_if_another_claim_names_the_user() -> None:
+    async with signing(username_claim="name") as server:
+        assert await server.user(server.provider.token(name="alice")) == ALICE
+        claims = json.dumps(server.provider.claims(name="alice", sub=5)).encode()
+        raw = jwt.api_jws.encode(claims, rsa_key("first"), "RS256", {"kid": "first"})
+        assert await server.user(raw) is None
+
+
+async def test_members_of_a_token_occur_once() -> None:
+    async with signing() as server:
+        text = json.dumps(server.provider.claims())
+        for claims in ('{"sub": "bob", ' + text[1:], text[:-1] + ', "sub": "alice"}'):
+            raw = jwt.api_jws.encode(claims.encode(), rsa_key("first"), "RS256", {"kid": "first"})
+            assert await server.user(raw) is None, claims
+        for header, user in (
+            ('{"alg":"RS256","kid":"first"}', ALICE),
+            ('{"alg":"RS256","alg":"RS256","kid":"first"}', None),
+            ('{"alg":"RS256","kid":"first","x":1,"x":2}', None),
+        ):
+            parts = [base64.urlsafe_b64encode(one.encode()).rstrip(b"=") for one in (header, text)]
+            signature = RSAAlgorithm(RSAAlgorithm.SHA256).sign(b".".join(parts), rsa_key("first"))
+            token = b".".join((*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")))
+            assert await server.user(token.decode()) == user, header
 
 
 async def test_verified_token_is_known_until_it_expires() -> None:
