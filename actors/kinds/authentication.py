@@ -62,7 +62,7 @@ TOKEN_REQUEST = Struct(
         "spec",
         Struct(
             "authentication.v1.TokenRequestSpec",
-            Field("audiences", STRINGS, 1, required=True, always=True, list_type="atomic"),
+            Field("audiences", STRINGS, 1, required=True, always=True),
             Field("expirationSeconds", INT64, 4, pointer=True, default=DEFAULT_EXPIRATION),
             Field("boundObjectRef", BOUND_OBJECT, 3, pointer=True, always=True),
         ),

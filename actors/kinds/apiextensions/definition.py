@@ -48,6 +48,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         storage=Storage(announced_version="v1beta1"),
         deletion=Deletion(
             returns_object=True,
+            promises_object=False,
             uid_is_precondition=True,
             only_known_finalizers=False,
             mark_deleted=partial(mark_deleted, cleanup_finalizer(names)),

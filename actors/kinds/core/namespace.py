@@ -76,6 +76,7 @@ def define(names: Names) -> Definition:
         ),
         deletion=Deletion(
             returns_object=True,
+            promises_object=False,
             uid_is_precondition=True,
             mark_deleted=mark_deleted,
             only_marked_first=True,

@@ -97,6 +97,7 @@ class Storage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
     returns_object: bool = False  # otherwise a delete returns a Status
+    promises_object: bool = True  # False: OpenAPI says that it returns a Status, although it does not
     has_dependents: bool = True  # False: nothing can be its dependent, so propagation policies do not apply
     orphans_by_default: bool = False  # without a propagation policy, dependents are orphaned
     default_policy_warning: str = ""  # for clients that delete without a propagation policy

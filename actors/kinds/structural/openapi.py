@@ -1,8 +1,9 @@
 """What OpenAPI documents publish of the schema of a custom resource.
 
-Version 3 has it as it is, with the type and metadata that every object has, also in embedded objects. kubectl reads
-version 2, which has no junctors and no null, and takes a schema with properties for a complete one: the same parts are
-left out as in v1.25, so that kubectl does not refuse what the server accepts.
+Version 3 has it as it is, with the type and metadata that every object has, also in embedded objects, and with both
+types of what may be an integer or a string. kubectl reads version 2, which has no junctors, no null and no defaults,
+and takes a schema with properties for a complete one: the same parts are left out as in v1.25, so that kubectl does
+not refuse what the server accepts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ MOST_NODES: Final = 20_000
 _JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
 _NESTED: Final = ("items", "additionalProperties")
 _NEVER: Final = frozenset(("externalDocs", "example"))
+_INTEGER_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 Schema = Mapping[str, Any]
 
@@ -42,7 +44,8 @@ class _TooLarge(Exception):
 class _Publication:
     def __init__(self, meta: Schema, prefix: str, version_2: bool) -> None:
         self._meta, self._prefix, self._version_2 = meta, prefix, version_2
-        self._changing = frozenset((*_NEVER, *_NESTED, "properties", prefix + "embedded-resource"))
+        extensions = (prefix + "embedded-resource", prefix + "int-or-string")
+        self._changing = frozenset((*_NEVER, *_NESTED, "properties", *extensions))
         self._left = MOST_NODES
 
     def of(self, schema: Schema) -> Object:
@@ -55,6 +58,8 @@ class _Publication:
         preserves = bool(schema.get(self._prefix + "preserve-unknown-fields"))
         if self._version_2:
             _simplify(found, schema, preserves)
+        elif schema.get(self._prefix + "int-or-string"):
+            _unfold(found)
         if "properties" in found:
             found["properties"] = {name: self.of(one) for name, one in found["properties"].items()}
         for keyword in _NESTED:
@@ -74,10 +79,22 @@ class _Publication:
         found["required"] = required + [name for name in ("kind", "apiVersion") if name not in required]
 
 
+def _unfold(found: Object) -> None:
+    """Say that a value may be an integer or a string, where the schema does not say it itself."""
+    every = found.get("allOf") or [{}]
+    if _INTEGER_OR_STRING in (found.get("anyOf"), every[0].get("anyOf")):
+        return
+    if "anyOf" not in found:
+        found["anyOf"] = _INTEGER_OR_STRING
+    else:
+        found["allOf"] = [{"anyOf": _INTEGER_OR_STRING}, *found.get("allOf", ())]
+
+
 def _simplify(found: Object, schema: Schema, preserves: bool) -> None:
     """Leave out what version 2 cannot express, and what makes kubectl refuse valid objects."""
     for keyword in _JUNCTORS & found.keys():
         del found[keyword]
+    found.pop("default", None)
     nullable = bool(found.pop("nullable", False))
     if nullable or preserves:
         found.pop("items", None)

@@ -42,9 +42,8 @@ class DiscoveryPaths:
         return self._get(path, id_, tag, text, meta_types.API_RESOURCE_LIST)
 
     def version(self) -> Path:
-        return self._get(
-            "/version/", "getCodeVersion", "version", "Version of the server.", meta_types.VERSION_INFO
-        )
+        text, media = "Version of the server.", ("application/json",)
+        return _get("/version/", "getCodeVersion", "version", text, meta_types.VERSION_INFO, media, media)
 
     def issuer_configuration(self) -> Path:
         return _get(
@@ -67,7 +66,7 @@ class DiscoveryPaths:
         )
 
     def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
-        return _get(path, id_, tag, text, struct, self.naming.media)
+        return _get(path, id_, tag, text, struct, self.naming.media, self.naming.media)
 
 
 def paths_of_the_past(naming: Naming) -> Iterator[Path]:
@@ -204,7 +203,15 @@ _OF_THE_TIMELINE: Final = {
 }
 
 
-def _get(path: str, id_: str, tag: str, text: str, struct: Struct | None, media: tuple[str, ...]) -> Path:
+def _get(
+    path: str,
+    id_: str,
+    tag: str,
+    text: str,
+    struct: Struct | None,
+    media: tuple[str, ...],
+    consumes: tuple[str, ...] = (),
+) -> Path:
     responses = ((200, "the document", struct),)
-    operation = Operation(tag=tag, id=id_, text=text, produces=media, responses=responses)
+    operation = Operation(tag=tag, id=id_, text=text, consumes=consumes, produces=media, responses=responses)
     return Path(path, (), (operation,))

@@ -27,12 +27,12 @@ from gateway.describe.remote import RemoteSpec, remote_members
 
 
 class Documents:
-    def __init__(self, catalog: Catalog, built_in: Catalog, names: Names, version: str) -> None:
+    def __init__(self, catalog: Catalog, names: Names, version: str) -> None:
         self._names = names
         self._info = document_info(version)
         self._naming = Naming(names)
         self._texts = Texts()
-        self._kinds = Kinds(catalog, built_in)
+        self._kinds = Kinds(catalog, names)
         self._encoded_3: DefinitionCache[Any] = {}
         self._encoded_2: dict[bool, DefinitionCache[bytes]] = {True: {}, False: {}}
 

@@ -246,7 +246,7 @@ class OpenApi:
     def _make_documents(self, catalog: Catalog) -> Documents:
         from gateway.describe.openapi.documents import Documents
 
-        return Documents(catalog, self._registry.built_in, self._names, self._version)
+        return Documents(catalog, self._names, self._version)
 
 
 def _url(name: str, one: _Document) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import STRING, CustomStruct, Field, Struct
+from actors.names import Names
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 
@@ -20,13 +21,38 @@ _META_KINDS = (
     meta_types.API_GROUP_LIST,
     meta_types.API_RESOURCE_LIST,
 )
+# The group versions that know DeleteOptions and WatchEvent: those that Kubernetes has types of, served or not. A dot
+# at the end of a group stands for the domain of the dialect.
+_GROUP_VERSIONS = """
+    : v1
+    admission.: v1 v1beta1
+    admissionregistration.: v1 v1beta1
+    apiextensions.: v1 v1beta1
+    apiregistration.: v1 v1beta1
+    apps: v1 v1beta1 v1beta2
+    authentication.: v1 v1beta1
+    authorization.: v1 v1beta1
+    autoscaling: v1 v2 v2beta1 v2beta2
+    batch: v1 v1beta1
+    certificates.: v1 v1beta1
+    coordination.: v1 v1beta1
+    discovery.: v1 v1beta1
+    events.: v1 v1beta1
+    extensions: v1beta1
+    flowcontrol.apiserver.: v1alpha1 v1beta1 v1beta2
+    imagepolicy.: v1alpha1
+    internal.apiserver.: v1alpha1
+    networking.: v1 v1alpha1 v1beta1
+    node.: v1 v1alpha1 v1beta1
+    policy: v1 v1beta1
+    rbac.authorization.: v1 v1alpha1 v1beta1
+    scheduling.: v1 v1alpha1 v1beta1
+    storage.: v1 v1alpha1 v1beta1
+"""
 
 
 class Kinds:
-    def __init__(self, catalog: Catalog, built_in: Catalog) -> None:
-        """DeleteOptions and WatchEvent are listed for the built-in group versions only, so that a kind added at run
-        time does not change the documents of other groups.
-        """
+    def __init__(self, catalog: Catalog, names: Names) -> None:
         self._served: dict[str, list[GroupVersionKind]] = {}
         self._structs: dict[str, Struct] = {}
         for definition in _built_in(catalog):
@@ -38,9 +64,8 @@ class Kinds:
         for struct in _META_KINDS:
             self._add(struct, "", "v1", struct.name)
         for struct in (meta_types.DELETE_OPTIONS, meta_types.WATCH_EVENT):
-            for group, versions in built_in.groups().items():
-                for version in versions:
-                    self._add(struct, group, version, struct.name)
+            for group, version in _group_versions(names):
+                self._add(struct, group, version, struct.name)
 
     def _add(self, struct: Struct, group: str, version: str, kind: str) -> None:
         self._structs[struct.of] = struct
@@ -65,6 +90,13 @@ class Kinds:
         if struct.of not in self._served or struct is meta_types.WATCH_EVENT or "kind" in struct.by_name:
             return ()
         return _TYPE_FIELDS
+
+
+def _group_versions(names: Names) -> Iterator[tuple[str, str]]:
+    for line in _GROUP_VERSIONS.strip("\n").splitlines():
+        group, _, versions = line.strip().partition(":")
+        named = names.group(group[:-1]) if group.endswith(".") else group
+        yield from ((named, version) for version in versions.split())
 
 
 def _built_in(catalog: Catalog) -> Iterator[Definition]:

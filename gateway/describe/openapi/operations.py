@@ -1,20 +1,21 @@
 """The paths and operations of a kind, independent of the OpenAPI version.
 
-Verbs that no handler serves are left out, as in discovery.
+Verbs that no handler serves are left out, as in discovery. What all operations of a path have as parameters is listed
+once, with the path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.schema.fields import Struct
+from actors.kinds.schema.fields import CustomStruct, Struct
 from gateway.describe.openapi import parameters
 from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.parameters import Parameter
+from gateway.describe.openapi.parameters import Parameter, in_order
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 from gateway.wire.patch_types import PATCH_MEDIA, STRATEGIC
@@ -37,7 +38,6 @@ class Operation:
     consumes: tuple[str, ...] = ()  # media types
     produces: tuple[str, ...]  # media types
     responses: Responses = ()
-    deprecated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,29 @@ class Path:
     parameters: tuple[Parameter, ...]
     operations: tuple[Operation, ...]
 
+    def sharing_parameters(self) -> Path:
+        """With the parameters that all operations have moved to the path, and all sorted by name."""
+        common, own = _shared(self.parameters, tuple(one.parameters for one in self.operations))
+        operations = zip(self.operations, own, strict=True)
+        return Path(self.path, common, tuple(replace(one, parameters=found) for one, found in operations))
+
+
+@cache
+def _shared(
+    of_path: tuple[Parameter, ...], of_operations: tuple[tuple[Parameter, ...], ...]
+) -> tuple[tuple[Parameter, ...], list[tuple[Parameter, ...]]]:
+    """Most paths have one of a few combinations."""
+    first, *others = of_operations
+    common = [one for one in first if all(one in other for other in others)]
+    own = [in_order(one for one in found if one not in common) for found in of_operations]
+    return in_order((*of_path, *common)), own
+
 
 _METHODS: Final = {"get": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 _VERBS: Final = {"get": "read", "create": "create", "update": "replace", "patch": "patch", "delete": "delete"}
+_PROXY_METHODS: Final = ("get", "post", "put", "delete", "patch", "head", "options")
+_ANYTHING: Final = ("*/*",)
+_OBJECTS: Final = ("application/json", "application/yaml")  # that custom kinds have
 _SUCCESS: Final = "the request succeeded"
 
 
@@ -62,11 +82,12 @@ class Operations:
         self._naming = naming
         self._infix = naming.infix(definition.group, definition.version)
         self._scope = "Namespaced" if definition.namespaced else ""
+        self._is_custom = isinstance(definition.fields, CustomStruct)
         self._common = Operation(
             tag=naming.tag(definition.group, definition.version),
             kind=self._kind_of(None),
-            produces=naming.media,
-            deprecated=bool(definition.deprecation_warning),
+            consumes=_OBJECTS if self._is_custom else _ANYTHING,
+            produces=_OBJECTS if self._is_custom else naming.media,
         )
 
     def paths(self) -> Iterator[Path]:
@@ -76,7 +97,7 @@ class Operations:
             *self._subresource_paths(),
             *self._watch_paths(),
         )
-        yield from (path for path in paths if path.operations)
+        yield from (path.sharing_parameters() for path in paths if path.operations)
 
     @cached_property
     def _root(self) -> str:
@@ -121,17 +142,24 @@ class Operations:
         for one in self._definition.subresources:
             path = f"{self._collection}/{{name}}/{one.name}"
             verbs = tuple(verb for verb in _METHODS if verb in one.verbs and verb in self._served)
-            if one.forwarded and one.name != "log":
-                yield self._at(path, tuple(self._connect(verb, one) for verb in verbs))
-            else:
+            if not one.forwarded or one.name == "log":
                 yield self._at(path, tuple(self._operation(verb, one) for verb in verbs))
+                continue
+            methods = _PROXY_METHODS if "update" in verbs else tuple(_METHODS[verb] for verb in verbs)
+            named = (parameters.NAME, *self._namespace_parameter)
+            yield Path(path, named, tuple(self._connect(method, one) for method in methods))
+            if one.name == "proxy":
+                below = tuple(self._connect(method, one, "WithPath") for method in methods)
+                yield Path(f"{path}/{{path}}", (*named, parameters.PROXY_PATH), below)
 
     def _at(self, path: str, operations: tuple[Operation, ...]) -> Path:
         return Path(path, (parameters.NAME, *self._namespace_parameter, parameters.PRETTY), operations)
 
     def _watch_paths(self) -> Iterator[Path]:
-        """The deprecated paths that begin with /watch; clients should use ?watch=true."""
-        if "watch" not in self._verbs:
+        """The deprecated paths that begin with /watch; clients should use ?watch=true. Those of custom kinds are not
+        described, as in Kubernetes.
+        """
+        if "watch" not in self._verbs or self._is_custom:
             return
         kind, plural, root = self._definition.kind, self._definition.plural, f"{self._root}/watch"
         common = (*parameters.LIST, parameters.PRETTY)
@@ -153,7 +181,7 @@ class Operations:
             text=f"List or watch objects of kind {definition.kind}.",
             action="list",
             parameters=parameters.LIST,
-            produces=self._naming.streamed_media,
+            produces=_OBJECTS if self._is_custom else self._naming.streamed_media,
             responses=((200, "the objects", self._list_struct),),
         )
 
@@ -166,7 +194,6 @@ class Operations:
             action=action,
             produces=self._naming.streamed_media,
             responses=((200, "a stream of watch events", meta_types.WATCH_EVENT),),
-            deprecated=True,
         )
 
     def _delete_collection(self) -> Operation:
@@ -180,13 +207,12 @@ class Operations:
             parameters=parameters.DELETE_COLLECTION,
             body=meta_types.DELETE_OPTIONS,
             body_required=False,
-            consumes=self._naming.media,
             responses=((200, _SUCCESS, meta_types.STATUS),),
         )
 
-    def _connect(self, verb: str, subresource: Subresource) -> Operation:
-        method, kind = _METHODS[verb], self._definition.kind
-        subject = f"{self._scope}{kind}{subresource.name.capitalize()}"
+    def _connect(self, method: str, subresource: Subresource, suffix: str = "") -> Operation:
+        kind = self._definition.kind
+        subject = f"{self._scope}{kind}{subresource.name.capitalize()}{suffix}"
         return replace(
             self._common,
             method=method,
@@ -195,13 +221,14 @@ class Operations:
             action="connect",
             kind=self._kind_of(subresource),
             parameters=parameters.SERVED_BY_NODE.get(subresource.name, ()),
-            produces=("*/*",),
+            produces=_ANYTHING,
             responses=((200, "the response of the kubelet", None),),
         )
 
     def _operation(self, verb: str, subresource: Subresource | None = None) -> Operation:
         definition, name = self._definition, subresource.name if subresource else ""
         what = f"{name} of a {definition.kind}" if name else f"a {definition.kind}"
+        log = ("text/plain",) if subresource and subresource.forwarded else ()
         return replace(
             self._common,
             method=_METHODS[verb],
@@ -209,17 +236,18 @@ class Operations:
             text=f"{_VERBS[verb].capitalize()} {what}.",
             action=_METHODS[verb],
             kind=self._kind_of(subresource),
-            parameters=_parameters(verb, subresource),
+            parameters=self._parameters(verb, subresource),
             body=self._body(verb, name),
             body_required=verb != "delete",
             consumes=self._consumes(verb),
-            produces=("text/plain",) if subresource and subresource.forwarded else self._naming.media,
+            produces=(*log, *self._common.produces),
             responses=self._responses(verb, subresource),
         )
 
     def _kind_of(self, subresource: Subresource | None) -> tuple[str, str, str]:
+        """Of the subresources of a custom kind, the kind itself, as in Kubernetes."""
         definition = self._definition
-        if subresource is None or not subresource.kind:
+        if subresource is None or not subresource.kind or self._is_custom:
             return definition.group, definition.version, definition.kind
         if subresource.version:
             return subresource.group, subresource.version, subresource.kind
@@ -227,10 +255,8 @@ class Operations:
 
     def _consumes(self, verb: str) -> tuple[str, ...]:
         """`kubectl apply` sends a strategic merge patch to every kind whose patches are described to accept it."""
-        if verb == "get":
-            return ()
         if verb != "patch":
-            return self._naming.media
+            return self._common.consumes
         strategic = self._definition.strategic_merge_patch
         return tuple(media for media in PATCH_MEDIA if strategic or media != STRATEGIC)
 
@@ -248,27 +274,23 @@ class Operations:
         if verb == "get":
             return ((200, "the object", view),)
         if verb == "delete":
-            deleted = view if self._definition.deletion.returns_object else meta_types.STATUS
+            deletion = self._definition.deletion
+            deleted = view if deletion.returns_object and deletion.promises_object else meta_types.STATUS
             return (200, _SUCCESS, deleted), (202, "the deletion was accepted", deleted)
-        if verb == "create" and self._responds_with_status(subresource):
-            return ((201, _SUCCESS, meta_types.STATUS),)
         changed, created = (200, "the changed object", view), (201, "the created object", view)
-        return (created,) if verb == "create" else (changed, created)
+        if verb != "create":
+            return changed, created
+        return (200, _SUCCESS, view), created, (202, "the creation was accepted", view)
 
-    def _responds_with_status(self, subresource: Subresource | None) -> bool:
-        """Whether a POST responds with a Status and not with the object, as that of a binding or eviction does."""
-        if subresource is None:
-            return bool(self._definition.storage.submits_to[0])
-        return "status" not in self._definition.definition_at(subresource.name).fields.by_name
-
-
-def _parameters(verb: str, subresource: Subresource | None) -> tuple[Parameter, ...]:
-    if subresource is not None and subresource.forwarded:
-        return parameters.SERVED_BY_NODE.get(subresource.name, ())
-    return {
-        "get": parameters.READ,
-        "create": parameters.WRITE,
-        "update": parameters.WRITE,
-        "patch": parameters.PATCH,
-        "delete": parameters.DELETE,
-    }[verb]
+    def _parameters(self, verb: str, subresource: Subresource | None) -> tuple[Parameter, ...]:
+        if subresource is not None and subresource.forwarded:
+            return parameters.SERVED_BY_NODE.get(subresource.name, ())
+        if verb == "get" and self._is_custom:
+            return parameters.READ_CUSTOM
+        return {
+            "get": parameters.READ,
+            "create": parameters.WRITE,
+            "update": parameters.WRITE,
+            "patch": parameters.PATCH,
+            "delete": parameters.DELETE,
+        }[verb]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from journal.classes.dataclass import dataclass
@@ -15,6 +16,10 @@ class Parameter:
     text: str
     type: Literal["string", "integer", "boolean"] = "string"
     place: Literal["query", "path"] = "query"
+
+
+def in_order(parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
+    return tuple(sorted(parameters, key=lambda one: (one.name, one.place)))
 
 
 NAME: Final = Parameter("name", "Name of the object.", place="path")
@@ -66,6 +71,7 @@ _AT: Final = Parameter(
     "Read objects as they were at this resourceVersion or time (RFC 3339), as far back as the journal goes.",
 )
 READ: Final = (_AT,)
+READ_CUSTOM: Final = (_AT, _VERSION)
 LIST: Final = (
     Parameter(
         "allowWatchBookmarks",
@@ -102,6 +108,7 @@ SERVED_BY_NODE: Final = {
         Parameter("tailLines", "Number of lines from the end.", "integer"),
         Parameter("timestamps", "Begin every line with its timestamp.", "boolean"),
     ),
-    "portforward": (Parameter("ports", "Ports of the pod to connect to."),),
+    "portforward": (Parameter("ports", "Ports of the pod to connect to.", "integer"),),
     "proxy": (Parameter("path", "Path of the request that is forwarded."),),
 }
+PROXY_PATH: Final = Parameter("path", "Path of the request that is forwarded.", place="path")

@@ -118,7 +118,13 @@ _SCHEMA.fields = {
 _BODY: Final = _Message()
 _BODY.fields = {"name": (2, string), "in": (3, string), "required": (4, _flag), "schema": (5, _SCHEMA)}
 _QUERY: Final = _Message()
-_QUERY.fields = {"in": (2, string), "description": (3, string), "name": (4, string), "type": (6, string)}
+_QUERY.fields = {
+    "in": (2, string),
+    "description": (3, string),
+    "name": (4, string),
+    "type": (6, string),
+    "uniqueItems": (20, _flag),
+}
 _PATH: Final = _Message()
 _PATH.fields = {
     "required": (1, _flag),
@@ -126,6 +132,7 @@ _PATH.fields = {
     "description": (3, string),
     "name": (4, string),
     "type": (5, string),
+    "uniqueItems": (19, _flag),
 }
 
 
@@ -149,13 +156,14 @@ _OPERATION: Final = _message(
     parameters=(8, _each(_parameter)),
     responses=(9, _map(_wrapped(_RESPONSE))),
     schemes=(10, _each(string)),
-    deprecated=(11, _flag),
 )
 _PATH_ITEM: Final = _message(
     get=(2, _OPERATION),
     put=(3, _OPERATION),
     post=(4, _OPERATION),
     delete=(5, _OPERATION),
+    options=(6, _OPERATION),
+    head=(7, _OPERATION),
     patch=(8, _OPERATION),
     parameters=(9, _each(_parameter)),
 )

@@ -53,17 +53,20 @@ class OpenApiVersion:
 
     reference_prefix: str
     allows_siblings: bool  # whether a $ref may have sibling keys
+    has_defaults: bool
     multi_type_scalars: Mapping[Scalar, Document]  # scalars with more than one JSON type
 
 
 VERSION_2: Final = OpenApiVersion(
     "#/definitions/",
     True,
+    False,
     {INT_OR_STRING: {"type": "string", "format": "int-or-string"}, QUANTITY: {"type": "string"}},
 )
 VERSION_3: Final = OpenApiVersion(
     "#/components/schemas/",
     False,
+    True,
     {
         INT_OR_STRING: {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
         QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}]},
@@ -77,6 +80,16 @@ _INLINE_SCALARS: Final[Mapping[Scalar, Document]] = {
     INT64: {"type": "integer", "format": "int64"},
     BYTES: {"type": "string", "format": "byte"},
     DOUBLE: {"type": "number", "format": "double"},
+}
+_SCALAR_ZEROS: Final[Mapping[Type, Any]] = {STRING: "", BOOL: False, INT32: 0, INT64: 0, DOUBLE: 0}
+# Defaults that do not follow from the declarations: three that Kubernetes' types name, and those of fields that are
+# structs in Go and absent where they are not set.
+_DECLARED_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
+    ("apps.v1.ControllerRevision", "data"): {},
+    ("core.v1.ContainerPort", "protocol"): "TCP",
+    ("core.v1.GRPCAction", "service"): "",
+    ("core.v1.ServicePort", "protocol"): "TCP",
+    ("meta.v1.ObjectMeta", "creationTimestamp"): {},
 }
 _DEFINED_SCALARS: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
@@ -166,7 +179,7 @@ class Schemas(Generic[T]):
     def _struct(self, struct: Struct) -> Document:
         if isinstance(struct, CustomStruct) and struct.make_schema is not None:
             return self._custom(struct, struct.make_schema())
-        written: Document = {"type": "object"}
+        written: Document = {} if isinstance(struct, CustomStruct) else {"type": "object"}
         text = self._texts.of_type(struct)
         if text:
             written["description"] = text
@@ -196,21 +209,24 @@ class Schemas(Generic[T]):
         return {field.name: self._field(struct, field) for field in fields}
 
     def _field(self, struct: Struct, field: Field) -> Document:
-        schema = self._type(field.type)
+        defaults = self._version.has_defaults and not isinstance(struct, CustomStruct)
         siblings = {**self._description(struct, field), **self._extensions(field)}
+        if defaults:
+            siblings |= _default(struct, field)
+        return self._with(siblings, self._type(field.type, defaults))
+
+    def _with(self, siblings: Document, schema: Document) -> Document:
         if "$ref" in schema and siblings and not self._version.allows_siblings:
             schema = {"allOf": [schema]}
         return {**siblings, **schema}
 
     def _description(self, struct: Struct, field: Field) -> Document:
         described: Document = {}
-        default = new_default(field.default)
         text = [self._texts.of_field(struct, field)]
         if field.enum:
             described["enum"] = list(field.enum)
             text.append(f"One of: {', '.join(field.enum)}.")
-        if default is not None:
-            described["default"] = default
+        if (default := new_default(field.default)) is not None:
             text.append(f"Defaults to {_default_text(default)}.")
         if description := " ".join(part for part in text if part):
             described["description"] = description
@@ -226,16 +242,34 @@ class Schemas(Generic[T]):
         }
         return {self._prefix + name: value for name, value in extensions.items() if value}
 
-    def _type(self, type_: Type) -> Document:
+    def _element(self, type_: Type, defaults: bool) -> Document:
+        """Of a list or map, which always has a value."""
+        return self._with(_zero(type_) if defaults else {}, self._type(type_, defaults))
+
+    def _type(self, type_: Type, defaults: bool) -> Document:
         if isinstance(type_, Struct):
             return self.refer(type_)
         if isinstance(type_, ListOf):
-            return {"type": "array", "items": self._type(type_.item)}
+            return {"type": "array", "items": self._element(type_.item, defaults)}
         if isinstance(type_, MapOf):
-            return {"type": "object", "additionalProperties": self._type(type_.value)}
+            return {"type": "object", "additionalProperties": self._element(type_.value, defaults)}
         if type_ in SCALARS or isinstance(type_, JsonValue):
             return self._refer(self._naming.scalar(type_), type_)
         return dict(_INLINE_SCALARS[type_])
+
+
+def _default(struct: Struct, field: Field) -> Document:
+    """As in Kubernetes: what a decoded object has without the field, before the server sets defaults."""
+    if (declared := _DECLARED_DEFAULTS.get((struct.of, field.name))) is not None:
+        return {"default": declared}
+    return _zero(field.type) if field.always_present else {}
+
+
+def _zero(type_: Type) -> Document:
+    """The default of what is always there: Go's zero value, and {} for everything that is a struct in Go."""
+    if isinstance(type_, (ListOf, MapOf)) or type_ == BYTES:
+        return {}
+    return {"default": _SCALAR_ZEROS.get(type_, {})}
 
 
 def _union(struct: Struct) -> Document:

@@ -23,14 +23,15 @@ class Section:
     """
 
     name: str
-    discovery_path: Callable[[], Path]
+    discovery_path: Callable[[], Path] | None  # None: discovery is not described, as that of custom kinds
     definitions: tuple[Definition, ...]
     verbs: frozenset[str]  # that the server serves
     naming: Naming
     more_paths: tuple[Path, ...] = ()  # that do not belong to one definition
 
     def paths(self) -> Iterator[Path]:
-        yield self.discovery_path()
+        if self.discovery_path is not None:
+            yield self.discovery_path()
         yield from self.more_paths
         for definition in self.definitions:
             yield from Operations(definition, self.verbs, self.naming).paths()
@@ -51,7 +52,9 @@ def sections(
     """`known` are the sections of an earlier catalog; those with the same definitions are taken over."""
     paths = DiscoveryPaths(naming)
 
-    def section(name: str, path: Callable[[], Path], definitions: tuple[Definition, ...] = ()) -> Section:
+    def section(
+        name: str, path: Callable[[], Path] | None, definitions: tuple[Definition, ...] = ()
+    ) -> Section:
         return Section(name, path, definitions, verbs, naming)
 
     yield section("api", paths.versions)
@@ -65,12 +68,18 @@ def sections(
         resources, past = partial(paths.resources, REWIND_GROUP, "v1"), tuple(paths_of_the_past(naming))
         yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, past)
     for group, versions in catalog.groups().items():
-        if group:
+        found = {version: catalog.of_version(group, version) for version in versions}
+        if group and not all(map(_are_custom, found.values())):
             name = f"apis/{group}"
             yield known.get(name) or section(name, partial(paths.group, group))
-        for version in versions:
+        for version, definitions in found.items():
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            definitions, old = catalog.of_version(group, version), known.get(name)
+            old = known.get(name)
             if old is None or old.definitions != definitions:
-                old = section(name, partial(paths.resources, group, version), definitions)
+                path = None if _are_custom(definitions) else partial(paths.resources, group, version)
+                old = section(name, path, definitions)
             yield old
+
+
+def _are_custom(definitions: tuple[Definition, ...]) -> bool:
+    return all(one.is_custom for one in definitions)

@@ -88,12 +88,11 @@ class Version2Writer:
             written["consumes"] = list(one.consumes)
         parameters = [_parameter(parameter) for parameter in one.parameters]
         if one.body is not None:
-            parameters.insert(0, self._body(one))
+            parameters.append(self._body(one))
+            parameters.sort(key=lambda parameter: str(parameter["name"]))
         if parameters:
             written["parameters"] = parameters
         written["responses"] = {**self._responses(one), "401": UNAUTHORIZED}
-        if one.deprecated:
-            written["deprecated"] = True
         return written | extensions(self._prefix, one)
 
     def _body(self, one: Operation) -> Document:
@@ -112,7 +111,13 @@ class Version2Writer:
 
 
 def _parameter(one: Parameter) -> Document:
-    written: Document = {"name": one.name, "in": one.place, "description": one.text, "type": one.type}
+    written: Document = {
+        "name": one.name,
+        "in": one.place,
+        "description": one.text,
+        "type": one.type,
+        "uniqueItems": True,
+    }
     return {**written, "required": True} if one.place == "path" else written
 
 

@@ -67,13 +67,9 @@ class Version3Writer:
         if one.parameters:
             written["parameters"] = self._parameters(one.parameters)
         if one.body is not None:
-            written["requestBody"] = {
-                "content": {media: {"schema": self._schemas.refer(one.body)} for media in one.consumes},
-                "required": one.body_required,
-            }
+            schema = {"schema": self._schemas.refer(one.body)}
+            written["requestBody"] = {"content": dict.fromkeys(one.consumes, schema)}
         written["responses"] = {**self._responses(one), "401": UNAUTHORIZED}
-        if one.deprecated:
-            written["deprecated"] = True
         return written | extensions(self._prefix, one)
 
     def _parameters(self, parameters: tuple[Parameter, ...]) -> orjson.Fragment:
@@ -99,4 +95,4 @@ def _parameter(one: Parameter) -> Document:
     written: Document = {"name": one.name, "in": one.place, "description": one.text}
     if one.place == "path":
         written["required"] = True
-    return {**written, "schema": {"type": one.type}}
+    return {**written, "schema": {"type": one.type, "uniqueItems": True}}

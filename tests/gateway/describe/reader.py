@@ -42,7 +42,7 @@ CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect
 @cache
 def documents_of(dialect: str) -> tuple[Documents, list[Section]]:
     catalog, names = CATALOGS[dialect], NAMES[dialect]
-    return Documents(catalog, catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names)))
+    return Documents(catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names)))
 
 
 def encoded_version_2(dialect: str, *, json: bool) -> bytes:

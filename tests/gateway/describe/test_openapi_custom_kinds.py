@@ -80,7 +80,7 @@ async def joined(documents: CustomDocuments, catalog: Catalog, dialect: str) -> 
     for section in sections(catalog, VERBS, Naming(NAMES[dialect])):
         if documents.can_describe(section):
             fragments = await documents.fragments(section)
-            found[section.name] = b"".join(documents.version_3(section, fragments))
+            found[section.name] = b"".join(documents.version_3(fragments))
     return found
 
 
@@ -88,7 +88,7 @@ async def joined(documents: CustomDocuments, catalog: Catalog, dialect: str) -> 
 async def test_joined_documents_are_those_that_the_writer_makes(dialect: str) -> None:
     names, built_in = NAMES[dialect], CATALOGS[dialect]
     catalog = built_in.adding(definitions(dialect, *shapes(dialect)))
-    whole = Documents(catalog, built_in, names, "v1.25")
+    whole = Documents(catalog, names, "v1.25")
     expected = {one.name: one for one in sections(catalog, VERBS, Naming(names)) if GROUP in one.name}
     found = await joined(CustomDocuments(built_in, names, VERBS, "v1.25"), catalog, dialect)
     assert found.keys() == {f"apis/{GROUP}/v1", f"apis/{GROUP}/v1beta1"}
@@ -138,7 +138,9 @@ async def test_etags_follow_the_content_and_are_those_of_the_index() -> None:
         first = await etag()
         assert await patch({"metadata": {"labels": {"a": "b"}}}) == first
         second = await patch({"spec": {"versions": [version(spec={"type": "object"})]}})
-        third = await patch({"spec": {"versions": [version(spec={"type": "object"}, deprecated=True)]}})
+        third = await patch(
+            {"spec": {"versions": [version(spec={"type": "object"}, subresources={"status": {}})]}}
+        )
         assert len({first, second, third}) == 3
         assert await patch({"spec": {"versions": [version()]}}) == first
 
@@ -149,7 +151,7 @@ async def test_long_documents_are_compressed_for_clients_that_accept_it() -> Non
         await define(api, definition())
         short = await api.ask("GET", path, headers={"accept-encoding": "gzip"})
         assert "content-encoding" not in short.headers
-        for number in range(4):
+        for number in range(8):
             await define(api, definition(plural=f"gears{number}", kind=f"Gear{number}"))
         plain = await api.ask("GET", path, headers={"accept-encoding": "identity"})
         for _ in range(2):
@@ -168,3 +170,42 @@ def test_fragments_are_kept_up_to_a_bound() -> None:
     for one in kinds:
         cache.keep(one, Fragment(template, template, {}, 40))
     assert [one for one in kinds if cache.find(one) is not None] == kinds[-2:]
+
+
+async def test_documents_have_what_kubernetes_describes_of_custom_kinds() -> None:
+    spec = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "default": 3},
+            "port": {"x-cluster-int-or-string": True},
+            "both": {"x-cluster-int-or-string": True, "anyOf": [{"pattern": "^a"}]},
+        },
+    }
+    async with served() as api:
+        await define(api, definition(version(spec=spec, subresources={"status": {}, "scale": SCALE})))
+        older = (await api.ask("GET", "/openapi/v2")).expect(200)
+        index = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
+        newer = (await api.ask("GET", f"/openapi/v3/apis/{GROUP}/v1")).expect(200)
+    collection = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/widgets"
+    paths = {
+        *(f"/apis/{GROUP}/v1/widgets", collection, f"{collection}/{{name}}"),
+        *(f"{collection}/{{name}}/status", f"{collection}/{{name}}/scale"),
+    }
+    assert {path for path in older["paths"] if GROUP in path} == newer["paths"].keys() == paths
+    assert [name for name in index if GROUP in name] == [f"apis/{GROUP}/v1"]
+    for path in paths:
+        for method, one in older["paths"][path].items():
+            if method != "parameters":
+                assert one["produces"] == ["application/json", "application/yaml"]
+                assert method == "patch" or one["consumes"] == one["produces"]
+                assert one["x-cluster-group-version-kind"]["kind"] == "Widget"
+    title = "com.example.v1.Widget"
+    fields = older["definitions"][title]["properties"]["spec"]["properties"]
+    assert fields["size"] == {"type": "integer"}
+    fields = newer["components"]["schemas"][title]["properties"]["spec"]["properties"]
+    either = [{"type": "integer"}, {"type": "string"}]
+    assert fields["size"] == {"type": "integer", "default": 3}
+    assert fields["port"]["anyOf"] == either
+    assert fields["both"]["allOf"] == [{"anyOf": either}] and fields["both"]["anyOf"] == [{"pattern": "^a"}]
+    for name in (title, f"{title}List"):
+        assert "default" not in newer["components"]["schemas"][name]["properties"]["metadata"]

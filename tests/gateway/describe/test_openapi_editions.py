@@ -1,4 +1,4 @@
-"""Both OpenAPI versions describe every type alike; they differ in references and in two scalars."""
+"""Both OpenAPI versions describe every type alike; they differ in references, in two scalars, and in defaults."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from tests.gateway.describe.reader import version_2, version_3
 LEAVES = ("Quantity", "IntOrString")
 
 
-def in_version_2(value: Any) -> Any:
-    """A schema of version 3 as version 2 writes it."""
+def in_version_2(value: Any, *, names: bool = False) -> Any:
+    """A schema of version 3 as version 2 writes it. `names`: whether the keys are names of fields."""
     if isinstance(value, list):
         return [in_version_2(one) for one in value]
     if not isinstance(value, dict):
         return value
     if isinstance(value.get("allOf"), list):
         value = {**{name: one for name, one in value.items() if name != "allOf"}, **value["allOf"][0]}
-    plain = {name: in_version_2(one) for name, one in value.items()}
+    plain = {
+        name: in_version_2(one, names=name == "properties")
+        for name, one in value.items()
+        if names or name != "default"
+    }
     if isinstance(plain.get("$ref"), str):
         plain["$ref"] = plain["$ref"].replace("#/components/schemas/", "#/definitions/")
     return plain
@@ -52,3 +56,29 @@ def test_two_scalars_allow_several_json_types() -> None:
     either = schemas["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
     assert either["oneOf"] == [{"type": "integer"}, {"type": "string"}]
     assert schemas["io.k8s.apimachinery.pkg.api.resource.Quantity"]["oneOf"]
+
+
+def test_version_3_has_the_zero_values_of_go_as_defaults() -> None:
+    schemas = version_3("kubernetes")["api/v1"]["components"]["schemas"]
+
+    def default(name: str, field: str) -> Any:
+        return schemas[f"io.k8s.{name}"]["properties"][field].get("default", "none")
+
+    container, meta = "api.core.v1.Container", "apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    assert [default(container, one) for one in ("name", "image", "resources", "args")] == [
+        "",
+        "none",
+        {},
+        "none",
+    ]
+    assert default(meta, "creationTimestamp") == {} and default(meta, "deletionTimestamp") == "none"
+    assert default("api.core.v1.ContainerPort", "containerPort") == 0
+    assert default("api.core.v1.ContainerPort", "protocol") == "TCP"
+    assert schemas[f"io.k8s.{container}"]["properties"]["args"]["items"] == {"default": "", "type": "string"}
+    assert schemas[f"io.k8s.{container}"]["properties"]["env"]["items"]["default"] == {}
+
+
+def test_version_2_has_no_defaults() -> None:
+    for name, schema in version_2("kubernetes")["definitions"].items():
+        for field, described in schema.get("properties", {}).items():
+            assert "default" not in described, (name, field)

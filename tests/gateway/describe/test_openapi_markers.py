@@ -59,6 +59,11 @@ def test_unions_have_their_discriminator(marked: Any) -> None:
         "discriminator": "kind",
         "fields-to-discriminateBy": {"user": "User", "group": "Group", "serviceAccount": "ServiceAccount"},
     }
+    (union,) = marked("core.v1.SeccompProfile")["unions"]
+    assert union == {
+        "discriminator": "type",
+        "fields-to-discriminateBy": {"localhostProfile": "LocalhostProfile"},
+    }
 
 
 def test_kinds_have_group_version_kind(marked: Any) -> None:
@@ -67,5 +72,12 @@ def test_kinds_have_group_version_kind(marked: Any) -> None:
     ]
     assert marked("apps.v1.DeploymentList")["group-version-kind"][0]["kind"] == "DeploymentList"
     assert "group-version-kind" not in marked("apps.v1.DeploymentSpec")
-    anywhere = marked("meta.v1.DeleteOptions")["group-version-kind"]
-    assert {"group": "apps", "version": "v1", "kind": "DeleteOptions"} in anywhere
+
+
+def test_delete_options_and_watch_events_are_of_every_group_version_that_has_types(marked: Any) -> None:
+    for kind in ("DeleteOptions", "WatchEvent"):
+        listed = marked(f"meta.v1.{kind}")["group-version-kind"]
+        assert {one["kind"] for one in listed} == {kind} and len(listed) == 53
+        assert listed == sorted(listed, key=lambda one: (one["group"], one["version"]))
+        for group, version in (("", "v1"), ("apps", "v1beta2"), ("extensions", "v1beta1")):
+            assert {"group": group, "version": version, "kind": kind} in listed

@@ -90,13 +90,12 @@ def test_declared_values_and_defaults_are_added(texts: Texts) -> None:
     names = NAMES["cluster"]
     catalog = CATALOGS["cluster"]
     schemas = Schemas(
-        names, VERSION_2, Kinds(catalog, catalog), Naming(names), texts, lambda _, definition: definition, {}
+        names, VERSION_2, Kinds(catalog, names), Naming(names), texts, lambda _, definition: definition, {}
     )
     schemas.refer(struct)
     ((_, written),) = schemas.definitions()
     assert written["properties"]["till"] == {
         "description": "Where the money is. One of: Open, Shut. Defaults to Open.",
         "enum": ["Open", "Shut"],
-        "default": "Open",
         "type": "string",
     }

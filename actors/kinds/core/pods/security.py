@@ -44,6 +44,7 @@ SECCOMP_PROFILE = Struct(
     "core.v1.SeccompProfile",
     Field("type", STRING, 1, required=True, always=True, enum=("Localhost", "RuntimeDefault", "Unconfined")),
     Field("localhostProfile", STRING, 2, pointer=True),
+    union="type",
 )
 SECURITY_CONTEXT = Struct(
     "core.v1.SecurityContext",

@@ -55,7 +55,7 @@ class CustomDocument:
         if gzip and self._compressed:
             return self._compressed, True
         fragments = await self._documents.fragments(self._section)
-        body = await collect_body(self._documents.version_3(self._section, fragments))
+        body = await collect_body(self._documents.version_3(fragments))
         if not gzip or len(body) <= compression.THRESHOLD:
             return body, False
         self._compressed = await trio.to_thread.run_sync(zlib.compress, body, _LEVEL, compression.GZIP)
@@ -68,7 +68,7 @@ class CustomDocuments:
     def __init__(self, built_in: Catalog, names: Names, verbs: frozenset[str], version: str) -> None:
         self._info, self._prefix = document_info(version), names.extension_prefix
         self._naming = Naming(names)
-        self._writer = _Writer(names, Kinds(built_in, built_in))
+        self._writer = _Writer(names, Kinds(built_in, names))
         self._shared = self._writer.schemas(self._naming)  # types that all custom kinds use
         self._templates = Templates(names, verbs, self._writer)
         self._fragments = FragmentCache()
@@ -81,7 +81,7 @@ class CustomDocuments:
         return bool(definitions) and all(isinstance(one, CustomDefinition) for one in definitions)
 
     async def document(self, section: Section) -> CustomDocument:
-        return CustomDocument(self, section, self.etag(section, await self.fragments(section)))
+        return CustomDocument(self, section, self.etag(await self.fragments(section)))
 
     async def fragments(self, section: Section) -> list[Fragment]:
         """What the kinds of a section add to its document. Large ones are made in a worker thread."""
@@ -115,31 +115,28 @@ class CustomDocuments:
         }
         return Fragment(paths, names, definitions, len(definition.lazy.source.body))
 
-    def version_3(self, section: Section, fragments: list[Fragment]) -> Iterator[bytes]:
-        return as_json(self._entries(section, fragments))
+    def version_3(self, fragments: list[Fragment]) -> Iterator[bytes]:
+        return as_json(self._entries(fragments))
 
-    def etag(self, section: Section, fragments: list[Fragment]) -> str:
+    def etag(self, fragments: list[Fragment]) -> str:
         """The ETag of the document: of everything that it is made of, with names in place of paths.
 
         That is a tenth of the document, which need not be made for it.
         """
-        paths, found = self._writer.paths([section.discovery_path()], self._naming)
         named = (part for one in fragments for part in (one.template.digest, *one.names.values))
         around = dumps([*head(self._info), *tail()])
-        return _digest(around, paths, *named, *self._definitions(found, fragments))
+        return _digest(around, *named, *self._definitions(fragments))
 
-    def _entries(self, section: Section, fragments: list[Fragment]) -> Iterator[Entry]:
+    def _entries(self, fragments: list[Fragment]) -> Iterator[Entry]:
         yield from head(self._info)
-        paths, found = self._writer.paths([section.discovery_path()], self._naming)
-        yield "paths", "", Encoded(paths)
         for one in fragments:
             yield "paths", "", Encoded(one.paths)
-        for definition in self._definitions(found, fragments):
+        for definition in self._definitions(fragments):
             yield "components/schemas", "", Encoded(definition)
         yield from tail()
 
-    def _definitions(self, referred: References, fragments: list[Fragment]) -> Iterator[bytes]:
-        references, own = dict(referred), dict[str, EncodedDefinition]()
+    def _definitions(self, fragments: list[Fragment]) -> Iterator[bytes]:
+        references, own = References(), dict[str, EncodedDefinition]()
         for one in fragments:
             for name, type_ in one.template.references(one.names).items():
                 references.setdefault(name, type_)

@@ -107,7 +107,6 @@ class Templates:
         shape = (
             definition.verbs,
             definition.namespaced,
-            bool(definition.deprecation_warning),
             tuple(one.name for one in definition.subresources),
             _has_usual_list_kind(definition),
         )
@@ -155,6 +154,5 @@ def _marked(definition: CustomDefinition) -> Definition:
         verbs=definition.verbs,
         strategic_merge_patch=definition.strategic_merge_patch,
         subresources=definition.subresources,
-        deprecation_warning=definition.deprecation_warning,
         deletion=definition.deletion,
     )
