@@ -233,6 +233,14 @@ class TimedOut(RequestError):
         self.message = message
 
 
+class WriteTimedOut(RequestError):
+    """A write was not decided within its time, and nothing of it is stored. `requested`: within that of the client."""
+
+    def __init__(self, *, requested: bool) -> None:
+        within = "the allotted timeout" if requested else "requested timeout - context deadline exceeded"
+        self.message = f"Timeout: request did not complete within {within}"
+
+
 class TooLarge(RequestError):
     """The body, or the object that it would produce, exceeds a limit."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from actors.identity import User
@@ -20,6 +21,9 @@ from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 
 Object = dict[str, Any]
+
+# How long a write may wait outside its actor, at most: as long as in Kubernetes.
+LONGEST_WRITE: Final = 34.0
 
 
 class WriteContext(NamedTuple):
@@ -35,6 +39,7 @@ class WriteContext(NamedTuple):
     options: tuple[tuple[str, str], ...] = ()  # fieldManager and fieldValidation, as the client sent them
     annotations: dict[str, str] | None = None  # of the audit event; admission adds to it. None: no audit log
     reason: str = ""  # why the write happens, for the journal: what a rollback or undelete restores
+    deadline: float = inf  # of the client, by the clock of trio
 
 
 class Create(NamedTuple):

@@ -16,12 +16,13 @@ from typing import Any
 
 import trio
 
+from actors.access.remote.deadlines import Deadlines
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted
 from actors.admission.request import annotated
 from actors.conversion.calls import ConversionCalls
-from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
+from actors.errors import NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
 from actors.kinds.declaration.versions import ConversionNeeded
 from actors.large_work import LargeWork
@@ -29,12 +30,13 @@ from actors.mailbox import Mailbox, MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
+from actors.resource.contention import Contention
 from actors.resource.converting import ConvertingCommands, attempt_after
 from actors.resource.current import CurrentObjects, Key
 from actors.resource.decide import working_copy
 from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
 from actors.resource.proposing import Proposer, decide_and_propose
-from actors.resource.replies import MAX_RETRIES, CallbackEnvelope, CommitCallback, Envelope, add_warnings
+from actors.resource.replies import CallbackEnvelope, CommitCallback, Envelope, add_warnings
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
 from actors.time_limit import NeedsThread
@@ -80,6 +82,8 @@ class ResourceActor:
         # Commands with a running asynchronous admission step or conversion, or that are decided in a thread.
         self._outside: set[Envelope] = set()
         self._converting = ConvertingCommands(conversions, self._mailbox, self._outside)
+        self._deadlines = Deadlines()  # of commands that have left the actor, and of turns
+        self._contention = Contention(self._deadlines, self._return_for_turn, self._left_line)
 
     @property
     def name(self) -> str:
@@ -102,7 +106,7 @@ class ResourceActor:
         self._retired = True
         for envelope in self._mailbox.take():
             envelope.refuse(NoSuchResource())
-        for envelope in self._outside:
+        for envelope in list(self._outside):
             envelope.fail(NoSuchResource())
             envelope.cancel()
         self._mailbox.wake()
@@ -215,7 +219,7 @@ class ResourceActor:
         return len(envelopes)
 
     def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> bool:
-        """Decide one command; False if it waits for an asynchronous admission step or for a thread.
+        """Decide one command; False if it waits for an asynchronous admission step, a thread or its turn.
 
         Without a proposal, its admission request is complete.
         """
@@ -227,6 +231,8 @@ class ResourceActor:
                 return False
             attempt = envelope.converted or Attempt(command, view, envelope.progress)
         try:
+            if self._contention.closed and self._waits_in_closed_line(envelope):
+                return False
             if not envelope.came_back:
                 if command.context.large:
                     raise NeedsThread
@@ -252,12 +258,14 @@ class ResourceActor:
             for proposal in proposals[before:]:
                 self._pending[proposal.namespace, proposal.name] = proposal
         except Paused as paused:
-            return self._start_admission_call(envelope, attempt, paused.progress)
+            if self._start_admission_call(envelope, attempt, paused.progress):
+                return False
         except NeedsThread:
-            self._start_thread(envelope, attempt)
-            return False
+            if self._start_thread(envelope, attempt):
+                return False
         except ConversionNeeded as needed:
-            return self._converting.start(envelope, attempt, needed)
+            if self._start_conversion(envelope, attempt, needed):
+                return False
         except Exception as error:
             add_warnings(error, attempt.request)
             envelope.error = error
@@ -267,6 +275,8 @@ class ResourceActor:
             envelope.decided, envelope.body = decided, body
         if attempt.request is not None or attempt.resumed is not None:
             envelope.take_request(attempt, has_proposal=len(proposals) > before)
+        if envelope.ended is not None:
+            envelope.end()
         return True
 
     def _take_result(self, view: View, envelope: Envelope) -> LargeResult:
@@ -278,27 +288,73 @@ class ResourceActor:
             raise result
         namespace, name = result.decided.key
         unchanged = is_same_event(self._current.written(view, namespace, name), result.written)
+        if envelope.command.dry_run and not isinstance(result.written, Proposal):
+            unchanged = True  # it stores nothing
         if not unchanged or outcome.commands is not self._large_commands:
-            envelope.retries += 1
-            if envelope.retries > MAX_RETRIES:
-                raise Conflict(self._storage.resource, name, STALE)
+            envelope.stale = True
             outcome.attempt.decided = None
             raise NeedsThread
         self._commands.repeat_checks(outcome.attempt)
         return result
 
-    def _start_thread(self, envelope: Envelope, attempt: Attempt) -> None:
-        """Decide a command in a thread. It returns to the mailbox with the outcome."""
+    def _may_leave(self, envelope: Envelope) -> bool:
+        """Whether a command goes on outside the actor now; otherwise it waits for its turn. RequestError."""
+        if envelope.abandoned:
+            raise ShuttingDown
+        envelope.limit(self._deadlines, self._ended)
+        stale, envelope.stale = envelope.stale, False
+        if self._contention.must_wait(envelope, stale=stale):
+            self._outside.add(envelope)
+            return False
+        return True
+
+    def _waits_in_closed_line(self, envelope: Envelope) -> bool:
+        if not self._contention.waits_in_closed_line(envelope):
+            return False
+        envelope.limit(self._deadlines, self._ended)
+        self._outside.add(envelope)
+        return True
+
+    def _ended(self, envelope: Envelope) -> None:
+        """A command that has left the actor is decided or refused."""
+        self._deadlines.remove(envelope)
+        self._contention.ended(envelope)
+
+    def _return_for_turn(self, envelope: Envelope) -> None:
+        """A command that waited for its turn is decided on the newest state of its object."""
+        self._outside.discard(envelope)
+        envelope.came_back = True
+        try:
+            self._mailbox.put_back(envelope)
+        except Exception as error:
+            envelope.refuse(error)
+
+    def _left_line(self, envelope: Envelope) -> None:
+        """A command was cancelled before it had its turn."""
+        self._outside.discard(envelope)
+        envelope.refuse(ShuttingDown())
+        self._mailbox.wake()
+
+    def _start_thread(self, envelope: Envelope, attempt: Attempt) -> bool:
+        """Decide a command in a thread. It returns to the mailbox with the outcome.
+
+        False if that is impossible: the command has its error.
+        """
         if attempt.request is not None and attempt.decided is None:
             attempt.request.complete(False)  # admission starts again
-        if envelope.abandoned:
-            envelope.refuse(ShuttingDown())
-            return
+        envelope.progress = None
+        try:
+            if not self._may_leave(envelope):
+                attempt.release()
+                return True
+        except RequestError as error:
+            attempt.release()
+            envelope.error = error
+            return False
         if attempt.decided is not None:
             started = attempt
         else:
             started = Attempt(envelope.command, None, attempt.resumed, conversions=attempt.conversions)
-        envelope.progress = None
         if self._large_commands is None:
             commands = Commands(
                 self._definitions,
@@ -311,6 +367,7 @@ class ResourceActor:
             self._large_commands = LargeCommands(self._large_work, commands, self._proposer)
         envelope.call = self._large_commands.start(started, partial(self._thread_done, envelope))
         self._outside.add(envelope)
+        return True
 
     def _thread_done(self, envelope: Envelope, outcome: LargeOutcome) -> None:
         self._outside.discard(envelope)
@@ -324,26 +381,41 @@ class ResourceActor:
     def _start_admission_call(self, envelope: Envelope, attempt: Attempt, progress: Progress) -> bool:
         """Start an asynchronous step. The command returns to the mailbox with its outcome.
 
-        True if that is impossible: the command has its error.
+        False if that is impossible: the command has its error.
         """
         envelope.progress = None
+        if attempt.resumed is not None:  # it was valid for an older state of the object
+            attempt.resumed.request.complete(False)
+            envelope.stale = True
         try:
-            if envelope.abandoned:
-                raise ShuttingDown
-            if attempt.resumed is not None:  # it was valid for an older state of the object
-                attempt.resumed.request.complete(False)
-                envelope.retries += 1
-                if envelope.retries > MAX_RETRIES:
-                    definition, request = attempt.definition, progress.request
-                    raise Conflict(definition.resource, request.name, STALE)
+            if not self._may_leave(envelope):
+                progress.request.complete(False)
+                return True
             done = partial(self._admission_call_done, envelope, progress)
             envelope.call = self._calls.start(progress.plugin, progress.request, done)
         except RequestError as error:
             progress.request.complete(False)
             envelope.error = error
-            return True
+            return False
         self._outside.add(envelope)
-        return False
+        return True
+
+    def _start_conversion(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> bool:
+        """Call a conversion webhook. The command returns to the mailbox with the converted object.
+
+        False if that is impossible: the command has its error.
+        """
+        envelope.progress = None
+        try:
+            if not self._may_leave(envelope):
+                attempt.release()
+                return True
+            self._converting.start(envelope, attempt, needed)
+        except RequestError as error:
+            attempt.release()
+            envelope.error = error
+            return False
+        return True
 
     def _admission_call_done(
         self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception

@@ -89,7 +89,10 @@ class Commands:
     def _current(self, attempt: Attempt, namespace: str, name: str) -> Current | None:
         """The current object, that of a custom kind in the version of the command. ConversionNeeded."""
         current, version = self._find(attempt.view, namespace, name), attempt.command.version
-        if current is None or self._versions is None or current.api_version == version:
+        if current is None or self._versions is None:
+            return current
+        attempt.written = current.written
+        if current.api_version == version:
             return current
         shown = self._versions.convert(current.object, current.api_version, version)
         return replace(current, object=shown, stored=current.object)
@@ -274,7 +277,8 @@ class Commands:
     def _can_continue(self, attempt: Attempt, progress: Progress) -> bool:
         """Whether what a paused command kept is what deciding it again would give.
 
-        That is so if definition and object are the same. An object whose version was not known yet is read again.
+        That is so if definition and object are the same. An object whose version was not known yet is read again. A
+        dry run, which stores nothing, goes on with the object that it has read.
         """
         kept, request = progress.kept, progress.request
         if kept is None or isinstance(progress.written, Proposal):
@@ -284,8 +288,10 @@ class Commands:
             return False
         command = attempt.command
         # Whether a new object's name is free is checked with the decision.
-        return isinstance(command, Create) or (
-            self._written(attempt.view, command.namespace, command.name) == progress.written
+        return (
+            isinstance(command, Create)
+            or command.dry_run
+            or self._written(attempt.view, command.namespace, command.name) == progress.written
         )
 
     def _continue(self, attempt: Attempt, progress: Progress) -> Decided:

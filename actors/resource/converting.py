@@ -10,14 +10,15 @@ from functools import partial
 from typing import Final
 
 from actors.conversion.calls import ConversionCalls
-from actors.errors import STALE, Conflict, RequestError, ShuttingDown
+from actors.errors import STALE, Conflict, ShuttingDown
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.versions import ConversionNeeded, Conversions
 from actors.mailbox import Mailbox
+from actors.messages import Create
 from actors.resource.attempt import Attempt, is_same_event
 from actors.resource.commands import Commands
 from actors.resource.current import CurrentObjects
-from actors.resource.replies import MAX_RETRIES, Envelope, add_warnings
+from actors.resource.replies import Envelope, add_warnings
 from journal.view import View
 
 # How many conversions one command may need: three, and two for each version that field managers used.
@@ -33,24 +34,17 @@ class ConvertingCommands:
         self._mailbox = mailbox
         self._outside = outside
 
-    def start(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> bool:
-        """Call the webhook. True if that is impossible: the command has its error."""
-        envelope.progress = None
-        try:
-            if envelope.abandoned or self._calls is None:
-                raise ShuttingDown
-            if attempt.conversions is None:
-                attempt.conversions = Conversions()
-            elif len(attempt.conversions) >= MAX_CONVERSIONS:
-                name = needed.object["metadata"].get("name", "")
-                raise Conflict(attempt.definition.resource, name, STALE)
-            envelope.call = self._calls.start(needed, partial(self._done, envelope, attempt, needed))
-        except RequestError as error:
-            attempt.release()
-            envelope.error = error
-            return True
+    def start(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> None:
+        """Call the webhook. RequestError if that is impossible."""
+        if self._calls is None:
+            raise ShuttingDown
+        if attempt.conversions is None:
+            attempt.conversions = Conversions()
+        elif len(attempt.conversions) >= MAX_CONVERSIONS:
+            name = needed.object["metadata"].get("name", "")
+            raise Conflict(attempt.definition.resource, name, STALE)
+        envelope.call = self._calls.start(needed, partial(self._done, envelope, attempt, needed))
         self._outside.add(envelope)
-        return False
 
     def _done(
         self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded, outcome: bytes | Exception
@@ -79,17 +73,18 @@ def attempt_after(
 ) -> Attempt:
     """What follows a conversion: a decided command goes on, unless object or definition have changed.
 
-    Otherwise the command is decided anew. Conflict if that happens too often.
+    Otherwise the command is decided anew, if the object has changed without the conversions of its last state.
     """
-    decided = attempt.decided
-    if decided is None:
-        return Attempt(envelope.command, view, attempt.resumed, conversions=attempt.conversions)
-    written = 0 if decided.current is None else decided.current.written
-    if attempt.definition is definition and is_same_event(current.written(view, *decided.key), written):
-        commands.repeat_checks(attempt)
-        return attempt
-    attempt.release()
-    envelope.retries += 1
-    if envelope.retries > MAX_RETRIES:
-        raise Conflict(attempt.definition.resource, decided.key[1], STALE)
-    return Attempt(envelope.command, view, conversions=attempt.conversions)
+    command, decided = envelope.command, attempt.decided
+    if decided is not None:
+        written = 0 if decided.current is None else decided.current.written
+        if attempt.definition is definition and is_same_event(current.written(view, *decided.key), written):
+            commands.repeat_checks(attempt)
+            return attempt
+        attempt.release()
+    elif isinstance(command, Create) or is_same_event(
+        current.written(view, command.namespace, command.name), attempt.written
+    ):
+        return Attempt(command, view, attempt.resumed, conversions=attempt.conversions)
+    envelope.stale = True
+    return Attempt(command, view, attempt.resumed if decided is None else None)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import trio
 from trio.lowlevel import Abort
 
+from actors.access.remote.deadlines import Deadlines
 from actors.admission.calls import Cancellable
 from actors.admission.request import AdmissionRequest
-from actors.errors import RequestError
+from actors.errors import RequestError, WriteTimedOut
 from actors.mailbox import Reply
-from actors.messages import Command, Delete, Deleted, Outcome, make_written
+from actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, make_written
 from actors.resource.attempt import Attempt, Decided, Progress
 from actors.resource.decide import Remove
 from actors.resource.large_commands import LargeOutcome
@@ -26,9 +28,6 @@ from actors.store.proposal import Proposal, offset_of
 
 logger = logging.getLogger(__name__)
 
-# How often a command starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
-MAX_RETRIES = 5
-
 
 class Envelope(Reply[Outcome]):
     """A command, the reply to it, and how far it is.
@@ -36,8 +35,11 @@ class Envelope(Reply[Outcome]):
     What most commands never have is in the class: every write creates an envelope.
     """
 
-    retries: int = 0  # how often it started again because the object had changed
-    call: Cancellable | None = None  # of the running admission step or thread
+    ticket: int = 0  # its place among the commands that wait for each other
+    stale: bool = False  # its object has changed, so that it starts again
+    ended: Callable[[Envelope], None] | None = None  # called when a command is decided that left the actor
+    # Of the running admission step, thread or conversion, or its place in a line.
+    call: Cancellable | None = None
     abandoned: bool = False  # the caller no longer waits for the reply
     # Those that came back have one of these.
     progress: Progress | None = None  # after an asynchronous admission step
@@ -66,6 +68,27 @@ class Envelope(Reply[Outcome]):
             else:
                 attempt.request.complete(False)
 
+    def limit(self, deadlines: Deadlines, ended: Callable[[Envelope], None]) -> None:
+        """Let the time of a command begin that leaves the actor, unless it has. WriteTimedOut if it is over."""
+        if self.ended is None:
+            now, deadline = trio.current_time(), self.command.context.deadline
+            if deadline <= now:
+                raise WriteTimedOut(requested=True)
+            self.ended = ended
+            deadlines.add(self, min(deadline, now + LONGEST_WRITE))
+
+    def expire(self) -> None:
+        """The time of the command is over. A decided one is being stored: its reply will say what became of it."""
+        if self.decided is None and self.error is None:
+            requested = self.command.context.deadline <= trio.current_time()
+            self.fail(WriteTimedOut(requested=requested))
+            self.cancel()
+
+    def end(self) -> None:
+        """The command is decided or refused, and does not leave the actor again."""
+        if self.ended is not None:
+            self.ended(self)
+
     def refuse(self, error: BaseException) -> None:
         """Reply with an error, and give back what admission plugins reserved while the command was outside."""
         if self.progress is not None:
@@ -75,6 +98,7 @@ class Envelope(Reply[Outcome]):
         if self.converted is not None:
             self.converted.release()
         self.fail(error)
+        self.end()
 
     def cancel(self) -> None:
         """The caller no longer waits: end what runs outside the actor."""
@@ -83,8 +107,9 @@ class Envelope(Reply[Outcome]):
             self.call.cancel()
 
     def _abort(self, raise_cancel: object) -> Abort:
+        aborted = super()._abort(raise_cancel)  # first: `cancel` may reply
         self.cancel()
-        return super()._abort(raise_cancel)
+        return aborted
 
     def complete(self, failure: Exception | None) -> None:
         """Reply with the result, or with the failure of the commit."""

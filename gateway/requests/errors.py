@@ -182,6 +182,8 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(413, "RequestEntityTooLarge", str(error))
         case cause.TimedOut():
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.WriteTimedOut():
+            return Failure(504, "Timeout", str(error), {})
         case cause.EvictionRefused():
             return _eviction_refused(error)
         case BackendUnavailable() | cause.ShuttingDown():

@@ -56,6 +56,7 @@ Document = dict[str, Any]
 _REASONS = {
     "VersionTooLarge": "Timeout",
     "TimedOut": "Timeout",
+    "WriteTimedOut": "Timeout",
     "Overloaded": "TooManyRequests",
     "StorageRefused": "InsufficientStorage",
 }
