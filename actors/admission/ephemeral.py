@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from time import perf_counter
 
+import trio
+
 from actors.admission.chain import Chain, Step, record_refusal
-from actors.admission.request import AdmissionRequest
+from actors.admission.plugin import Admitted, AsyncPlugin
+from actors.admission.request import CONNECT, AdmissionRequest
 from actors.admission.timings import StepTiming
+from actors.errors import WriteTimedOut
+from actors.messages import LONGEST_WRITE
 
 
 async def admit(chain: Chain, request: AdmissionRequest) -> None:
@@ -31,7 +37,7 @@ async def _run(
         assert plugin is not None
         began = perf_counter()
         try:
-            admitted = await plugin.admit(request)
+            admitted = await _within_time(request, plugin)
         except Exception:
             record_refusal(request, began, timing, phase)
             raise
@@ -42,3 +48,15 @@ async def _run(
         if admitted.object is not None:
             request.object = admitted.object
         following = run(request, following + 1)
+
+
+async def _within_time(request: AdmissionRequest, plugin: AsyncPlugin) -> Admitted:
+    """WriteTimedOut if the time of the request is over before. A connect lasts as long as its client wants."""
+    context = request.context
+    if request.operation == CONNECT or context is None:
+        return await plugin.admit(request)
+    if request.deadline == inf:
+        request.deadline = min(context.deadline, trio.current_time() + LONGEST_WRITE)
+    with trio.CancelScope(deadline=request.deadline):
+        return await plugin.admit(request)
+    raise WriteTimedOut(requested=request.deadline == context.deadline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
+from math import inf
 from typing import Any
 
 from actors.kinds.declaration.definition import Definition
@@ -51,6 +52,7 @@ class AdmissionRequest:
     delete_options: DeleteOptions | None = None  # of a delete
     in_collection: bool = False  # a delete of a whole collection: webhooks get no name
     evicts: bool = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
+    deadline: float = inf  # of what is never stored, by the clock of trio; known when it first waits
     phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
 
     def __init__(

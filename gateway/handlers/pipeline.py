@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -146,8 +147,8 @@ class Pipeline:
                 else:
                     context.parameters = parse(request.query)
                     watch = context.parameters.boolean("watch")
-                    if not watch:
-                        context.parameters.check_timeout()
+                    if not watch and (seconds := context.parameters.timeout()) < inf:
+                        context.deadline = trio.current_time() + seconds
             if last is not None and last.path is request.path and last.method is request.method:
                 route = last.route
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
+from math import inf
 from typing import Protocol
 
 from actors.errors import BadRequest
@@ -32,6 +33,7 @@ class RequestContext:
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
     pretty: bool
     warnings: list[str]
+    deadline: float  # that the client has set with `timeout`, by the clock of trio
 
     def __init__(self, request: Request, route: Route, parameters: Parameters, user: User) -> None:
         self.request = request
@@ -42,6 +44,7 @@ class RequestContext:
         self.protobuf = None
         self.pretty = False
         self.warnings = []
+        self.deadline = inf
 
     @property
     def manager(self) -> str:

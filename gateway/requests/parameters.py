@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from math import inf
 from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
-from actors.kinds.values.durations import duration_error
+from actors.kinds.values.durations import duration_error, duration_seconds
 from actors.resource.options import boolean, integer
 
 _INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -50,12 +51,15 @@ class Parameters:
         text = self.first(name)
         return text is not None and boolean(text)
 
-    def check_timeout(self) -> None:
-        """Validate `timeout`, which client libraries send with their own time limit. It has no other effect."""
+    def timeout(self) -> float:
+        """The seconds that a client allows; infinite if it does not say, or if they are not positive."""
         text = self.first("timeout")
-        reason = duration_error(text) if text else ""
-        if reason:
+        if not text:
+            return inf
+        if reason := duration_error(text):
             raise BadRequest(f"invalid timeout specified in the request URL - {reason}")
+        seconds = duration_seconds(text)
+        return seconds if seconds > 0 else inf
 
 
 EMPTY = Parameters({})

@@ -23,5 +23,6 @@ def new_write_context(
     if context.parameters is EMPTY:
         return made
     return made._replace(
-        options=tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name)))
+        options=tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name))),
+        deadline=context.deadline,
     )

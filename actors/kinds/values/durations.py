@@ -1,7 +1,7 @@
-"""Checks durations in Go's syntax: `1h30m`, `1.5s`, `-.5ms`, `0`.
+"""Checks and reads durations in Go's syntax: `1h30m`, `1.5s`, `-.5ms`, `0`.
 
-Used for durations that clients send: the schedule of a cron job, the timeout in a query. Only the syntax is
-checked, with Go's error texts, which clients know.
+Used for durations that clients send: the schedule of a cron job, the timeout in a query. Errors have Go's texts, which
+clients know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Final
 
 from actors.kinds.values.go_format import quoted_start
 
-UNITS: Final = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
+UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST: Final = 2**63 / 1e9  # Go counts nanoseconds in 64 bits
 _PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]*+)")
 
 
@@ -28,5 +29,13 @@ def duration_error(text: str) -> str:
             return f"time: unknown unit {quoted_start(part['unit'])} in duration {quoted_start(text)}"
         at = part.end()
         if at == len(rest):
-            return ""
+            return "" if duration_seconds(rest) < LONGEST else f"time: invalid duration {quoted_start(text)}"
     return f"time: invalid duration {quoted_start(text)}"
+
+
+def duration_seconds(text: str) -> float:
+    """The seconds of a text that is a duration."""
+    seconds = sum(
+        float(part["number"]) * UNITS[part["unit"]] for part in _PART.finditer(text) if part["unit"]
+    )
+    return -seconds if text.startswith("-") else seconds

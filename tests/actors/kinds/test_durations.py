@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from actors.kinds.values.durations import duration_error
+import pytest
+
+from actors.kinds.values.durations import duration_error, duration_seconds
 from tests.cases import cases
 
 
@@ -27,7 +29,24 @@ def test_valid_durations(text: str) -> None:
         ("1e3s", 'unknown unit "e" in duration "1e3s"'),
         ("1h-2m", 'unknown unit "h-" in duration "1h-2m"'),
         ("1h.s", 'invalid duration "1h.s"'),
+        ("2562048h", 'invalid duration "2562048h"'),
     ],
 )
 def test_invalid_durations_have_the_error_texts_of_go(text: str, message: str) -> None:
     assert duration_error(text) == f"time: {message}"
+
+
+@cases(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("2s", 2),
+        ("-1.5s", -1.5),
+        ("1h2m3s", 3723),
+        ("100ms", 0.1),
+        ("+.5us", 5e-7),
+        ("1µs2ns", 1.002e-6),
+    ],
+)
+def test_seconds_of_durations(text: str, seconds: float) -> None:
+    assert duration_seconds(text) == pytest.approx(seconds)
