@@ -17,7 +17,8 @@ MAX_HEAD: Final = 32 * 1024
 MAX_FIELDS: Final = 128
 MAX_INTERIM: Final = 8  # responses such as 100 Continue and 103 Early Hints
 # Each chunk costs about a microsecond, however short it is. Servers flush a few times in a megabyte.
-MAX_CHUNKS: Final = 4096
+MAX_CHUNKS: Final = 4096  # or as many of this size as the largest body has
+USUAL_CHUNK: Final = 1024
 MAX_CHUNK_LINE: Final = 1024  # its size and extensions
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [^\r\n\0]*)?")
@@ -139,8 +140,8 @@ class ResponseReader:
 
     async def _chunked(self) -> bytes:
         parts: list[bytes] = []
-        total = 0
-        for _ in range(MAX_CHUNKS):
+        total, most = 0, max(MAX_CHUNKS, self._largest // USUAL_CHUNK)
+        for _ in range(most):
             match = _CHUNK.fullmatch(await self._line())
             if match is None:
                 raise ResponseError("the response has an invalid chunk")
@@ -152,7 +153,7 @@ class ResponseReader:
             parts.append(await self._take(size))
             if await self._take(2) != b"\r\n":
                 raise ResponseError("the response has an invalid chunk")
-        raise ResponseError(f"the response has more than {MAX_CHUNKS} chunks")
+        raise ResponseError(f"the response has more than {most} chunks")
 
     async def _trailers(self) -> None:
         for _ in range(MAX_FIELDS):

@@ -1,8 +1,8 @@
-"""POSTs over HTTPS with kept connections: a lean HTTP/1.1 client for webhooks (decision 0022).
+"""Requests over HTTPS with kept connections: a lean HTTP/1.1 client for webhooks (decision 0022).
 
 Connections that are idle are kept for up to 90 seconds, those that were used last are used first. One that the peer
 has closed meanwhile is not used; if the peer closes it just while a request is under way, before a byte of the response
-has arrived, the request is sent once more over a new connection. Redirects are not followed. The caller bounds the
+has arrived, the request is sent once more over a new connection. Redirects are left to the caller, who also bounds the
 number of calls. A call that fails, takes too long or is cancelled closes its connection.
 """
 
@@ -104,10 +104,16 @@ class HttpsClient:
         self._deadlines = Deadlines()
         self._turns = SharedTurns()
         self._outgoing = ssl.MemoryBIO()  # of all connections
-        self._heads: dict[tuple[str, tuple[tuple[str, str], ...]], bytes] = {}
+        self._heads: dict[tuple[str, str, tuple[tuple[str, str], ...]], bytes] = {}
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, largest: int, deadline: float = inf
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        largest: int,
+        deadline: float = inf,
+        method: str = "POST",
     ) -> Response:
         """The response; its body only if it is a success. `deadline` is in the time of trio.
 
@@ -117,7 +123,7 @@ class HttpsClient:
         address = parse_url(url)
         if not address.tls:
             raise InvalidUrl(url)
-        request = b"%b%d\r\n\r\n%b" % (self._head(url, address, headers), len(body), body)
+        request = b"%b%d\r\n\r\n%b" % (self._head(method, url, address, headers), len(body), body)
         connection = self._take_idle(address)
         if connection is not None:
             self._deadlines.add(connection.stream, deadline)
@@ -138,14 +144,14 @@ class HttpsClient:
         for _, connection in idle:
             connection.stream.close()
 
-    def _head(self, url: str, address: Address, headers: Mapping[str, str]) -> bytes:
+    def _head(self, method: str, url: str, address: Address, headers: Mapping[str, str]) -> bytes:
         """The head of a request up to its length."""
-        key = url, tuple(headers.items())
+        key = method, url, tuple(headers.items())
         head = self._heads.get(key)
         if head is None:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
-            head = self._heads[key] = _head(address, headers)
+            head = self._heads[key] = _head(method, address, headers)
         return head
 
     async def _exchange(self, connection: _Connection, request: bytes, largest: int) -> Response:
@@ -226,9 +232,9 @@ async def _with_tls(
     return stream
 
 
-def _head(address: Address, headers: Mapping[str, str]) -> bytes:
+def _head(method: str, address: Address, headers: Mapping[str, str]) -> bytes:
     fields = {"host": address.authority, **headers}
     if address.authorization:
         fields.setdefault("authorization", address.authorization)
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"POST {address.path} HTTP/1.1\r\n{lines}content-length: ".encode("latin-1")
+    return f"{method} {address.path} HTTP/1.1\r\n{lines}content-length: ".encode("latin-1")

@@ -1,10 +1,14 @@
 """Outgoing calls: POSTs a JSON document to a webhook over HTTPS and returns the JSON object of the response.
 
-Used for token, access and admission reviews; connections are reused, and redirects are not followed. A call is bounded
-in time (30 s per try, or less), in size (a response of more than 1 MiB is a failure) and in number (100 at once, others
-wait). It is tried up to five times, admission reviews once: after connection errors, 429, 500, 504, and every response
-with a Retry-After header, as Kubernetes does. Everything else fails at once, also a call that took too long: another
-try would rarely be faster. Cancelling the caller cancels the call.
+Connections are reused. A call is bounded in time (30 s per try, or less), in size of the response and in number (100 at
+once, others wait). Cancelling the caller cancels the call. There are two forms, as in Kubernetes:
+
+- Token and access reviews (`post`, `send`, `review`) are tried up to five times: after connection errors, 429, 500,
+  504, and every response with a Retry-After header. Everything else fails at once, also a call that took too long:
+  another try would rarely be faster.
+- Calls of admission and conversion (`ask`, `send_once`) have one time limit for everything. They follow redirects, and
+  are repeated when a response 429 or 5xx says after how many seconds. Credentials never go to another host, and nothing
+  goes over plain HTTP.
 
 `run` closes the connections when the server stops.
 """
@@ -13,9 +17,10 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 import trio
@@ -36,13 +41,20 @@ DELAY_FACTOR: Final = 1.5
 JITTER: Final = 0.2
 MAX_RETRY_AFTER: Final = 30.0
 MAX_RESPONSE: Final = 1 << 20
+# A review may be echoed, with other escapes, and a patch in base64 may replace an object of the largest size.
+ECHOES, LARGEST_PATCH = 2, 5 << 20
+MAX_REQUESTS: Final = 10  # of one call that is redirected
+MAX_RETRIES: Final = 10  # after Retry-After
 # More connections would not make a slow webhook faster, and file descriptors belong to clients first.
 MAX_CALLS: Final = 100
 TOKEN_FILE_SECONDS: Final = 60.0  # how long the contents of a token file are used before it is read again
 _RETRIED: Final = frozenset({429, 500, 504})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REPEATS_POST: Final = frozenset({307, 308})
 
 T = TypeVar("T")
 MakeBody = Callable[[], bytes | Awaitable[bytes]]
+Call = Callable[[bytes, str, int, float], Awaitable[bytes]]  # (body, URL, largest response, deadline)
 
 
 class WebhookError(Exception):
@@ -74,26 +86,19 @@ class Webhook:
         """The object that the webhook responds with. WebhookError if there is none after all tries."""
         return self._object(await self.send(dumps(document), first_delay))
 
-    async def ask(
+    def ask(
         self, make: MakeBody, url: str, seconds: float, since: float | None = None
-    ) -> dict[str, Any]:
-        """Like `post`, with a single try of at most so many seconds, at another URL with the same TLS identity.
+    ) -> Coroutine[Any, Any, bytes]:
+        """The body of the response, within so many seconds, at another URL with the same TLS identity.
 
         The body is made when the call can begin, so that those that wait for others do not hold one. `since` is when
-        the caller began to wait in `queue`, if it did.
+        the caller began to wait in `queue`, if it did. No coroutine of its own, because many calls may wait.
         """
-        try:
-            return self._object(await self._try(make, url, seconds, since=since))
-        except _Retriable as failed:
-            raise failed.error from None
+        return self._try(make, url, seconds, since=since, call=self._insist)
 
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
-        """Like `send`, with a single try of at most so many seconds, and a response of so many bytes."""
-
-        try:
-            return await self._try(lambda: body, url, seconds, largest)
-        except _Retriable as failed:
-            raise failed.error from None
+        """The body of the response, of at most so many bytes and within so many seconds."""
+        return await self._try(lambda: body, url, seconds, largest, call=self._insist)
 
     @property
     def idle(self) -> bool:
@@ -159,9 +164,11 @@ class Webhook:
         make: MakeBody,
         url: str = "",
         seconds: float = TRY_SECONDS,
-        largest: int = MAX_RESPONSE,
+        largest: int = 0,
         since: float | None = None,
+        call: Call | None = None,
     ) -> bytes:
+        """`largest`: bytes of the response; 0 for as many as the body suggests."""
         now = trio.current_time()
         deadline = (now if since is None else since) + seconds
         try:
@@ -172,11 +179,18 @@ class Webhook:
             try:
                 made = make()
                 body = made if isinstance(made, bytes) else await _before(deadline, made)
-                return await self._call(body, url or self._target.url, largest, deadline)
+                return await (call or self._call)(body, url or self._target.url, largest, deadline)
             finally:
                 self._slots.release()
         except TooSlow:
+            if call is not None:
+                raise WebhookError(f'Post "{self._shown_url(url)}": context deadline exceeded') from None
             raise self._error(f"did not respond within {seconds:g} s") from None
+
+    def _shown_url(self, url: str) -> str:
+        """The URL of a call, with the name of the service whose address is called."""
+        parts = urlsplit(url)
+        return parts._replace(netloc=self._target.host or parts.netloc.rpartition("@")[2]).geturl()
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         try:
@@ -188,8 +202,55 @@ class Webhook:
         return value
 
     async def _call(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
+        response = await self._request("POST", url, self._headers(), body, largest or MAX_RESPONSE, deadline)
+        if not 200 <= response.status <= 206:
+            raise self._status_error(response)
+        return response.body
+
+    async def _insist(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
+        """Like `_call`, but follows redirects and repeats the request when the response asks for that."""
+        largest = largest or ECHOES * len(body) + LARGEST_PATCH
         try:
-            response = await self._client.post(url, self._headers(), body, largest, deadline)
+            for left in range(MAX_RETRIES, -1, -1):
+                response = await self._follow(body, url, largest, deadline)
+                delay = _asked_delay(response)
+                if delay is None or not left:
+                    break
+                if trio.current_time() + delay >= deadline:
+                    raise TooSlow
+                await trio.sleep(delay)
+            if not 200 <= response.status <= 206:
+                raise self._status_error(response)
+        except _Retriable as failed:
+            raise failed.error from None
+        return response.body
+
+    async def _follow(self, body: bytes, url: str, largest: int, deadline: float) -> Response:
+        """The response, of another place if the webhook redirects there."""
+        method, headers, shown, called = "POST", self._headers(), "", url
+        for _ in range(MAX_REQUESTS):
+            response = await self._request(method, url, headers, body, largest, deadline)
+            location = response.fields.get(b"location", b"").decode("latin-1")
+            if response.status not in _REDIRECTS or not location:
+                return response
+            if response.status not in _REPEATS_POST:
+                method, body = "GET", b""
+            try:
+                # Redirects see the name of a service; its address is called.
+                shown = urljoin(shown or self._shown_url(url), location)
+                parts, own = urlsplit(shown), urlsplit(self._shown_url(called)).netloc
+            except ValueError:
+                raise self._error("redirects to a URL that cannot be used") from None
+            known = parts.netloc == own
+            url = parts._replace(netloc=urlsplit(called).netloc).geturl() if known else shown
+            headers = self._headers() if known else _headers_for(self._target, known=False)
+        raise self._error(f"stopped after {MAX_REQUESTS} redirects")
+
+    async def _request(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, largest: int, deadline: float
+    ) -> Response:
+        try:
+            return await self._client.post(url, headers, body, largest, deadline, method)
         except InvalidUrl:
             raise self._error("the URL cannot be used") from None
         except (ResponseTooLarge, ssl.SSLError) as error:
@@ -198,9 +259,6 @@ class Webhook:
         except (OSError, ResponseError) as error:
             # Connection errors name the address: they have no credentials in them.
             raise _Retriable(self._error(_shown(error))) from None
-        if not 200 <= response.status <= 206:
-            raise self._status_error(response)
-        return response.body
 
     def _headers(self) -> dict[str, str]:
         path = self._target.token_file
@@ -228,17 +286,25 @@ class Webhook:
         return _Retriable(error) if response.status in _RETRIED else error
 
 
-def _headers_for(target: Target) -> dict[str, str]:
-    """Those of every call, without a token that is in a file."""
+def _asked_delay(response: Response) -> float | None:
+    """After how many seconds a response asks for another try; None if it does not."""
+    retry_after = response.fields.get(b"retry-after", b"")
+    if (response.status == 429 or response.status >= 500) and retry_after.isdigit():
+        return float(retry_after[:9])
+    return None
+
+
+def _headers_for(target: Target, *, known: bool = True) -> dict[str, str]:
+    """Those of every call, without a token that is in a file. Another host than the target's is not `known`."""
     headers = {
         "content-type": "application/json",
         "accept": "application/json",
         "user-agent": "rewound",
         "accept-encoding": "identity",  # the size of the response is limited as it arrives
     }
-    if target.host:
+    if target.host and known:
         headers["host"] = target.host
-    if target.authorization:
+    if target.authorization and known:
         headers["authorization"] = target.authorization
     return headers
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -19,11 +19,12 @@ from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.documents import new_document, old_document
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
-from actors.admission.webhooks.review import BadResponse, Reviews, Verdict, denial
+from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
 from actors.conversion.shown import converts
 from actors.conversion.waiting import Converts, Run, run_converting
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from actors.kinds.validation.checks import qualified_name
+from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
 from actors.store.proposal import Proposal
@@ -33,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-OK: Final = 200
-UNAVAILABLE: Final = 503
+# Codes in metrics, of calls that have no response or one of another kind, and of responses that break the rules.
+OK, BAD_REQUEST, UNAVAILABLE = 200, 400, 503
 # How long a review waits for the commit that gives the object its version; a commit takes some milliseconds.
 VERSION_TRIES, VERSION_PAUSE = 1000, 0.005
 
@@ -158,7 +159,7 @@ class WebhookCaller:
     async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict, Object | None]:
         hook, uid = match.hook, new_uid()
         if not hook.review_version:
-            raise CallFailed(hook, "could not create admission objects: no known review version", 400)
+            raise CallFailed(hook, "could not create admission objects: no known review version", BAD_REQUEST)
         version = await _version(request.written) if request.written else ""
         built = _Built(partial(self._build, uid, match, request, version), request.in_thread)
         if converts(match.definition):
@@ -172,13 +173,16 @@ class WebhookCaller:
                 None,
             )  # the next call of this request has its whole time
         try:
-            response = await self._clients.ask(hook, built, since)
+            raw = await self._clients.ask(hook, built, since)
+            read = partial(self._reviews.verdict, uid, hook, raw, mutating=self._mutating)
+            verdict = await trio.to_thread.run_sync(read) if len(raw) > LARGE_BYTES else read()
         except WebhookError as error:
-            raise CallFailed(hook, f"failed to call webhook: {error}", error.status or UNAVAILABLE) from None
-        try:
-            return self._reviews.verdict(uid, hook, response, mutating=self._mutating), built.document
+            raise CallFailed(hook, f"failed to call webhook: {error}", error.status or BAD_REQUEST) from None
+        except Undecodable as error:
+            raise CallFailed(hook, f"failed to call webhook: {error}", error.code) from None
         except BadResponse as error:
             raise CallFailed(hook, f"received invalid webhook response: {error}") from None
+        return verdict, built.document
 
     async def _build_converted(
         self, build: Callable[[], tuple[bytes, Object | None]], run: Run[tuple[bytes, Object | None]]

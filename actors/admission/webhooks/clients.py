@@ -48,10 +48,8 @@ class WebhookClients:
         webhook = self._clients.get((*where, service is not None, hook.ca_bundle))
         return webhook.queue if webhook is not None else None
 
-    def ask(
-        self, hook: Addressed, make: MakeBody, since: float | None = None
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """The JSON object that the webhook responds with. WebhookError if there is none.
+    def ask(self, hook: Addressed, make: MakeBody, since: float | None = None) -> Coroutine[Any, Any, bytes]:
+        """The body of the webhook's response. WebhookError if there is none.
 
         `make` makes the body when the call can begin; `since` is when the caller began to wait in `queue`. No
         coroutine of its own, because many calls may wait.
@@ -66,7 +64,7 @@ class WebhookClients:
             self._close_idle()
         return webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds, since)
 
-    async def _ask_first(self, hook: Addressed, make: MakeBody, since: float | None) -> dict[str, Any]:
+    async def _ask_first(self, hook: Addressed, make: MakeBody, since: float | None) -> bytes:
         url, webhook = await self._client(hook)
         return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds, since)
 

@@ -7,6 +7,8 @@ import binascii
 from dataclasses import field
 from typing import Any, Final
 
+import orjson
+
 from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
 from actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
 from actors.admission.webhooks.matching import NAMESPACES
@@ -20,6 +22,9 @@ from journal.classes.dataclass import dataclass
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"
+REVIEW: Final = "AdmissionReview"
+STATUS: Final = ("v1", "Status")
+ABSENT: Final = "webhook response was absent"
 LOWEST_REFUSAL, HIGHEST_STATUS = 400, 999
 MAX_COMMON: Final = 256  # kinds, operations and versions of reviews; custom kinds come and go
 _DETAILS: Final = ("name", "group", "kind", "uid")
@@ -27,6 +32,14 @@ _DETAILS: Final = ("name", "group", "kind", "uid")
 
 class BadResponse(Exception):
     """The response of a webhook breaks the rules of a review; the text says how."""
+
+
+class Undecodable(BadResponse):
+    """It is not even a review: not JSON, another kind, or a member of another type."""
+
+    def __init__(self, why: str, code: int = LOWEST_REFUSAL) -> None:
+        super().__init__(why)
+        self.code = code  # in metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,36 +115,50 @@ class Reviews:
         sent_options = dict(request.context.options) if request.context is not None else {}
         return {"kind": kind, "apiVersion": self._meta, **dry_run, **sent_options}
 
-    def verdict(self, uid: str, hook: Hook, response: dict[str, Any], *, mutating: bool) -> Verdict:
-        """What a webhook decided. BadResponse if it did not respond with a review of this request."""
+    def verdict(self, uid: str, hook: Hook, raw: bytes, *, mutating: bool) -> Verdict:
+        """What a webhook decided. BadResponse if it did not respond with a review of this request. Any thread."""
+        response = _decoded(raw)
         if _only_allows(uid, self._versions[hook.review_version], response):
             return ALLOWED
         exact = hook.review_version == "v1"  # earlier webhooks may leave out the type, and have any uid
-        self._check_type(hook, response, exact=exact)
+        self._check_kind(hook, response)
         found = response.get("response")
-        if found is None:
-            raise BadResponse("webhook response was absent")
-        if not isinstance(found, dict):
-            raise BadResponse("response must be an object")
-        sent_uid = _text(found, "uid")
-        if exact and sent_uid != uid:
-            raise BadResponse(f'expected response.uid="{uid}", got "{sent_uid[:64]}"')
-        allowed = found.get("allowed") or False
-        if not isinstance(allowed, bool):
-            raise BadResponse("response.allowed must be true or false")
-        patch, patch_type = _patch(found)
-        _check_patch(patch, patch_type, mutating=mutating, exact=exact)
-        return Verdict(
+        if not isinstance(found, dict | None):
+            raise Undecodable("response must be an object")
+        sent_uid, allowed, (patch, patch_type) = _text(found or {}, "uid"), _allowed(found), _patch(found)
+        decided = Verdict(
             allowed, _status(found), patch, patch_type or JSON_PATCH, _warnings(found), _annotations(found)
         )
+        if found is None:
+            raise BadResponse(ABSENT)
+        if exact:
+            self._check_type(hook, response)
+            if sent_uid != uid:
+                raise BadResponse(f'expected response.uid="{uid}", got "{sent_uid[:64]}"')
+        _check_patch(patch, patch_type, mutating=mutating, exact=exact)
+        return decided
 
-    def _check_type(self, hook: Hook, response: dict[str, Any], *, exact: bool) -> None:
-        expected = self._versions[hook.review_version], "AdmissionReview"
+    def _check_kind(self, hook: Hook, response: dict[str, Any]) -> None:
+        """A response of another kind is none; one without a kind or version has that of the request."""
+        expected = self._versions[hook.review_version], REVIEW
+        version, kind = _text(response, "apiVersion") or expected[0], _text(response, "kind") or expected[1]
+        if (version, kind) == expected:
+            return
+        if (version, kind) == STATUS:
+            status = _status({"status": response | {"status": None}})
+            if response.get("status") != "Success":
+                raise Undecodable(status["message"] or "unknown", status["code"])
+        elif kind != REVIEW or version not in self._versions.values():
+            raise Undecodable(f'no kind "{kind[:64]}" is registered for version "{version[:64]}"')
+        raise BadResponse(ABSENT)
+
+    def _check_type(self, hook: Hook, response: dict[str, Any]) -> None:
+        expected = self._versions[hook.review_version], REVIEW
         got = _text(response, "apiVersion"), _text(response, "kind")
-        if got != expected and (exact or any(got)):
+        if got != expected:
             raise BadResponse(
                 f"expected webhook response of {expected[0]}, Kind={expected[1]}, "
-                f"got {got[0][:64] or '/'}, Kind={got[1][:64]}"
+                f"got {got[0] or '/'}, Kind={got[1]}"
             )
 
 
@@ -146,6 +173,16 @@ def _encode_common(version: str, definition: Definition, request: AdmissionReque
         types["requestSubResource"] = subresource
     review = dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
     return review.removesuffix(b'"}}'), b'",' + dumps(types)[1:-1] + b","
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raise Undecodable("the response is not JSON") from None
+    if not isinstance(value, dict):
+        raise Undecodable("the response is not a JSON object")
+    return value
 
 
 def _only_allows(uid: str, version: str, response: dict[str, Any]) -> bool:
@@ -263,19 +300,26 @@ def _grace_period(request: AdmissionRequest, sent: int | None) -> int | None:
 def _text(document: dict[str, Any], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str | None):
-        raise BadResponse(f"{name} must be a string")
+        raise Undecodable(f"{name} must be a string")
     return value or ""
 
 
-def _status(found: dict[str, Any]) -> Object:
-    status = found.get("status")
+def _allowed(found: dict[str, Any] | None) -> bool:
+    allowed = (found or {}).get("allowed") or False
+    if not isinstance(allowed, bool):
+        raise Undecodable("response.allowed must be true or false")
+    return allowed
+
+
+def _status(found: dict[str, Any] | None) -> Object:
+    status = (found or {}).get("status")
     if status is None:
         return {}
     if not isinstance(status, dict):
-        raise BadResponse("response.status must be an object")
+        raise Undecodable("response.status must be an object")
     code, details = status.get("code") or 0, status.get("details") or {}
     if not isinstance(code, int) or not isinstance(details, dict):
-        raise BadResponse(
+        raise Undecodable(
             "response.status has a code that is not a number, or details that are not an object"
         )
     return {
@@ -286,14 +330,15 @@ def _status(found: dict[str, Any]) -> Object:
     }
 
 
-def _patch(found: dict[str, Any]) -> tuple[bytes, str | None]:
+def _patch(sent: dict[str, Any] | None) -> tuple[bytes, str | None]:
+    found = sent or {}
     patch_type = found.get("patchType")
     if patch_type is not None:
         patch_type = _text(found, "patchType")
     try:
         return base64.b64decode(_text(found, "patch"), validate=True), patch_type
     except (binascii.Error, ValueError):
-        raise BadResponse("response.patch is not base64") from None
+        raise Undecodable("response.patch is not base64") from None
 
 
 def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool, exact: bool) -> None:
@@ -312,15 +357,15 @@ def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool, exact:
         raise BadResponse(f'webhook returned invalid response.patchType of "{patch_type[:64]}"')
 
 
-def _warnings(found: dict[str, Any]) -> tuple[str, ...]:
-    warnings = found.get("warnings") or []
+def _warnings(found: dict[str, Any] | None) -> tuple[str, ...]:
+    warnings = (found or {}).get("warnings") or []
     if not isinstance(warnings, list) or not all(isinstance(one, str) for one in warnings):
-        raise BadResponse("response.warnings must be a list of strings")
+        raise Undecodable("response.warnings must be a list of strings")
     return tuple(warnings)
 
 
-def _annotations(found: dict[str, Any]) -> dict[str, str]:
-    annotations = found.get("auditAnnotations") or {}
+def _annotations(found: dict[str, Any] | None) -> dict[str, str]:
+    annotations = (found or {}).get("auditAnnotations") or {}
     if not isinstance(annotations, dict) or not all(isinstance(one, str) for one in annotations.values()):
-        raise BadResponse("response.auditAnnotations must be a map of strings")
+        raise Undecodable("response.auditAnnotations must be a map of strings")
     return annotations

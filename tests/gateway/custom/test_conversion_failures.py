@@ -114,7 +114,7 @@ async def test_lies_are_refused_with_the_words_of_kubernetes() -> None:
 
 BROKEN: list[tuple[Any, str]] = [
     (Reply(500), "responded with status 500"),
-    (Reply(302, headers=(("location", "https://127.0.0.1:1/elsewhere"),)), "responded with status 302"),
+    (Reply(302, headers=(("location", "https://127.0.0.1:1/elsewhere"),)), "127.0.0.1:1 failed"),
     (Reply(body=b"\xff not json"), "the response is not JSON"),
     (Reply(body=b"[]"), "the response is not a JSON object"),
     (Reply(body=b" " * (3 << 20)), "the response has more than"),

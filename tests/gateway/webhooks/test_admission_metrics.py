@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from actors.admission.timings import BOUNDS, MAX_SERIES, Histogram, Timings, WebhookTimings
 from actors.admission.webhooks.rejections import NO_ERROR, Rejections
 from tests.actors.access.remote.https_peer import Reply
@@ -87,6 +89,28 @@ async def test_denial_counts_with_its_code() -> None:
         await hooks.configure("validating", hooks.hook("v.example.com", "/deny"))
         (await hooks.create("a")).expect(400)
         assert await metric(hooks.api, "webhook_rejection_count", 'rejection_code="400"') == 1
+
+
+async def test_codes_of_calls_that_failed() -> None:
+    """400 if there is no review to read, 503 if it breaks the rules, otherwise the status of the response."""
+    responses: dict[str, tuple[Any, int]] = {
+        "garbage": (lambda _: Reply(body=b"no review"), 400),
+        "types": ({"allowed": "yes"}, 400),
+        "kind": (lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Pod"}'), 400),
+        "status": (lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Status", "code": 418}'), 418),
+        "gone": (lambda _: None, 400),
+        "uid": ({"uid": "another"}, 503),
+        "absent": (lambda _: Reply(body=b"{}"), 503),
+        "error": (lambda _: Reply(502), 502),
+    }
+    async with hooking(**{name: respond for name, (respond, _) in responses.items()}) as hooks:
+        for name, (_, code) in responses.items():
+            await hooks.configure("validating", hooks.hook(f"{name}.example.com", f"/{name}"))
+            (await hooks.create("a")).expect(500)
+            labels = f'name="{name}.example.com"', 'error_type="calling_webhook_error"'
+            counted = await metric(hooks.api, "webhook_rejection_count", *labels, f'rejection_code="{code}"')
+            assert counted == 1, name
+            await hooks.remove("validating")
 
 
 def test_durations_fall_into_the_buckets_of_their_bounds() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import orjson
 import pytest
 import trio
 from trio.testing import MockClock
@@ -16,17 +17,28 @@ from tests.gateway.webhooks.hooking import adding, hooking, patching
 OTHER_TYPE = b'{"apiVersion": "admission.cluster.io/v1beta1", "kind": "AdmissionReview", "response": {}}'
 OTHER_KIND = b'{"apiVersion": "admission.cluster.io/v1", "kind": "ConfigMap", "response": {"allowed": true}}'
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "redirect": (lambda _: Reply(302, headers=(("location", "/allow"),)), "responded with status 302"),
+    "redirect": (lambda _: Reply(307), "responded with status 307"),
     "error": (lambda _: Reply(500), "responded with status 500"),
     "vanishing": (lambda _: None, "failed to call webhook"),
     "garbage": (lambda _: Reply(body=b"no review"), "the response is not JSON"),
     "huge": (
-        lambda _: Reply(body=b"[" + b" " * (1 << 20) + b"]"),
-        "the response has more than 1048576 bytes",
+        lambda _: Reply(body=b"[" + b" " * (6 << 20) + b"]"),
+        "the response has more than 52",
     ),
     "uid": (lambda _: {"uid": "another"}, 'got "another"'),
-    "version": (lambda _: Reply(body=OTHER_TYPE), "expected webhook response of admission.cluster.io/v1"),
-    "kind": (lambda _: Reply(body=OTHER_KIND), "expected webhook response of admission.cluster.io/v1"),
+    "version": (lambda _: Reply(body=OTHER_TYPE), "webhook response was absent"),
+    "kind": (
+        lambda _: Reply(body=OTHER_KIND),
+        'failed to call webhook: no kind "ConfigMap" is registered for version "admission.cluster.io/v1"',
+    ),
+    "nothing": (
+        lambda request: Reply(body=orjson.dumps({"response": {"uid": request["uid"], "allowed": True}})),
+        "expected webhook response of admission.cluster.io/v1, Kind=AdmissionReview, got /, Kind=",
+    ),
+    "status": (
+        lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Status", "message": "tired", "code": 418}'),
+        "failed to call webhook: tired",
+    ),
     "absent": (
         lambda _: Reply(body=b'{"apiVersion": "admission.cluster.io/v1", "kind": "AdmissionReview"}'),
         "webhook response was absent",
@@ -52,7 +64,7 @@ async def test_bad_responses() -> None:
             assert text in refused["message"], name
             [cause] = refused["details"]["causes"]
             assert refused["message"] == f"Internal error occurred: {cause['message']}"
-            assert hooks.called() == [f"/{name}"], "no second try, no redirect"
+            assert hooks.called() == [f"/{name}"], "no second try"
             await hooks.remove("mutating")
             ignored = hooks.hook("a.example.com", f"/{name}", failurePolicy="Ignore")
             await hooks.configure("mutating", ignored)
@@ -145,7 +157,7 @@ async def test_dripping_webhook_fails_after_its_timeout(mock_clock: MockClock) -
                 dripped = trio.Event()
                 mock_clock.jump(1)
             mock_clock.jump(0.5)
-        assert "did not respond within 3 s" in refused[0]["message"]
+        assert "context deadline exceeded" in refused[0]["message"]
 
 
 async def test_hanging_webhook_fails_after_its_timeout(mock_clock: MockClock) -> None:
@@ -170,7 +182,7 @@ async def test_hanging_webhook_fails_after_its_timeout(mock_clock: MockClock) ->
             )
             assert other.status == 201, "other writes go on"
             mock_clock.jump(3.5)
-        assert "did not respond within 3 s" in refused[0]["message"]
+        assert "context deadline exceeded" in refused[0]["message"]
         assert hooks.peer.received[0].target == "/hang?timeout=3s"
 
 
@@ -202,7 +214,7 @@ async def test_write_that_waits_for_others_fails_after_its_timeout(
             while "\nrewound_admission_calls_total 3.0" not in (await hooks.api.ask("GET", "/metrics")).text:
                 await trio.lowlevel.checkpoint()
             mock_clock.jump(3.5)
-        assert len(refused) == 2 and all("did not respond within 3 s" in one for one in refused)
+        assert len(refused) == 2 and all("context deadline exceeded" in one for one in refused)
         assert [one["name"] for one in hooks.requests] == ["first", "a"]
 
 

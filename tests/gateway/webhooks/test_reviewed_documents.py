@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.gateway.custom.kinds import WIDGETS, define, definition, version, widget
-from tests.gateway.webhooks.hooking import Hooks, hooking
+from tests.gateway.webhooks.hooking import MAPS, Hooks, hooking
 
 DEFAULT = "/api/v1/namespaces/default"
 EVERYTHING = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
@@ -144,3 +144,16 @@ async def test_uid_is_a_precondition_of_deleting_namespaces_and_definitions() ->
             (await hooks.api.ask("DELETE", path)).expect(200)
             for kind in ("mutating", "validating"):
                 assert reviewed(hooks, kind)["options"].get("preconditions") == found, (plural, kind)
+
+
+async def test_webhook_may_echo_the_review_of_a_large_object() -> None:
+    """As some do that change the review which they got."""
+    async with hooking(echo=lambda request: {"echoed": request}) as hooks:
+        await hooks.configure("mutating", hooks.hook("a.example.com", "/echo"))
+        data = {"k": "x" * 600_000}
+        for _ in range(2):
+            body = {"metadata": {"name": "a"}, "data": data}
+            (await hooks.api.ask("POST", MAPS, body)).expect(201)
+            data = {"k": "y" * 600_000}
+            (await hooks.api.ask("PUT", f"{MAPS}/a", {**body, "data": data})).expect(200)
+            (await hooks.api.ask("DELETE", f"{MAPS}/a")).expect(200)

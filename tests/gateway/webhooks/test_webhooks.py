@@ -417,7 +417,7 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
             await mutating._caller.ask(match._replace(hook=wrong), request, 0)
         counts = mutating.rejections.counts()
         assert counts[INTERNAL, "a.example.com", CREATE, "0", "admit"] == 1
-        assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 1
+        assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 2
 
 
 async def test_many_writes_wait_for_one_webhook_and_others_go_on() -> None:
