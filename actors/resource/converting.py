@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from actors.conversion.calls import ConversionCalls
-from actors.errors import STALE, Conflict, ShuttingDown
+from actors.errors import STALE, Conflict, ConversionFailed, ShuttingDown
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.versions import ConversionNeeded, Conversions
 from actors.mailbox import Mailbox
@@ -52,7 +52,7 @@ class ConvertingCommands:
         self._outside.discard(envelope)
         envelope.call, envelope.converted, envelope.came_back = None, attempt, True
         try:
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, Exception) and not isinstance(outcome, ConversionFailed):
                 raise outcome
             assert attempt.conversions is not None
             attempt.conversions.add(needed, outcome)

@@ -9,7 +9,8 @@ old objects stay. Everything between reading and writing an object happens in th
 With strategy None a conversion changes apiVersion alone, and each version shows the fields that its schema has. With
 strategy Webhook only the webhook can convert, which no synchronous function can wait for: `convert` looks among the
 results that the command has so far (`Conversions`) and raises `ConversionNeeded` for another one. Whoever decides the
-command gets that conversion and decides the command again.
+command gets that conversion and decides the command again. If the webhook failed, `convert` raises that then, where the
+object was needed: not everything that needs one has to fail without it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from actors.errors import ConversionFailed
 from actors.messages import Object
 from journal.classes.named_tuple import NamedTuple
 
@@ -87,7 +89,7 @@ class Versions:
         return self._schema(version).prune(converted)
 
     def convert(self, one: Object, source: str, target: str) -> Object:
-        """ConversionNeeded if the webhook has to convert it."""
+        """ConversionNeeded if the webhook has to convert it, ConversionFailed if it could not."""
         if source == target:
             return one
         if self.webhook is not None:
@@ -121,18 +123,18 @@ class ConversionNeeded(Exception):
 
 
 class Conversions:
-    """What webhooks have converted for one command. Deciding the command again asks for the same."""
+    """What webhooks have converted for one command, or why not. Deciding the command again asks for the same."""
 
     def __init__(self) -> None:
-        self._results: dict[tuple[Any, ...], bytes] = {}
+        self._results: dict[tuple[Any, ...], bytes | ConversionFailed] = {}
 
     def __len__(self) -> int:
         return len(self._results)
 
-    def add(self, needed: ConversionNeeded, converted: bytes) -> None:
+    def add(self, needed: ConversionNeeded, converted: bytes | ConversionFailed) -> None:
         self._results[needed.key] = converted
 
-    def find(self, key: tuple[Any, ...]) -> bytes | None:
+    def find(self, key: tuple[Any, ...]) -> bytes | ConversionFailed | None:
         return self._results.get(key)
 
     @contextmanager
@@ -154,6 +156,8 @@ def _converted(versions: Versions, one: Object, source: str, target: str) -> Obj
     found = known.find(_key(versions, one, source, target)) if known is not None and len(known) else None
     if found is None:
         raise ConversionNeeded(versions, one, source, target)
+    if isinstance(found, ConversionFailed):
+        raise found
     converted: Object = orjson.loads(found)  # a new one each time, because callers change what they get
     del converted["apiVersion"]
     return converted

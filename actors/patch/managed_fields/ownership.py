@@ -4,7 +4,8 @@ Called for every create, replace and patch with the object as the client sent it
 strategy of the kind changes it, because the client does not own what the server adds. An update adds no entries to an
 object without managedFields: a client reset them, or nobody owned anything; the first apply creates them. A write that
 leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies them.
-So does one of a custom resource with fields that the version of another manager does not have.
+So does one of a custom resource with fields that the version of another manager does not have, or that a webhook cannot
+convert to that version: a webhook that is down must not block writes in the storage version.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from actors.errors import ConversionFailed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
@@ -80,7 +82,7 @@ def owned_after(
                 [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
             )
         return _owned_after(views, view, before, after, manager, time)
-    except (DuplicateKeys, UndeclaredFields):
+    except (DuplicateKeys, UndeclaredFields, ConversionFailed):
         return []
     except (AttributeError, KeyError, TypeError):
         # Validation will refuse the new object; one that is stored may be older than the schema.

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.actors.access.remote.https_peer import Reply, pki
+from tests.actors.object_store import Document
 from tests.gateway.custom.converting import converting
-from tests.gateway.custom.kinds import GROUP
+from tests.gateway.custom.kinds import GROUP, MERGE
 
 SINGLE = f"conversion webhook for {GROUP}/v1, Kind=Widget"
 LISTED = f"conversion webhook for {GROUP}/v2, Kind=WidgetList"
@@ -244,3 +245,46 @@ async def test_service_without_endpoints_fails() -> None:
         await server.declare(url=None, service={"namespace": "default", "name": "hook", "port": 443})
         failed = (await server.api.ask("GET", server.path("v2", "a"))).expect(500)
         assert failed["message"] == f'{SINGLE} failed: service "hook" not found'
+
+
+def _managers(one: Document) -> list[tuple[str, str]]:
+    return [(entry["manager"], entry["apiVersion"]) for entry in one["metadata"].get("managedFields", [])]
+
+
+async def test_webhook_that_is_down_blocks_no_write_in_the_storage_version() -> None:
+    """An entry of another version in managedFields cannot be compared: they are cleared, and the write goes on."""
+    async with converting(subresources={"status": {}}) as server:
+        api = server.api
+        for name in "abcdef":
+            await server.create(name, in_version="v2", finalizers=["example.com/x"])
+            patched = await server.patch("v1", name, {"spec": {"text": "t"}}, fieldManager="one")
+            assert _managers(patched) == [("one", f"{GROUP}/v1"), ("test", f"{GROUP}/v2")]
+        server.respond = lambda *_: Reply(500)
+
+        put = await server.get("v1", "b")
+        put["spec"]["size"] = 5
+        labels = b'[{"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}]'
+        json = {"content-type": "application/json-patch+json"}
+        writes = {
+            "a": await api.ask("PATCH", server.path("v1", "a"), {"spec": {"size": 5}}, headers=MERGE),
+            "b": await api.ask("PUT", server.path("v1", "b"), put),
+            "c": await api.ask(
+                "PATCH", server.path("v1", "c/status"), {"metadata": {"labels": {"l": "1"}}}, headers=MERGE
+            ),
+            "d": await api.ask("PATCH", server.path("v1", "d"), labels, headers=json),
+        }
+        for name, response in writes.items():
+            written = response.expect(200)
+            assert _managers(written) == [], name
+            assert await server.get("v1", name) == written
+        applied = server.widget("v1", "e", 7)
+        applying = {"content-type": "application/apply-patch+yaml"}
+        refused = await api.ask(
+            "PATCH", server.path("v1", "e"), applied, headers=applying, fieldManager="m", force=True
+        )
+        assert refused.expect(500)["message"].startswith(f"{SINGLE} failed: ")
+        assert len(_managers(await server.get("v1", "e"))) == 2
+
+        (await api.ask("DELETE", server.path("v1", "f"))).expect(200)
+        await server.patch("v1", "f", {"metadata": {"finalizers": None}})
+        (await api.ask("GET", server.path("v1", "f"))).expect(404)
