@@ -1,7 +1,7 @@
 """RFC 7396 merge patch: maps are merged, null deletes, everything else replaces.
 
-Null members of maps inside a list are dropped, as Kubernetes does; RFC 7396 would keep them. No recursion, because the
-client chooses the depth of a patch.
+Null members of maps inside a list are dropped, as Kubernetes does, where RFC 7396 would keep them; as in Kubernetes, a
+list that takes the place of a map keeps them. No recursion, because the client chooses the depth of a patch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
                 nested = target.get(key)
                 target[key] = nested if isinstance(nested, dict) else {}
                 todo.append((target[key], value))
-            elif isinstance(value, list):
+            elif isinstance(value, list) and not isinstance(target.get(key), dict):
                 target[key] = _without_nulls(value)
             else:
                 target[key] = value
