@@ -19,6 +19,7 @@ from actors.kinds.core.services.traits import (
     needs_address,
     needs_health_check,
     needs_node_ports,
+    node_ports,
 )
 from actors.kinds.validation.field_errors import invalid
 from actors.messages import Object
@@ -48,17 +49,21 @@ def allocate(
     allocated: AllocatedItems, pools: ServicePools, service: Object, old: Object | None
 ) -> Allocated:
     """A copy of the service with its allocated values. Raises AllocationError or Exhausted."""
-    own = items_of(old) if old else frozenset[str]()
-    allocation = _Allocation(allocated, pools, own)
+    allocation = _Allocation(allocated, pools, old)
     completed = allocation.completed(service, old)
     return Allocated(completed, allocation.items())
 
 
 class _Allocation:
-    """The allocation of one write. `own` are the items that the service has already."""
+    """The allocation of one write.
 
-    def __init__(self, allocated: AllocatedItems, pools: ServicePools, own: frozenset[str]) -> None:
-        self._allocated, self._own = allocated, own
+    The service keeps what it has, for the same use: its health check port is no free node port, nor the reverse.
+    """
+
+    def __init__(self, allocated: AllocatedItems, pools: ServicePools, old: Object | None) -> None:
+        self._allocated = allocated
+        self._own = items_of(old) if old else frozenset[str]()
+        self._own_node_ports = frozenset(node_ports(old["spec"])) if old else frozenset[int]()
         self._addresses, self._ports = pools.addresses, pools.ports
         self._new: dict[str, None] = {}  # in the order of allocation
 
@@ -128,7 +133,7 @@ class _Allocation:
                 number = self._shared_port(port, requested_first, by_port, field)
             elif requested:
                 if str(requested) not in self._new:
-                    self._take_port(requested, field)
+                    self._take_node_port(requested, field)
                 number = requested
             else:
                 number = self._next_port("nodePort")
@@ -142,7 +147,7 @@ class _Allocation:
             return known
         wanted = requested if known else requested_first.get(port["port"], 0)
         if wanted:
-            self._take_port(wanted, field)
+            self._take_node_port(wanted, field)
         number = wanted or self._next_port("nodePort")
         by_port.setdefault(port["port"], number)
         return number
@@ -161,9 +166,11 @@ class _Allocation:
         self._new[str(found)] = None
         return found
 
+    def _take_node_port(self, number: int, field: str) -> None:
+        if number not in self._own_node_ports:
+            self._take_port(number, field)
+
     def _take_port(self, number: int, field: str) -> None:
-        if str(number) in self._own:
-            return
         try:
             checked = self._ports.check(number)
         except NotInRange as error:

@@ -162,6 +162,31 @@ async def test_load_balancer_gets_node_ports_and_a_health_check_port(store: Stor
     assert "already allocated" in await refusal(store, "c", type="LoadBalancer", **taken)
 
 
+async def test_health_check_port_is_no_node_port(store: Store) -> None:
+    balanced: dict[str, Any] = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    ports = [{"port": 80, "nodePort": 30500}]
+    taken = "provided port is already allocated"
+    why = await refusal(store, "a", **balanced, ports=ports, healthCheckNodePort=30500)
+    assert why == f'Service "a" is invalid: spec.healthCheckNodePort: Invalid value: 30500: {taken}'
+    await made(store, "a", **balanced, ports=ports, healthCheckNodePort=30501)
+    for changed in (balanced, {"type": "NodePort"}):
+        with pytest.raises(Refused) as refused:
+            await store.replace("services", service("a", **changed, ports=[{"port": 80, "nodePort": 30501}]))
+        assert (
+            refused.value.message
+            == f'Service "a" is invalid: spec.ports[0].nodePort: Invalid value: 30501: {taken}'
+        )
+
+
+async def test_health_check_port_is_not_the_node_port_that_an_update_releases(store: Store) -> None:
+    await made(store, "a", type="LoadBalancer", ports=[{"port": 80, "nodePort": 30500}])
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30500}
+    for number in (30500, 30600):
+        with pytest.raises(Refused) as refused:
+            await store.replace("services", service("a", **local, ports=[{"port": 80, "nodePort": number}]))
+        assert "spec.healthCheckNodePort: Invalid value: 30500" in refused.value.message
+
+
 async def test_change_of_type_allocates_and_releases(store: Store) -> None:
     await made(store, "a", type="ExternalName", externalName="x.example.com", ports=[])
     spec = (await store.replace("services", service("a", type="NodePort")))["spec"]
