@@ -213,8 +213,11 @@ def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    template = new["spec"].get("template")
-    same = old is not None and new["metadata"].get("generation") == old["metadata"].get("generation")
-    if template is None or same:
+    """As in v1.25, an update of the spec warns about the template that it replaces, not about the new one."""
+    if old is None:
+        template, field = new["spec"].get("template"), "template"
+    elif new["metadata"].get("generation") != old["metadata"].get("generation"):
+        template, field = old["spec"].get("template"), "spec.template"
+    else:
         return []
-    return template_warnings(template, "template" if old is None else "spec.template", names)
+    return template_warnings(template, field, names) if template is not None else []

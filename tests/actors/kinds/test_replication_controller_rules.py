@@ -31,6 +31,21 @@ def test_labels_and_selector_default_to_the_labels_of_the_template(kinds: Defini
     assert (decoded["metadata"]["labels"], decoded["spec"]["selector"]) == ({"c": "d"}, {"a": "b"})
 
 
+def test_update_warns_about_the_template_that_it_replaces(kinds: Definitions) -> None:
+    aliases = {"hostAliases": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}]}
+    doubtful = kinds.stored("replicationcontrollers", controller(pods=aliases))
+    fine = kinds.stored("replicationcontrollers", controller())
+    changed = {**fine, "metadata": {**fine["metadata"], "generation": 2}}
+    warnings, text = (
+        kinds["replicationcontrollers"].strategy.warnings,
+        'spec.hostAliases[1].ip: duplicate ip "10.0.0.1"',
+    )
+    assert warnings(doubtful, None) == [f"template.{text}"]
+    assert warnings(changed, doubtful) == [f"spec.template.{text}"]
+    again = {**doubtful, "metadata": {**doubtful["metadata"], "generation": 2}}
+    assert warnings(again, fine) == warnings(doubtful, doubtful) == []
+
+
 def test_updates_change_generation_or_status(kinds: Definitions) -> None:
     stored = kinds.stored("replicationcontrollers", controller(status={"replicas": 5}))
     assert stored["status"] == {"replicas": 0} and stored["metadata"]["generation"] == 1
