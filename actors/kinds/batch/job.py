@@ -141,20 +141,19 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=jobs.prepare_update,
             validate_create=jobs.rules,
             validate_update=jobs.update_rules,
+            canonicalize=label_as_template,
             warnings=partial(spec_warnings, names),
         ),
     )
 
 
 def set_defaults(new: Object) -> None:
-    spec, metadata = new["spec"], new["metadata"]
+    spec = new["spec"]
     defaults: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
     if "completions" not in spec and "parallelism" not in spec:
         defaults["completions"] = 1
     new["spec"] = spec = JOB_SPEC.arranged({**defaults, "suspend": False, **spec})
-    labels = spec["template"]["metadata"].get("labels")
-    if labels and not metadata.get("labels"):
-        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
+    label_as_template(new)
     if "podFailurePolicy" in spec:
         failure_policy.set_defaults(spec["podFailurePolicy"])
     set_template_defaults(spec["template"])
@@ -219,17 +218,17 @@ class Jobs:
 
 
 def generate_selector(new: Object) -> None:
-    """Set a selector and pod labels that are unique to this job. A job without labels gets the same labels.
+    """Set a selector and pod labels that are unique to this job.
 
-    Labels that `set_defaults` copied from the template are the identical dict; equal labels that a client sent are
-    another dict, and stay unchanged.
+    Labels that `set_defaults` copied from the template are the identical dict, and get the same; equal labels that a
+    client sent are another dict, and stay unchanged. `label_as_template` labels a job whose template had none.
     """
     metadata, spec = new["metadata"], new["spec"]
     template = spec["template"]["metadata"]
-    labels = template.get("labels", {})
+    labels = template.get("labels") or {}
     own = {UID_LABEL: metadata["uid"], NAME_LABEL: metadata.get("name", "")}
     selected = dict(sorted({**own, **labels}.items()))
-    if metadata.get("labels", labels) is labels:
+    if metadata.get("labels") is labels:
         metadata["labels"] = dict(selected)
     selector = spec.get("selector", {})
     match_labels = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
@@ -237,6 +236,13 @@ def generate_selector(new: Object) -> None:
     spec["template"] = {**spec["template"], "metadata": labelled}
     spec["selector"] = {**selector, "matchLabels": dict(sorted(match_labels.items()))}
     new["spec"] = JOB_SPEC.arranged(spec)
+
+
+def label_as_template(new: Object) -> None:
+    """As `set_defaults` does; in v1.25 reading the stored job back does it, after validation and admission."""
+    metadata, labels = new["metadata"], new["spec"]["template"]["metadata"].get("labels")
+    if labels and not metadata.get("labels"):
+        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
 
 
 def _generated_rules(errors: FieldErrors, new: Object) -> None:

@@ -228,6 +228,19 @@ def test_table_cells_are_computed_from_the_object(
     assert cells["Selector"] == "controller-uid=u-1"
 
 
+def test_long_name_is_one_cause(kinds: Definitions) -> None:
+    """The name is a label of the pods. A template with labels gives them to the job, which makes a second cause."""
+    long = "must be no more than 63 characters"
+    for labels, fields in (
+        (None, ["spec.template.labels"]),
+        ({"a": "b"}, ["metadata.labels", "spec.template.labels"]),
+    ):
+        causes = kinds.create_causes(PLURAL, job(name="a" * 64, labels=labels))
+        assert [(field, message.endswith(long)) for field, message in causes] == [
+            (field, True) for field in fields
+        ]
+
+
 def test_labels_of_another_job_are_shown_as_a_map(kinds: Definitions) -> None:
     causes = kinds.create_causes(PLURAL, job(labels={"job-name": "b"}))
     assert [message for field, message in causes if field == "spec.template.metadata.labels[job-name]"] == [
