@@ -239,6 +239,9 @@ async def test_token_is_bound_to_one_object_at_most() -> None:
                 await status_with(api, signed({**claims, "cluster.io": {**private, kind: one}}, key)) == 403
             )
         assert await status_with(api, signed({**claims, "cluster.io": {**private, **bound}}, key)) == 401
+        await api.delete("nodes", "bound", "")
+        ended = signed({**claims, "cluster.io": {**private, "node": bound["node"]}}, key)
+        assert await status_with(api, ended) == 401
 
 
 async def test_changed_and_cut_tokens_are_refused() -> None:

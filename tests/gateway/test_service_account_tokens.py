@@ -182,17 +182,6 @@ async def test_token_bound_to_a_pod_names_it_and_ends_with_it(dialect: str) -> N
         assert await status_with(api, token) == 401
 
 
-async def test_token_bound_to_a_node_ends_with_it() -> None:
-    async with served() as api:
-        node = await api.create("nodes", {"metadata": {"name": "n"}}, "")
-        reference = {"kind": "Node", "apiVersion": "v1", "name": "n"}
-        token = await issued(api, "default", boundObjectRef=reference)
-        extra = (await review(api, token))["user"]["extra"]
-        assert extra["authentication.cluster.io/node-uid"] == [node["metadata"]["uid"]]
-        await api.delete("nodes", "n", "")
-        assert await status_with(api, token) == 401
-
-
 async def test_token_is_bound_to_nothing_but_what_the_request_means() -> None:
     async with served() as api:
         await make_account(api)
@@ -215,6 +204,7 @@ async def test_token_is_bound_to_nothing_but_what_the_request_means() -> None:
                 "cannot bind token to object of type apps/v1, Kind=Pod",
             ),
             ("robot", {"kind": "ConfigMap"}, 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+            ("robot", {"kind": "Node"}, 400, "cannot bind token to object of type /v1, Kind=Node"),
         ):
             refused = await request_token(api, account, spec={"boundObjectRef": {**right, **change}})
             assert message in refused.expect(status)["message"]

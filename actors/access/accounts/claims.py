@@ -1,6 +1,7 @@
 """The claims of service account tokens: what the server writes into them, and what it reads from them.
 
-There are two forms. Bound tokens name their account, and at most one Pod, Secret or Node that they end with:
+There are two forms. Bound tokens name their account, and at most one Pod or Secret that they end with (or a Node, if an
+earlier release issued them):
 
     {"aud": [...], "exp": 1, "iat": 1, "iss": "https://...", "nbf": 1, "sub": "system:serviceaccount:<ns>:<name>",
      "<domain>": {"namespace": "<ns>", "serviceaccount": {"name": ..., "uid": ...}, "pod": {"name": ..., "uid": ...}}}

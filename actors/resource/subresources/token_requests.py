@@ -1,4 +1,4 @@
-"""TokenRequests: issues a token for a service account, bound to a Pod, Secret or Node if the request says so.
+"""TokenRequests: issues a token for a service account, bound to a Pod or Secret if the request says so.
 
 Nothing is stored, so no actor is involved; admission runs here. The order of the steps is that of Kubernetes, and
 decides which error a client gets: mutating admission, name, account, validation, validating admission, bound object.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from actors.access.accounts.claims import ACCOUNTS, NODES, PODS, SECRETS, Reference
+from actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
 from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
@@ -31,7 +31,7 @@ from journal.records import Row
 
 SUBRESOURCE = "token"
 NO_STATUS: Object = {"token": "", "expirationTimestamp": None}  # what webhooks see
-_KINDS = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
+_KINDS = {"Pod": PODS, "Secret": SECRETS}
 # The time that the volumes of pods ask for; such tokens are accepted for a year, because old clients never read the
 # file again. --service-account-max-token-expiration limits that too.
 _VOLUME_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 86400
@@ -114,8 +114,7 @@ class TokenRequests:
             raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
         if not name:
             raise BadRequest("Name parameter required.")
-        namespace = "" if plural == NODES else account.namespace
-        row = self._row(plural, namespace, name)
+        row = self._row(plural, account.namespace, name)
         if row is None:
             raise not_found(self._catalog.storage(plural), name)
         if plural == PODS and decode(row.body)["spec"].get("serviceAccountName") != account.name:
@@ -130,7 +129,7 @@ class TokenRequests:
                 "The object might have been deleted and then recreated"
             )
             raise Conflict(Resource(group, kind), name, why)
-        return Reference(plural, namespace, name, uid)
+        return Reference(plural, account.namespace, name, uid)
 
     def _shorten(self, spec: Object) -> list[str]:
         """Limit the requested life of the token; returns the warning about that."""
