@@ -1,7 +1,8 @@
 """The Impersonate-* headers of a request: read, checked for completeness, and removed.
 
-A request with any such header and without a user is refused: to serve it as the caller itself would give it rights that
-it did not ask for. So is one with an Impersonate-* header that is not known here.
+A request with a group, uid or extra value to impersonate and without a user is refused: to serve it as the caller
+itself would give it rights that it did not ask for. So is one with an Impersonate-* header that is not known here.
+As in Kubernetes, an empty user or uid counts as none: a request with no more than that goes on as the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _EXTRA = b"impersonate-extra-"
 
 
 def take_wanted_identity(request: Request) -> WantedIdentity | None:
-    """The identity that the headers ask for; None if there are none. Nobody reads the headers after this."""
+    """The identity that the headers ask for; None if they ask for none. Nobody reads the headers after this."""
     names = [name for name in request.headers if name.startswith(IMPERSONATION)]
     if not names:
         return None
@@ -31,8 +32,11 @@ def take_wanted_identity(request: Request) -> WantedIdentity | None:
         )
     user = given.get(_USER, [""])[0]
     if not user:
+        others = [name for name in names if name != _USER and (name != _UID or given[name][0])]
+        if not others:
+            return None
         raise BadRequest(
-            f"the header {names[0].decode('latin-1')} needs the header Impersonate-User with the name of a user: "
+            f"the header {others[0].decode('latin-1')} needs the header Impersonate-User with the name of a user: "
             "send it too, or leave both out"
         )
     extra: dict[str, list[str]] = {}

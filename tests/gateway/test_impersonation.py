@@ -121,16 +121,26 @@ async def test_a_part_that_the_caller_may_not_impersonate_is_refused(
         "Impersonate-Group",
         "Impersonate-Uid",
         "Impersonate-Extra-Scopes",
-        "Impersonate-User",
         "Impersonate-Grup",
     ],
 )
 @cases("path", [PATH, "/healthz", "/api"])
 async def test_headers_without_a_user_are_refused(header: str, path: str) -> None:
     async with shared() as api:
-        for value in ("", "x") if header != "Impersonate-User" else ("",):
+        for value in ("", "x") if header != "Impersonate-Uid" else ("x",):
             refused = (await ask(api, [(header, value)], ADMIN, path=path)).expect(400)
             assert header.lower() in refused["message"]
+
+
+@cases("headers", [["Impersonate-User"], ["Impersonate-Uid"], ["Impersonate-User", "Impersonate-Uid"]])
+async def test_empty_user_and_uid_count_as_none(headers: list[str]) -> None:
+    async with shared() as api:
+        empty = [(header, "") for header in headers]
+        assert (await ask(api, empty, ADMIN)).status == 200
+        refused = (await ask(api, empty, ALICE)).expect(403)
+        assert refused["message"].startswith('configmaps is forbidden: User "alice" cannot list')
+        group = (await ask(api, [*empty, ("Impersonate-Group", "g")], ADMIN)).expect(400)
+        assert group["message"].startswith("the header impersonate-group needs the header Impersonate-User")
 
 
 async def test_rights_of_the_caller_are_gone() -> None:
