@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from actors.quoting import quoted, quoted_start
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 
@@ -51,7 +52,7 @@ class Cause:
 class NotFound(RequestError):
     def __init__(self, resource: Resource, name: str) -> None:
         self.resource, self.name = resource, name
-        self.message = f'{resource} "{name}" not found'
+        self.message = f"{resource} {quoted_start(name)} not found"
 
 
 class NoSuchResource(RequestError):
@@ -67,9 +68,8 @@ class AlreadyExists(RequestError):
         self, resource: Resource, name: str, *, generated: bool = False, terminating: bool = False
     ) -> None:
         self.resource, self.name, self.generated = resource, name, generated
-        self.message = (
-            f'{"object is being deleted: " if terminating else ""}{resource} "{name}" already exists'
-        )
+        deleted = "object is being deleted: " if terminating else ""
+        self.message = f"{deleted}{resource} {quoted_start(name)} already exists"
         if generated:
             self.message += ", the server was not able to generate a unique name for the object"
 
@@ -79,7 +79,7 @@ class Conflict(RequestError):
 
     def __init__(self, resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> None:
         self.resource, self.name, self.causes = resource, name, tuple(causes)
-        self.message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+        self.message = f"Operation cannot be fulfilled on {resource} {quoted_start(name)}: {why}"
 
 
 class ApplyConflict(RequestError):
@@ -114,7 +114,7 @@ class Invalid(RequestError):
             texts.append(f"and {len(causes) - len(self.causes)} more")
         described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{kind}.{group}" if group else kind
-        self.message = f'{qualified} "{self.name}" is invalid: {described}'
+        self.message = f"{qualified} {quoted(self.name)} is invalid: {described}"
 
 
 def _first_causes(causes: Sequence[Cause]) -> tuple[Cause, ...]:
@@ -169,7 +169,7 @@ class Forbidden(RequestError):
         if resource is None:
             self.message = f"forbidden: {why}"
         elif name:
-            self.message = f'{resource} "{name}" is forbidden: {why}'
+            self.message = f"{resource} {quoted_start(name)} is forbidden: {why}"
         else:
             self.message = f"{resource} is forbidden: {why}"
 
@@ -285,7 +285,7 @@ class NoReplicas(RequestError):
     """A custom object has no replicas where its definition says that they are, so that it has no scale."""
 
     def __init__(self, path: str) -> None:
-        self.message = f'Internal error occurred: the spec replicas field "{path}" does not exist'
+        self.message = f"Internal error occurred: the spec replicas field {quoted_start(path)} does not exist"
 
 
 class WebhookFailed(RequestError):

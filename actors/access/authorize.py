@@ -12,7 +12,6 @@ Only ALLOW lets a request pass: a denied request gets 403, and so does one on wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Sequence
 from enum import Enum
 from typing import Protocol
@@ -21,6 +20,7 @@ from actors.access.attributes import Attributes
 from actors.access.rules import Rules
 from actors.errors import AuthorizationFailed, Forbidden, Resource
 from actors.identity import User
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 
 
@@ -79,16 +79,17 @@ def refusal(attributes: Attributes, decision: Decision) -> Forbidden | Authoriza
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:
-    who = f"User {json.dumps(attributes.user.name, ensure_ascii=False)} cannot {attributes.verb}"
+    who = f"User {quoted_start(attributes.user.name)} cannot {attributes.verb}"
     why = f": {reason}" if reason else ""
     if not attributes.is_resource:
-        return Forbidden(None, "", f'{who} path "{attributes.path}"{why}')
+        return Forbidden(None, "", f"{who} path {quoted_start(attributes.path)}{why}")
     resource = attributes.resource
     if attributes.subresource:
         resource += f"/{attributes.subresource}"
-    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    namespace = attributes.namespace
+    where = f"in the namespace {quoted_start(namespace)}" if namespace else "at the cluster scope"
     return Forbidden(
         Resource(attributes.group, attributes.resource),
         attributes.name,
-        f'{who} resource "{resource}" in API group "{attributes.group}" {where}{why}',
+        f"{who} resource {quoted_start(resource)} in API group {quoted_start(attributes.group)} {where}{why}",
     )

@@ -19,9 +19,9 @@ from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, 
 from actors.kinds.validation.checks import CheckName, dns_subdomain, name_is_path_segment, port_number
 from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.kinds.validation.formats import dns_1035_label
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 MAX_GROUP_PRIORITY: Final = 20000
 MAX_VERSION_PRIORITY: Final = 1000

@@ -38,10 +38,10 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253
@@ -337,13 +337,13 @@ def _condition_update_rules(errors: FieldErrors, new: Object, old: Object, *, ma
     field = "status.conditions"
     for kind in PERMANENT:
         if len(_conditions_of_type(new, kind)) < len(_conditions_of_type(old, kind)):
-            errors.add(forbidden(field, f'updates may not remove a condition of type "{kind}"'))
+            errors.add(forbidden(field, f"updates may not remove a condition of type {quoted_start(kind)}"))
     for kind in () if may_approve else APPROVALS:
         after, before = _conditions_of_type(new, kind), _conditions_of_type(old, kind)
         if len(after) > len(before):
-            errors.add(forbidden(field, f'updates may not add a condition of type "{kind}"'))
+            errors.add(forbidden(field, f"updates may not add a condition of type {quoted_start(kind)}"))
         elif len(after) == len(before) and after != before:
-            errors.add(forbidden(field, f'updates may not modify a condition of type "{kind}"'))
+            errors.add(forbidden(field, f"updates may not modify a condition of type {quoted_start(kind)}"))
 
 
 def _certificate_update_rules(errors: FieldErrors, status: Object, before: Object, *, may_set: bool) -> None:

@@ -14,6 +14,7 @@ from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.merge_patch import apply_merge_patch
 from actors.patch.strategic import apply_strategic_patch
+from actors.quoting import quoted_start
 
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 
@@ -54,7 +55,7 @@ def _unknown_members(operations: list[dict[str, Any]]) -> Iterator[str]:
     for index, operation in enumerate(operations):
         for name in operation:
             if name not in _MEMBERS:
-                yield f'unknown field "[{index}].{name}"'
+                yield f"unknown field {quoted_start(f'[{index}].{name}')}"
 
 
 def _duplicates(value: Any, path: str) -> Iterator[str]:
@@ -63,7 +64,7 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
         for name, member in value:
             here = f"{path}.{name}" if path else name
             if name in seen:
-                yield f'duplicate field "{here}"'
+                yield f"duplicate field {quoted_start(here)}"
             seen.add(name)
             yield from _duplicates(member, here)
     elif isinstance(value, list):

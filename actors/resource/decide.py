@@ -20,6 +20,7 @@ from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooMan
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
+from actors.quoting import quoted_start
 from actors.resource.checks.metadata import validate_metadata_create, validate_metadata_update
 from actors.resource.checks.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
@@ -310,7 +311,7 @@ def _check_version(definition: Definition, name: str, version: str, current: Cur
         raise Invalid(definition.group, definition.plural, name, [cause])
     if not (version.isascii() and version.isdecimal()):
         raise BadRequest(
-            f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave'
+            f"metadata.resourceVersion: Invalid value: {quoted_start(version)}: must be a version this API gave"
         )
     if version != current.version:
         raise Conflict(definition.resource, name, STALE)
@@ -318,7 +319,7 @@ def _check_version(definition: Definition, name: str, version: str, current: Cur
 
 def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
     """The error for a replace or apply that would create without the right to create."""
-    why = f'User "{command.context.user}" cannot create this object'
+    why = f"User {quoted_start(command.context.user)} cannot create this object"
     return Forbidden(definition.resource, command.name, why)
 
 

@@ -24,9 +24,10 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.go_format import format_value, quoted_start
+from actors.kinds.values.go_format import format_value
 from actors.messages import DeleteOptions
 from actors.names import Names
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 
 MANAGER_BYTES = 128  # of the name of a field manager

@@ -12,11 +12,11 @@ from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
-from actors.kinds.values.go_format import quoted
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
+from actors.quoting import quoted
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, encode_unversioned

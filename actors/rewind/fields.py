@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
+from actors.quoting import quoted
 
 _STEP = re.compile(
     r"""\.?(?P<key>[A-Za-z_$][A-Za-z0-9_$-]*)
@@ -34,7 +35,7 @@ def parse_field(text: str) -> list[Step]:
     steps = _pointer_steps(text) if text.startswith("/") else _path_steps(text)
     if not steps or len(text) > MAX_LENGTH:
         raise BadRequest(
-            f'fields: Invalid value: "{text[:64]}": must be a path such as spec.replicas or /spec/replicas'
+            f"fields: Invalid value: {quoted(text[:64])}: must be a path such as spec.replicas or /spec/replicas"
         )
     return steps
 

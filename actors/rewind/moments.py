@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from actors.errors import BadRequest, Expired
+from actors.quoting import quoted
 from journal import history
 from journal.classes.dataclass import dataclass
 from journal.view import View
@@ -50,7 +51,7 @@ def parse_moment(text: str, name: str = "at") -> Moment:
             return Moment(time=(read - _EPOCH) // _MICROSECOND)
     shown = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
     raise BadRequest(
-        f'{name}: Invalid value: "{shown}": must be a resourceVersion, or a time like 2024-05-01T12:03:00Z'
+        f"{name}: Invalid value: {quoted(shown)}: must be a resourceVersion, or a time like 2024-05-01T12:03:00Z"
     )
 
 

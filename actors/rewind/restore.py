@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.errors import BadRequest
+from actors.quoting import quoted_start
 from actors.rewind.fields import has_field, parse_field, take_field
 
 Object = dict[str, Any]
@@ -42,7 +43,7 @@ def rolled_back(present: Object, past: Object, fields: Sequence[str] = ()) -> Ob
     for text in fields:
         steps = parse_field(text)
         if steps[0] == "metadata" and (len(steps) < 2 or steps[1] in _SYSTEM):
-            raise BadRequest(f'fields: Invalid value: "{text}": the server maintains it')
+            raise BadRequest(f"fields: Invalid value: {quoted_start(text)}: the server maintains it")
         take_field(steps, past, result)
     return result
 

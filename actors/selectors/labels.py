@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 from actors.errors import BadRequest
 from actors.kinds.validation.checks import label_value, qualified_name
-from actors.kinds.values.go_format import quoted_start
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 

@@ -9,6 +9,7 @@ from actors.errors import BadRequest, NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 
 def check_namespace(namespace: str, body: Object) -> None:
@@ -40,4 +41,4 @@ def not_found(definition: Definition, name: str) -> RequestError:
 def invalid_name(name: str) -> BadRequest | None:
     """The error for a name that no object can have, because it is no valid path segment."""
     wrong = name_is_path_segment(name, prefix=False)
-    return BadRequest(f'Name parameter invalid: "{name}": {";".join(wrong)}') if wrong else None
+    return BadRequest(f"Name parameter invalid: {quoted_start(name)}: {';'.join(wrong)}") if wrong else None

@@ -11,6 +11,7 @@ import trio
 from actors.clock import Clock
 from actors.errors import BadRequest, Expired, VersionTooLarge
 from actors.kinds.declaration.definition import Definition
+from actors.quoting import quoted_start
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.selectors.matcher import Match
 from actors.store.addressing import not_found
@@ -196,6 +197,7 @@ def _fresh(token: Token) -> Token:
 def parse_version(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 20:
         raise BadRequest(
-            f'resourceVersion: Invalid value: "{text}": must be a version that this API gave, or 0, or left out'
+            f"resourceVersion: Invalid value: {quoted_start(text)}: "
+            "must be a version that this API gave, or 0, or left out"
         )
     return int(text)

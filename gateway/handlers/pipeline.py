@@ -29,6 +29,7 @@ from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS, User
 from actors.names import Names
+from actors.quoting import quoted_start
 from gateway.aggregation.routing import SeatedForwarding, aggregated_at, find_aggregated, is_aggregated_watch
 from gateway.connections.parsing.parser import wants_websocket
 from gateway.connections.websocket.handshake import PROTOCOLS, bearer_prefix, take_bearer
@@ -256,7 +257,7 @@ class Pipeline:
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
         except AuditNotStored as error:
-            response = render.text(f'Internal Server Error: "{request.path}": {error}\n', 500)
+            response = render.text(f"Internal Server Error: {quoted_start(request.path)}: {error}\n", 500)
         except NoSeat as error:
             response = render.text(f"{error}\n", 429)
             response.headers.extend(RETRY_SOON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.errors import BadRequest, RequestError
-from actors.kinds.values.go_format import quoted
+from actors.quoting import quoted
 from gateway.proxy.forward import Adapter, Transform
 from gateway.proxy.upstream import ResponseHead, Upstream
 from gateway.requests.errors import BackendFailed, KubeletRefused

@@ -12,9 +12,9 @@ from actors.errors import BadRequest, Invalid
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
 from actors.kinds.validation.field_errors import NEGATIVE, FieldErrors, collect, forbidden, invalid
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 _INT64: Final = (-(1 << 63), (1 << 63) - 1)
 _PORTS: Final = (0, 65535)

@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
 from actors.kinds.values.durations import duration_error, duration_seconds
+from actors.quoting import quoted
 from actors.resource.options import boolean, integer
 
 _INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -103,6 +104,6 @@ def _unescaped(text: str) -> str:
         return text
     invalid = _INVALID_ESCAPE.search(text)
     if invalid:
-        raise BadRequest(f'the query of the request has an invalid URL escape "{invalid[0]}"')
+        raise BadRequest(f"the query of the request has an invalid URL escape {quoted(invalid[0])}")
     raw = text.replace("+", " ").encode("latin-1", "replace")
     return unquote_to_bytes(raw).decode("utf-8", "replace")

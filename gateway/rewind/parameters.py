@@ -11,6 +11,7 @@ import orjson
 
 from actors.errors import BadRequest
 from actors.kinds.validation.checks import size
+from actors.quoting import quoted
 from actors.resource.options import boolean
 from actors.rewind.fields import MAX_FIELDS, MAX_LENGTH
 from actors.rewind.moments import Moment, parse_moment
@@ -67,7 +68,9 @@ def diff_ends(text: str) -> tuple[Moment, Moment | None]:
     """The ends of A..B; without a B, the present."""
     first, dots, second = text.partition("..")
     if not dots:
-        raise BadRequest(f'diff: Invalid value: "{text[:64]}": must be two versions or times: A..B, or A..')
+        raise BadRequest(
+            f"diff: Invalid value: {quoted(text[:64])}: must be two versions or times: A..B, or A.."
+        )
     return parse_moment(first, "diff"), parse_moment(second, "diff") if second else None
 
 
@@ -123,7 +126,7 @@ def _body(context: RequestContext, names: Sequence[str], known: Sequence[str]) -
     unknown = [name for name in body if name not in (*known, "apiVersion", "kind", "metadata")]
     if unknown:
         raise BadRequest(
-            f'the body of the request has an unknown field "{unknown[0][:64]}"; it may have {" and ".join(known)}'
+            f"the body of the request has an unknown field {quoted(unknown[0][:64])}; it may have {' and '.join(known)}"
         )
     for field, wanted in zip(("apiVersion", "kind"), names, strict=True):
         if body.get(field) not in (None, "", wanted):

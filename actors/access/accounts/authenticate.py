@@ -25,8 +25,8 @@ from actors.access.accounts.signatures import unverified_issuer, verified_claims
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
 from actors.clock import Clock, nanoseconds
 from actors.identity import User
-from actors.kinds.values.go_format import quoted_start
 from actors.names import Names
+from actors.quoting import quoted_start
 from actors.store.feed import Feed
 from journal.classes.dataclass import dataclass
 from journal.log import Journal

@@ -21,6 +21,7 @@ from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Rights, Verdi
 from actors.access.rules import NO_RULES, Rules
 from actors.identity import NODE_PREFIX, User, node_of
 from actors.names import Names
+from actors.quoting import quoted_start
 
 _OWN_OBJECT_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ_VERBS: Final = frozenset({"get", "list", "watch"})
@@ -53,7 +54,7 @@ class NodeAuthorizer:
         if node is None or not attributes.is_resource:
             return NO_OPINION
         if not node:
-            return _no_opinion(f'unknown node for user "{attributes.user.name}"')
+            return _no_opinion(f"unknown node for user {quoted_start(attributes.user.name)}")
         resource = attributes.group, attributes.resource
         rule = self._by_graph.get(resource)
         if rule is not None:

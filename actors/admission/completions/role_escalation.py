@@ -22,9 +22,9 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, Resource
 from actors.identity import MASTERS, User
-from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted
 
 EVERYTHING: Final[tuple[Object, ...]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

@@ -17,6 +17,7 @@ from actors.errors import Forbidden, Resource
 from actors.identity import User
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 REQUESTS: Final = "certificatesigningrequests"
 
@@ -39,7 +40,7 @@ class _SignerPlugin(AsyncPlugin):
         assert request.old is not None
         signer = request.old["spec"]["signerName"]
         if not await self._allowed(user, signer):
-            why = f'user not permitted to {self.verb} requests with signerName "{signer}"'
+            why = f"user not permitted to {self.verb} requests with signerName {quoted_start(signer)}"
             raise Forbidden(self._resource, request.name, why)
         return Admitted()
 

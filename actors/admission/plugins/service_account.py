@@ -20,6 +20,7 @@ from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -119,9 +120,9 @@ class ServiceAccount(Plugin):
             return {"metadata": {"name": DEFAULT}}
         wrong = name_is_path_segment(name, prefix=False)
         why = (
-            f'invalid resource name "{name}": [{" ".join(wrong)}]'
+            f"invalid resource name {quoted_start(name)}: [{' '.join(wrong)}]"
             if wrong
-            else f'serviceaccount "{name}" not found'
+            else f"serviceaccount {quoted_start(name)} not found"
         )
         where = f"{request.namespace}/{name}"
         raise Forbidden(PODS, request.name, f"error looking up service account {where}: {why}")

@@ -18,6 +18,7 @@ from actors.identity import AUTHENTICATED, MASTERS
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
+from actors.quoting import quoted
 from journal.classes.dataclass import dataclass
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
@@ -134,7 +135,7 @@ class Reviews:
         if exact:
             self._check_type(hook, response)
             if sent_uid != uid:
-                raise BadResponse(f'expected response.uid="{uid}", got "{sent_uid[:64]}"')
+                raise BadResponse(f'expected response.uid="{uid}", got {quoted(sent_uid[:64])}')
         _check_patch(patch, patch_type, mutating=mutating, exact=exact)
         return decided
 
@@ -149,7 +150,7 @@ class Reviews:
             if response.get("status") != "Success":
                 raise Undecodable(status["message"] or "unknown", status["code"])
         elif kind != REVIEW or version not in self._versions.values():
-            raise Undecodable(f'no kind "{kind[:64]}" is registered for version "{version[:64]}"')
+            raise Undecodable(f"no kind {quoted(kind[:64])} is registered for version {quoted(version[:64])}")
         raise BadResponse(ABSENT)
 
     def _check_type(self, hook: Hook, response: dict[str, Any]) -> None:
@@ -354,7 +355,7 @@ def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool, exact:
     elif not patch and patch_type is not None:
         raise BadResponse("webhook returned response.patchType but not response.patch")
     elif patch_type is not None and patch_type != JSON_PATCH:
-        raise BadResponse(f'webhook returned invalid response.patchType of "{patch_type[:64]}"')
+        raise BadResponse(f"webhook returned invalid response.patchType of {quoted(patch_type[:64])}")
 
 
 def _warnings(found: dict[str, Any] | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from actors.cel.runtime.numbers import print_seconds
 from actors.cel.values import MAX_INT, MIN_INT, Duration, EvaluationError, Timestamp
+from actors.quoting import quoted_start
 from journal.classes.named_tuple import NamedTuple
 
 SECOND: Final = 1_000_000_000
@@ -181,7 +182,7 @@ def _fixed_offset(zone: str) -> int:
 def _number(text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]+", text) and text.isascii():
         return int(text)
-    raise EvaluationError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+    raise EvaluationError(f"strconv.Atoi: parsing {quoted_start(text)}: invalid syntax")
 
 
 def _named_offset(value: Timestamp, name: str) -> int:

@@ -20,9 +20,9 @@ from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
+from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.write_context import SERVER_USER
 from journal.classes.named_tuple import NamedTuple

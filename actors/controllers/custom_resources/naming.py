@@ -14,8 +14,8 @@ from actors.kinds.apiextensions.conditions import (
     find_condition,
     with_condition,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 
 def accept_names(stored: Object, resources: set[str], kinds: set[str]) -> tuple[Object, str, str]:

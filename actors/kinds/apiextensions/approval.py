@@ -12,9 +12,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from actors.kinds.validation.field_errors import FieldErrors, invalid, required
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 
 CONDITION: Final = "KubernetesAPIApprovalPolicyConformant"

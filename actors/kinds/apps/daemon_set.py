@@ -56,6 +56,7 @@ from actors.kinds.validation.field_errors import (
 from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 STRATEGIES: Final = ("OnDelete", "RollingUpdate")
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -161,7 +162,7 @@ def set_defaults(new: Object) -> None:
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     generation = annotation_number(annotated)
     if generation is None:
-        why = f'strconv.ParseInt: parsing "{annotated}": invalid syntax'
+        why = f"strconv.ParseInt: parsing {quoted_start(annotated)}: invalid syntax"
         raise NotDecodable(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
     _set_template_generation(new, generation)
     new["metadata"] = OBJECT_META.arranged(new["metadata"])

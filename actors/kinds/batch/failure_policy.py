@@ -19,8 +19,8 @@ from actors.kinds.validation.field_errors import (
     required,
     too_many,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 MAX_RULES: Final = 20
 MAX_EXIT_CODES: Final = 255

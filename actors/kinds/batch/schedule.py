@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from actors.kinds.values.durations import duration_error
-from actors.kinds.values.go_format import cut
+from actors.quoting import cut, quoted_start
 from journal.classes.named_tuple import NamedTuple
 
 DESCRIPTORS: Final = frozenset(
@@ -111,7 +111,9 @@ def _number(text: str, names: dict[str, int]) -> int:
         return names[text.lower()]
     if not _is_number(text) or len(text) > 18:
         why = "value out of range" if _is_number(text) else "invalid syntax"
-        raise InvalidSchedule(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {why}')
+        raise InvalidSchedule(
+            f"failed to parse int from {text}: strconv.Atoi: parsing {quoted_start(text)}: {why}"
+        )
     if int(text) < 0:
         raise InvalidSchedule(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)

@@ -12,10 +12,10 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 BINDING = Struct(
     "core.v1.Binding",

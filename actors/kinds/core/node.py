@@ -40,10 +40,10 @@ from actors.kinds.validation.field_errors import (
     required,
     undecided,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -22,9 +22,9 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import IMMUTABLE, FieldError, FieldErrors, invalid, required
-from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_list
 
 SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),

@@ -25,6 +25,7 @@ from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct
 from actors.kinds.validation.checks import CheckName
 from actors.messages import Object
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -267,7 +268,9 @@ class Definition:
     def unsupported_field_text(self, label: str) -> str:
         if self.selection.own_label_conversion:
             return self.selection.unsupported_message.format(label=label)
-        return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        return (
+            f'{quoted_start(label)} is not a known field selector: only "metadata.name", "metadata.namespace"'
+        )
 
     @cached_property
     def _selectors(self) -> frozenset[str]:

@@ -34,8 +34,8 @@ from actors.kinds.validation.field_errors import (
     too_long,
     unchanged,
 )
-from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
+from actors.quoting import quoted_list
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"

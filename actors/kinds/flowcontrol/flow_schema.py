@@ -19,9 +19,10 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values.go_format import format_value, quoted_list, quoted_start
+from actors.kinds.values.go_format import format_value
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_list, quoted_start
 
 DEFAULT_PRECEDENCE: Final = 1000
 MAX_PRECEDENCE: Final = 10000

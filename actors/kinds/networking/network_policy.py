@@ -34,9 +34,9 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.kinds.validation.formats import port_name
-from actors.kinds.values.go_format import quoted_list
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_list
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 POLICY_TYPES: Final = ("Ingress", "Egress")

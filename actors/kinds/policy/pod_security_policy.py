@@ -27,9 +27,9 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
 WILDCARD: Final = "*"

@@ -17,6 +17,7 @@ from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
 from actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
 from actors.kinds.schema.scalars import WrongType, json_type_of
 from actors.messages import Object
+from actors.quoting import quoted_start
 from journal.classes.named_tuple import NamedTuple
 
 
@@ -147,7 +148,7 @@ class Schema:
             )
         version = api_version.rpartition("/")[2]
         raise NotDecodable(
-            f'{kind} in version "{version}" cannot be handled as a {self._kind}: '
+            f"{kind} in version {quoted_start(version)} cannot be handled as a {self._kind}: "
             f"this address takes objects of kind {self._kind} in {self._api_version}"
         )
 

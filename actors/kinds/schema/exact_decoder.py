@@ -26,8 +26,9 @@ from actors.kinds.schema.fields import (
     zero,
 )
 from actors.kinds.schema.json_tree import Members
-from actors.kinds.schema.problems import Problems
+from actors.kinds.schema.problems import LONGEST_TEXT, Problems
 from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
+from actors.quoting import quoted
 from actors.time_limit import check_time
 
 # Every part of an object has a path, though few are reported: with names of megabytes they would take long to make.
@@ -122,7 +123,7 @@ class ExactDecoder:
         return arranged
 
     def _report(self, what: str, path: str) -> None:
-        self._problems.add(f'{what} field "{path}"')
+        self._problems.add(f"{what} field {quoted(path[:LONGEST_TEXT])}")
 
 
 def _keeps_zero(field: Field) -> bool:

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Final
 
-from actors.kinds.values.go_format import quoted
+from actors.quoting import quoted
 
 END: Final = "unexpected end of JSON input"
 

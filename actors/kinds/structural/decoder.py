@@ -26,9 +26,9 @@ from actors.kinds.structural.documents import parse_document
 from actors.kinds.structural.embedded import NotAnObject, sorted_members
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from actors.kinds.structural.node import Node
-from actors.kinds.values.go_format import cut, quoted_start
 from actors.lazy_property import lazy_property
 from actors.messages import Object
+from actors.quoting import cut, quoted_start
 
 _LONGEST_BODY: Final = 1024  # of the document in a message
 _SUMMARY: Final = 30

@@ -13,6 +13,7 @@ import orjson
 
 from actors.kinds.schema.json_tree import MAX_DEPTH, TOO_DEEP, Members, NotJson, Number, parse_tree
 from actors.kinds.schema.problems import Problems
+from actors.quoting import quoted
 from actors.time_limit import check_time
 
 _SHORTEST_MEMBER: Final = 4  # "":0
@@ -54,7 +55,7 @@ def _plain(value: Any, path: str, depth: int, problems: Problems) -> Any:
         for name, member in value:
             here = (f"{path}.{name}" if path else name)[:_LONGEST_PATH]
             if name in found:
-                problems.add(f'duplicate field "{here}"')
+                problems.add(f"duplicate field {quoted(here)}")
             found[name] = _plain(member, here, depth - 1, problems)
         return found
     if type(value) is list:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
-from actors.kinds.values.go_format import cut, format_value, quoted_list, quoted_start
+from actors.kinds.values.go_format import format_value
 from actors.messages import Object
+from actors.quoting import cut, quoted_list, quoted_start
 from journal.classes.dataclass import dataclass
 
 MOST: Final = MAX_COUNTED

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.values.go_format import quoted_start
+from actors.quoting import quoted_start
 
 UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST: Final = 2**63 / 1e9  # Go counts nanoseconds in 64 bits

@@ -5,31 +5,21 @@ names would not help. Labels have a function of their own, as a map looks like a
 
 A message shows the first `LONGEST` characters of a value: a body of three megabytes can break a thousand rules about
 one list, and the message of each names the list. Formatting reads no more of a value than it shows, so that its cost
-does not grow with the value. `quoted` alone formats all of its text, for callers that need it whole.
+does not grow with the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import orjson
 
-_ESCAPES: Final = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-    '"': r"\"",
-}
+from actors.quoting import LONGEST, joined, quoted_list, quoted_start
+
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 
-LONGEST: Final = 1024  # characters of a value in a message; the longest that the API itself defines has 253
 _DEEPEST: Final = 32  # levels of a value in a message
 _FEW: Final = 16  # members
 
@@ -54,7 +44,7 @@ def format_value(value: Any) -> str:
     if isinstance(value, dict) and _is_selector(value):
         return format_selector(value)
     if isinstance(value, (list, dict)):
-        return _joined(_json(value), "")
+        return joined(_json(value), "")
     return str(value)
 
 
@@ -72,7 +62,7 @@ def format_labels(value: Mapping[str, str] | None) -> Formatted:
     if value is None:
         return Formatted("map[string]string(nil)")
     pairs = (f"{quoted_start(key)}:{quoted_start(value[key])}" for key in sorted(islice(value, LONGEST)))
-    return Formatted(f"map[string]string{{{_joined(pairs)}}}")
+    return Formatted(f"map[string]string{{{joined(pairs)}}}")
 
 
 def format_selector(value: Mapping[str, Any]) -> Formatted:
@@ -81,7 +71,7 @@ def format_selector(value: Mapping[str, Any]) -> Formatted:
     type_, requirements = "[]v1.LabelSelectorRequirement", value.get("matchExpressions")
     listed = f"{type_}(nil)"
     if requirements is not None:
-        listed = f"{type_}{{{_joined(_requirement(one) for one in requirements)}}}"
+        listed = f"{type_}{{{joined(_requirement(one) for one in requirements)}}}"
     return Formatted(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}")
 
 
@@ -96,39 +86,6 @@ def _requirement(value: Mapping[str, Any]) -> str:
 
 def _strings(values: Sequence[str]) -> str:
     return f"[]string{{{quoted_list(values)}}}"
-
-
-def quoted_list(values: Sequence[str]) -> str:
-    """Texts in double quotes with commas between them, the first `LONGEST` characters."""
-    first = values[: LONGEST // 4]
-    if sum(map(len, first)) > LONGEST or not _needs_no_escapes("".join(first)):
-        return _joined(map(quoted_start, values))
-    listed = '", "'.join(first)
-    return (f'"{listed}"' if first else "") + (", ..." if len(first) < len(values) else "")
-
-
-def quoted_start(text: str) -> str:
-    """In double quotes, the first `LONGEST` characters of it, and then how long it is."""
-    if len(text) <= LONGEST:
-        return quoted(text)
-    return f"{quoted(text[:LONGEST])}... ({len(text)} characters)"
-
-
-def cut(text: str, longest: int = LONGEST) -> str:
-    """The text as it is, or its start and then how long it is."""
-    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
-
-
-def _joined(parts: Iterable[str], between: str = ", ") -> str:
-    """As many parts as fit into a message, and an ellipsis for those that do not."""
-    taken, room = [], LONGEST
-    for part in parts:
-        if room <= 0:
-            taken.append("...")
-            break
-        taken.append(part)
-        room -= len(part) + len(between)
-    return between.join(taken)
 
 
 def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
@@ -161,25 +118,3 @@ def _is_small(value: list[Any] | dict[str, Any]) -> bool:
     return not any(
         isinstance(one, (list, dict)) or (isinstance(one, str) and len(one) > LONGEST) for one in members
     )
-
-
-def quoted(text: str) -> str:
-    """In double quotes, with unprintable characters escaped, like Go's %q."""
-    if _needs_no_escapes(text):
-        return f'"{text}"'
-    return '"' + "".join(_escaped(letter) for letter in text) + '"'
-
-
-def _needs_no_escapes(text: str) -> bool:
-    return text.isprintable() and '"' not in text and "\\" not in text
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    if letter.isprintable():
-        return letter
-    code = ord(letter)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

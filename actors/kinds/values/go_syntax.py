@@ -13,7 +13,8 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
-from actors.kinds.values.go_format import LONGEST, Formatted, quoted_start
+from actors.kinds.values.go_format import Formatted
+from actors.quoting import LONGEST, quoted_start
 
 _DEEPEST: Final = 32
 _FEW: Final = 256

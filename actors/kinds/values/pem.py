@@ -10,6 +10,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from actors.quoting import quoted_start
 from journal.classes.named_tuple import NamedTuple
 
 _MAX_EXPONENT = 1 << 31
@@ -114,7 +115,7 @@ def check_certificates(content: str) -> None:
     blocks = list(blocks_of(_text(content)))
     for block in blocks:
         if block.kind != "CERTIFICATE":
-            raise InvalidPEM(f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"')
+            raise InvalidPEM(f"only CERTIFICATE PEM blocks are allowed, found {quoted_start(block.kind)}")
         if block.headers:
             raise InvalidPEM("no PEM block headers are permitted")
         try:

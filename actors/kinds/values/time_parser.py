@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from actors.kinds.values.go_format import LONGEST
+from actors.quoting import LONGEST
 
 _DIGITS: Final = frozenset("0123456789")
 _FRACTION: Final = ".000000"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.values.go_format import cut
 from actors.patch.managed_fields.field_path import FIELD, path_text
 from actors.patch.managed_fields.topology import Dictionary, Leaf, Open, Record, Shape
+from actors.quoting import cut
 from actors.time_limit import check_time
 
 _LONGEST = 64  # characters of the value in a message

@@ -15,9 +15,9 @@ import orjson
 from actors.kinds.catalog import Catalog
 from actors.kinds.registry import Registry
 from actors.kinds.schema.fields import Struct
-from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted
 from gateway.wire import meta_types
 from gateway.wire.protobuf.envelope import NotProtobuf, event, unwrap, wrap
 from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message

@@ -26,7 +26,7 @@ from yaml.events import (
 )
 
 from actors.kinds.schema.problems import Problems
-from actors.kinds.values.go_format import quoted
+from actors.quoting import quoted
 from actors.time_limit import check_time
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve

@@ -10,8 +10,9 @@ import pytest
 from actors.errors import Cause, Invalid
 from actors.kinds.built_in import built_in
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid, not_supported
-from actors.kinds.values.go_format import LONGEST, format_value, quoted, quoted_start
+from actors.kinds.values.go_format import format_value
 from actors.names import CLUSTER
+from actors.quoting import LONGEST, quoted, quoted_start
 from gateway.requests.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases

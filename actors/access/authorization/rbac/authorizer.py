@@ -20,8 +20,8 @@ from actors.access.authorize import NO_OPINION, Decision, Rights, Verdict, join_
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.errors import Resource
 from actors.identity import User
-from actors.kinds.values.go_format import cut
 from actors.messages import Object
+from actors.quoting import quoted_start
 from journal.classes.dataclass import dataclass
 
 # A kept decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
@@ -178,7 +178,7 @@ class Rbac:
 
     def _not_found(self, binding: CompiledBinding) -> str:
         resource = Resource(self.policy.group, binding.role_kind.lower())
-        return f'{resource} "{cut(binding.role_name)}" not found'
+        return f"{resource} {quoted_start(binding.role_name)} not found"
 
 
 def _rules_in(bound: Bound) -> int:

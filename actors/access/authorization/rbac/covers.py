@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from actors.access.authorization.rbac.roles import CompiledRole, CompiledRule, compiled_role, covering
 from actors.access.rules import ANY
-from actors.kinds.values.go_format import quoted
 from actors.messages import Object
+from actors.quoting import quoted
 
 
 def uncovered(owned: Sequence[Object], wanted: Iterable[Object]) -> Iterator[Object]:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from actors.access.rules import ANY
 from actors.identity import User
-from actors.kinds.values.go_format import quoted
 from actors.messages import Object
+from actors.quoting import quoted
 from journal.classes.dataclass import dataclass
 
 SERVICE_ACCOUNT = "system:serviceaccount:"

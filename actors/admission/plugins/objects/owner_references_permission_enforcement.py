@@ -18,6 +18,7 @@ from actors.errors import Resource
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 PODS: Final = Resource("", "pods")
 FindKind = Callable[[str, str], Definition | None]  # by apiVersion and kind
@@ -71,7 +72,7 @@ class OwnerReferencesPermissionEnforcement(AsyncPlugin):
         version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         found = self._find_kind(version, kind)
         if found is None:
-            unknown = f'no matches for kind "{kind}" in version "{version}"'
+            unknown = f"no matches for kind {quoted_start(kind)} in version {quoted_start(version)}"
             where = f"cannot find RESTMapping for APIVersion {version} Kind {kind}"
             raise forbidden(request, f"cannot set blockOwnerDeletion in this case because {where}: {unknown}")
         namespace = request.namespace if found.namespaced else ""

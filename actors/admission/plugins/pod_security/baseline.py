@@ -16,9 +16,9 @@ from actors.admission.plugins.pod_security.evaluated_pod import (
     plural,
     quoted,
 )
-from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted as go_quoted
 
 DEFAULT_CAPABILITIES: Final = frozenset(
     {
@@ -56,7 +56,7 @@ def app_armor_profile(names: Names) -> Check:
 
     def check(pod: EvaluatedPod) -> Violation | None:
         wrong = sorted(
-            f"{key}={go_format.quoted(value)}"
+            f"{key}={go_quoted(value)}"
             for key, value in pod.annotations.items()
             if key.startswith(prefix) and not _is_app_armor_profile(value)
         )
@@ -172,7 +172,7 @@ def seccomp_annotations(names: Names) -> Check:
             return None
         keys = {of_pod, *(f"{of_container}{one.name}" for one in pod.containers)}
         wrong = sorted(
-            f"{key}={go_format.quoted(value)}"
+            f"{key}={go_quoted(value)}"
             for key, value in pod.annotations.items()
             if key in keys and not _is_seccomp_annotation(value)
         )

@@ -8,9 +8,10 @@ from actors.admission.plugins.pod_security_policy.defaults import CONTAINERS
 from actors.admission.plugins.pod_security_policy.policy import MUST, NON_ROOT, SAFE_SYSCTLS, Ids, Policy
 from actors.admission.plugins.pod_security_policy.volumes import check_volumes
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
-from actors.kinds.values.go_format import Formatted, quoted
+from actors.kinds.values.go_format import Formatted
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted
 
 CONTEXT = "spec.securityContext"
 

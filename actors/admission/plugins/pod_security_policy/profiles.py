@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from actors.kinds.validation.field_errors import FieldErrors, forbidden
-from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted
 from journal.classes.dataclass import dataclass
 
 RUNTIME_DEFAULT: Final = frozenset({"runtime/default", "docker/default"})

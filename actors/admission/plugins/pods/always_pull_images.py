@@ -15,6 +15,7 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 PODS: Final = Resource("", "pods")
 CONTAINERS: Final = {
@@ -47,7 +48,7 @@ class AlwaysPullImages(Plugin):
         if not _has_new_image(pod, request.old):
             return
         wrong = [
-            f'spec.{where}.imagePullPolicy: Unsupported value: "{policy}": supported values: "Always"'
+            f'spec.{where}.imagePullPolicy: Unsupported value: {quoted_start(policy)}: supported values: "Always"'
             for where, one in _containers(pod)
             if (policy := one.get("imagePullPolicy", "")) != "Always"
         ]

@@ -17,6 +17,7 @@ from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.resources import nanos
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 from actors.store.feed import Feed
 from journal.classes.dataclass import dataclass
 from journal.log import Journal
@@ -70,7 +71,7 @@ class RuntimeClass(Plugin):
             return None
         found = self._classes.all().get(name)
         if found is None:
-            raise forbidden(request, f'pod rejected: RuntimeClass "{name}" not found')
+            raise forbidden(request, f"pod rejected: RuntimeClass {quoted_start(name)} not found")
         return found
 
 

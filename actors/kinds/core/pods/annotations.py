@@ -18,8 +18,8 @@ from actors.kinds.core.pods.security import (
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 APPARMOR_PROFILES: Final = ("", "runtime/default", "unconfined")
 APPARMOR_PREFIX: Final = "localhost/"

@@ -11,8 +11,8 @@ from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
 from actors.kinds.validation.checks import between
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 MUTABLE_FIELDS: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`, "

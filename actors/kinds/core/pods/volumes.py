@@ -61,8 +61,8 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 
 VOLUME = Struct(
     "core.v1.Volume",

@@ -9,10 +9,10 @@ from actors.kinds.core.pods.affinity import PREFERRED, REQUIRED
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.declaration.deprecated_labels import deprecated_labels, requirement_warnings
-from actors.kinds.values.go_format import quoted_start
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 _SOON: Final = "deprecated in v1.22, support removal is planned in v1.26"
 _OLD_SOURCES: Final = {

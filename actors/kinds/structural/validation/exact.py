@@ -24,7 +24,7 @@ from actors.kinds.structural.validation.findings import (
     wrong_type,
 )
 from actors.kinds.structural.validation.formats import format_check
-from actors.kinds.values.go_format import quoted_start
+from actors.quoting import quoted_start
 from actors.time_limit import check_time
 
 _NAMES: Final = {
