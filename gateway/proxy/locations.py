@@ -10,6 +10,7 @@ As in Kubernetes, a service leads only to addresses that belong to a pod of its 
 from __future__ import annotations
 
 import random
+import re
 import ssl
 from functools import cached_property
 
@@ -17,8 +18,8 @@ from actors.certificates.trust import unverifying
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.kinds.values.go_format import quoted_start
 from actors.messages import Object
+from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.reads import Reads
 from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
@@ -28,6 +29,7 @@ from gateway.requests.errors import BackendUnavailable
 from journal.classes.named_tuple import NamedTuple
 
 _SCHEMES = ("http", "https", "")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name
 _DEFAULT_PORTS = {True: 443, False: 80}
 
 
@@ -114,7 +116,7 @@ class Locations:
 
     def _service(self, namespace: str, requested: Requested, text: str) -> tuple[str, str]:
         port = self._port_name(namespace, requested)
-        endpoints = self._read("endpoints", namespace, requested.name)
+        endpoints = self._endpoints(namespace, requested.name)
         subsets = endpoints.get("subsets") or []
         if not subsets:
             raise _no_endpoints(requested.name)
@@ -126,18 +128,24 @@ class Locations:
                     return address["ip"], str(numbers[0])
         raise _no_endpoints(text)
 
+    def _endpoints(self, namespace: str, service: str) -> Object:
+        """As in Kubernetes, a service without Endpoints is a service that is not found."""
+        try:
+            return self._read("endpoints", namespace, service)
+        except NotFound:
+            raise NotFound(self._definition("services").resource, service) from None
+
     def _port_name(self, namespace: str, requested: Requested) -> str:
         """The name of the port in the Endpoints; a number is one of the service's own ports."""
-        if not (requested.port.isascii() and requested.port.isdigit()):
+        if not _NUMBER.fullmatch(requested.port):
             return requested.port
+        number = int(requested.port)
         service = self._read("services", namespace, requested.name)
         for port in service["spec"].get("ports") or ():
-            if str(port["port"]) == requested.port.lstrip("0"):
+            if port["port"] == number:
                 name: str = port.get("name", "")
                 return name
-        raise BackendUnavailable(
-            f"no service port {requested.port} found for service {quoted_start(requested.name)}"
-        )
+        raise BackendUnavailable(f"no service port {number} found for service {quoted_start(requested.name)}")
 
     def _belongs_to_pod(self, namespace: str, address: Object) -> bool:
         reference = address.get("targetRef") or {}
@@ -168,10 +176,13 @@ class Locations:
         return self._read("pods", namespace, name)
 
     def _read(self, plural: str, namespace: str, name: str) -> Object:
+        stored: Object = decode(self._reads.get(self._definition(plural), namespace, name))
+        return stored
+
+    def _definition(self, plural: str) -> Definition:
         definition = self._registry.current.find("", "v1", plural)
         assert definition is not None
-        stored: Object = decode(self._reads.get(definition, namespace, name))
-        return stored
+        return definition
 
 
 def _first_port(pod: Object) -> str:

@@ -46,7 +46,12 @@ async def test_services_without_an_address_are_unavailable() -> None:
 
     async with proxying() as api:
         assert await refused(api, "s:80", 404) == 'services "s" not found'
-        assert await refused(api, "s", 404) == 'endpoints "s" not found'
+        assert await refused(api, "s", 404) == 'services "s" not found'
+        await api.create("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}})
+        for name in ("bare", "bare:", "bare:80", "bare:+080", "bare:web"):
+            assert await refused(api, name, 404) == 'services "bare" not found'
+        for name in ("bare:-1", "bare:-01"):
+            assert await refused(api, name) == 'no service port -1 found for service "bare"'
         await make_pod(api, ip=FAR)
         await make_service(api, FAR, 8080)
         assert await refused(api, "s:82") == 'no service port 82 found for service "s"'
