@@ -262,7 +262,7 @@ def _capacity_rules(errors: FieldErrors, capacity: Mapping[str, str], field: str
 
 
 def basic_amount_rules(errors: FieldErrors, amount: str, field: str) -> None:
-    units = -(-nanos_of(amount) // NANOS)
+    units = nanos_of(amount) // NANOS  # if negative, rounded away from zero
     if units < 0:
         errors.add(invalid(field, units, "must be a valid resource quantity"))
 

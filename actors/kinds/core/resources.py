@@ -20,7 +20,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
-from actors.kinds.values.quantity import NANOS, NotAQuantity, canonical_quantity, nanos_of
+from actors.kinds.values.quantity import NANOS, NotAQuantity, nanos_of, rounded_to
 from actors.messages import Object
 
 RESOURCE_REQUIREMENTS = Struct(
@@ -177,6 +177,5 @@ def _huge_pages_need_cpu_or_memory(
 def round_up(amounts: dict[str, str]) -> None:
     """Round up to a multiple of one thousandth, the smallest amount that is stored."""
     for name, amount in amounts.items():
-        if amount[-1] in "nu":
-            thousandths = -(-nanos_of(amount) // (NANOS // 1000))
-            amounts[name] = canonical_quantity(f"{thousandths}m")
+        if amount[-1] in "nu" or not amount.isalnum():  # others are multiples
+            amounts[name] = rounded_to(NANOS // 1000, amount)

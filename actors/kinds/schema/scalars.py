@@ -29,7 +29,7 @@ from actors.kinds.schema.fields import (
     Type,
 )
 from actors.kinds.schema.json_tree import Number, plain
-from actors.kinds.values.quantity import canonical_quantity
+from actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
 from actors.kinds.values.times import canonical_micros, canonical_seconds
 
 _LONGEST_NUMBER: Final = 40
@@ -156,9 +156,9 @@ def _micro_time(type_: Scalar, value: Any) -> str | None:
     return canonical_micros(_string(type_, value))
 
 
-def _quantity(type_: Scalar, value: Any) -> str:
+def _quantity(_: Scalar, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise WrongType(json_type_of(value), type_)
+        raise NotAQuantity(NOT_IN_FORMAT)
     return canonical_quantity(str(value))
 
 

@@ -1,9 +1,15 @@
-"""Quantities such as 500m, 1.5Gi or 12e6: parsed exactly, written in one canonical form.
+"""Quantities such as 500m, 1.5Gi or 12e6: parsed exactly, written as Kubernetes writes them.
 
-Amounts are whole nano-units, the finest that the API has; finer ones are rounded away from zero.
+Amounts are whole nano-units, the finest that the API has; finer ones are rounded away from zero. Kubernetes keeps the
+text of a quantity that its fast parser takes for canonical, although it need not be; any other text becomes the
+canonical form:
 
-    canonical_quantity("0.5") == "500m"    canonical_quantity("1536Mi") == "1536Mi"
-    canonical_quantity("1024Mi") == "1Gi"  canonical_quantity("0.5Ki") == "512"
+    canonical_quantity("0.5") == "500m"      canonical_quantity("1536Mi") == "1536Mi"
+    canonical_quantity("1024Mi") == "1Gi"    canonical_quantity("0.5Ki") == "512"
+    canonical_quantity("1.500") == "1.500"   canonical_quantity("+007") == "+007"
+
+Not as in Kubernetes: an amount of 1000E or more in decimal style keeps its value, where Kubernetes has no suffix for it
+and writes 1 for 1000E; and numbers of more than a thousand digits or zeros are refused.
 """
 
 from __future__ import annotations
@@ -13,31 +19,50 @@ from typing import Final
 
 NANOS: Final = 10**9
 _LARGEST_BINARY: Final = (2**63 - 1) * NANOS
-_MOST_DIGITS: Final = 64  # enough for every machine; keeps the arithmetic small
-_FARTHEST_EXPONENT: Final = 64
+_MOST_DIGITS: Final = 1000  # more than any amount has; keeps the arithmetic small
+_FARTHEST_EXPONENT: Final = 1000
 
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SUFFIXES: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 
+# The fast parser of Kubernetes takes amounts of so many digits; with a binary suffix, this and three less for each
+# power of 1024.
+_DECIMAL_DIGITS: Final = 18
+_BINARY_DIGITS: Final = 14
+
 _PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-# Possessive: after a mismatch there is nothing to gain from giving back digits, and there are three runs of them.
-_PARTS: Final = re.compile(r"([+-]?+)([0-9]*+)\.?+([0-9]*+)([A-Za-z]*+[-+]?+[0-9]*+)")
-_EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]{1,3})")
+# Other than the pattern that errors name, this takes a text without digits: it is zero. Possessive: after a mismatch
+# there is nothing to gain from giving back digits, and there are four runs of them.
+_PARTS: Final = re.compile(r"([+-]?+)(0*+)([0-9]*+)\.?+([0-9]*+)([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
+_EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]{1,19})")
+# White space around a quantity is ignored if a JSON string can have it as it is: Kubernetes parses the text in the
+# body, in which other white space is an escape sequence.
+_SPACES: Final = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 
 
 class NotAQuantity(ValueError):
     """The text is not a quantity."""
 
 
+NOT_IN_FORMAT: Final = f"quantities must match the regular expression '{_PATTERN}'"
+_NOT_A_NUMBER: Final = "unable to parse numeric part of quantity"
+_NOT_A_SUFFIX: Final = "unable to parse quantity's suffix"
+
+
 def canonical_quantity(text: str) -> str:
-    return quantity_text(*_parse(text.strip()))
+    """The text in which a quantity is stored and shown."""
+    text = text.strip(_SPACES)
+    nanos, style, is_kept = _parse(text)
+    return text if is_kept else quantity_text(nanos, style)
 
 
 def parse_quantity(text: str) -> tuple[int, str]:
     """The amount in nano-units and the style of its suffix, for `quantity_text`."""
-    return _parse(text)
+    return _parse(text)[:2]
 
 
 def quantity_text(nanos: int, style: str) -> str:
@@ -54,19 +79,40 @@ def nanos_of(text: str) -> int:
     return _parse(text)[0]
 
 
-def _parse(text: str) -> tuple[int, str]:
+def rounded_to(unit: int, text: str) -> str:
+    """The quantity itself if it is a multiple of `unit` nano-units, else the next such multiple away from zero."""
+    nanos, style, _ = _parse(text)
+    if not nanos % unit:
+        return text
+    multiple = -(-abs(nanos) // unit) * unit
+    return quantity_text(multiple if nanos > 0 else -multiple, style)
+
+
+def _parse(text: str) -> tuple[int, str, bool]:
+    """The amount in nano-units, the style, and whether Kubernetes keeps the text as it is."""
     found = _PARTS.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
-        raise NotAQuantity(f"quantities must match the regular expression '{_PATTERN}'")
-    sign, whole, fraction, suffix = found.groups()
-    if len(whole) + len(fraction) > _MOST_DIGITS:
-        raise NotAQuantity("unable to parse numeric part of quantity")
-    digits = int(whole + fraction)
+    if found is None or not text:
+        raise NotAQuantity(NOT_IN_FORMAT)
+    sign, zeros, whole, fraction, suffix = found.groups()
+    digits = (whole or "0") + fraction
+    if len(digits) > _MOST_DIGITS:
+        raise NotAQuantity(_NOT_A_NUMBER)
     style, twos, tens = _suffix(suffix)
-    nanos = _scaled(digits << (10 * twos), tens - len(fraction) + 9)
+    number, scale = int(digits), tens - len(fraction)
+    if style == "binary":
+        is_fast = not fraction and len(digits) <= _BINARY_DIGITS - 3 * twos
+        is_kept = is_fast and number % 8 != 0
+    else:
+        is_fast = len(digits) <= _DECIMAL_DIGITS and scale >= -9
+        is_kept = is_fast and scale % 3 == 0 and digits[0] != "0" and digits[-3:] != "000"
+    if not (is_fast or whole or zeros or fraction):
+        raise NotAQuantity(_NOT_A_NUMBER)
+    nanos = _scaled(number << (10 * twos), scale + 9)
     if style == "binary":
         nanos = min(nanos, _LARGEST_BINARY)
-    return (-nanos if sign == "-" else nanos), style
+        if 0 < nanos < NANOS:
+            style = "decimal"
+    return (-nanos if sign == "-" else nanos), style, is_kept
 
 
 def _suffix(suffix: str) -> tuple[str, int, int]:
@@ -76,7 +122,7 @@ def _suffix(suffix: str) -> tuple[str, int, int]:
         return "binary", _BINARY[suffix], 0
     found = _EXPONENT.fullmatch(suffix)
     if found is None or abs(int(found[1])) > _FARTHEST_EXPONENT:
-        raise NotAQuantity("unable to parse quantity's suffix")
+        raise NotAQuantity(_NOT_A_SUFFIX)
     return "exponent", 0, int(found[1])
 
 
