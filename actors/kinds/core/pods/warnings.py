@@ -135,6 +135,7 @@ def _container_fractions(resources: Object, field: str) -> Iterator[str]:
 def _fractions(amounts: Object, field: str, *names: str) -> Iterator[str]:
     for name in names or _IN_BYTES:
         amount = amounts.get(name)
-        may_be = amount is not None and (amount[-1] == "m" or not amount.isalnum())
-        if may_be and nanos_of(amount) % NANOS:
+        if amount is None or (amount[-1] != "m" and amount.isalnum()):
+            continue  # a whole number
+        if nanos_of(amount) % NANOS:
             yield f"{field}[{name}]: fractional byte value {quoted_start(amount)} is invalid, must be an integer"
