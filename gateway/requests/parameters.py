@@ -20,7 +20,7 @@ from actors.kinds.values.durations import duration_error, duration_seconds
 from actors.quoting import quoted
 from actors.resource.options import boolean, integer
 
-_INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
 class Parameters:
@@ -102,7 +102,7 @@ def _add_pair(values: dict[str, list[str]], pair: str) -> None:
 def _unescaped(text: str) -> str:
     if "%" not in text and "+" not in text and text.isascii():
         return text
-    invalid = _INVALID_ESCAPE.search(text)
+    invalid = INVALID_ESCAPE.search(text)
     if invalid:
         raise BadRequest(f"the query of the request has an invalid URL escape {quoted(invalid[0])}")
     raw = text.replace("+", " ").encode("latin-1", "replace")

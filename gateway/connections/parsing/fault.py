@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from actors.quoting import quoted
+from gateway.requests.parameters import INVALID_ESCAPE
 from journal.classes.dataclass import dataclass
 
 
@@ -11,3 +13,11 @@ class Fault:
 
     status: int
     message: str
+
+
+def escape_fault(path: str) -> Fault | None:
+    """What is wrong with the escapes of a path; call it for paths with a percent sign."""
+    invalid = INVALID_ESCAPE.search(path)
+    if invalid is None:
+        return None
+    return Fault(400, f"the path of the request has an invalid URL escape {quoted(invalid[0])}")

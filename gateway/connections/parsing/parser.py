@@ -21,7 +21,7 @@ import httptools
 
 from gateway.connections.limits import KIB, Limits
 from gateway.connections.parsing.body_parts import Parts, add_part, join_parts
-from gateway.connections.parsing.fault import Fault
+from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.connections.parsing.repeated_heads import RepeatedHeads
 from gateway.requests.request import Peer, Request
 
@@ -265,6 +265,8 @@ class Parser:
         if url[0] != _SLASH or _HASH in url:
             url = self._odd_target(url)
         path, _, query = url.decode("latin-1").partition("?")
+        if "%" in path and (fault := escape_fault(path)):
+            self._stop(fault.status, fault.message)
         method = _METHODS.get(http.get_method()) or self._odd_method(http)
         self.incomplete = Request(method, path, query, headers, b"", self._peer, repeated)
         if b"content-length" in headers or b"transfer-encoding" in headers:

@@ -23,7 +23,7 @@ _LENGTH: Final = b"content-length"
 _FRAMING: Final = frozenset((b"transfer-encoding", b"upgrade", b"expect"))
 # A request line that needs no further checks; llhttp accepts the same characters in a target.
 _REQUEST_LINE: Final = re.compile(
-    rb'(GET|HEAD|DELETE|POST|PUT|PATCH) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1'
+    rb'(GET|HEAD|DELETE|POST|PUT|PATCH) (/[!"$&->@-~]*(?:%[0-9A-Fa-f]{2}[!"$&->@-~]*)*)(?:\?([!"$-~]*))? HTTP/1\.1'
 )
 _LENGTH_FIELD: Final = re.compile(rb"(?:\A|\r\n)content-length:[ \t]*([0-9]+)\r\n", re.IGNORECASE)
 _HEAD_END: Final = b"\r\n\r\n"

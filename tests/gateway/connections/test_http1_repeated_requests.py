@@ -51,6 +51,16 @@ async def repeat(client: Client) -> None:
         assert (await client.get(path)).body == path.encode()
 
 
+async def test_bad_escape_in_the_path_is_refused() -> None:
+    handler = Handler()
+    async with served(handler, memory=handler.memory) as host, host.connect() as client:
+        await repeat(client)
+        assert (await client.get("/a%2fb%C3%A9?x=%")).body == b"/a%2fb%C3%A9"
+        refused = await client.get("/a%2fb%zz")
+        assert (refused.status, refused.headers[b"connection"]) == (400, b"close")
+        assert refused.body == b'the path of the request has an invalid URL escape "%zz"'
+
+
 @pytest.mark.parametrize("secure", [False, True])
 async def test_connection_goes_on_after_each_kind_of_response(secure: bool) -> None:
     handler = Handler()

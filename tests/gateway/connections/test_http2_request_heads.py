@@ -40,6 +40,12 @@ def test_methods(method: str) -> None:
     assert (result.method, result.path, result.fault) == (method, "/api", None)
 
 
+@cases("path, shown", [(b"/a%zz", '"%zz"'), (b"/%", '"%"'), (b"/a%2?b=%41", '"%2"'), (b"/%%41", '"%%4"')])
+def test_bad_escape_in_the_path_is_a_fault(path: bytes, shown: str) -> None:
+    result = head(METHOD, SCHEME, (b":path", path), AUTHORITY)
+    assert result.fault == Fault(400, f"the path of the request has an invalid URL escape {shown}")
+
+
 def test_asterisk_of_options() -> None:
     assert head((b":method", b"OPTIONS"), SCHEME, (b":path", b"*"), AUTHORITY).path == "*"
 

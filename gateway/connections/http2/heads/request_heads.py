@@ -15,7 +15,7 @@ import re
 from gateway.connections.http2.heads.fields import Field
 from gateway.connections.http2.heads.hpack import Decoder
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.fault import Fault
+from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.requests.request import HeaderFacts
 from journal.classes.dataclass import dataclass
 
@@ -158,6 +158,8 @@ def _request_head(
     if len(target) > limits.target or _HASH in target:
         fault = _target_fault(target, limits)
     path, _, query = target.decode("ascii").partition("?")
+    if fault is None and "%" in path:
+        fault = escape_fault(path)
     length, expects_continue = -1, False
     if special:
         length = _content_length(headers)
