@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from actors import errors
+from actors import errors, quoting
 from actors.kinds import features
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration import meta
@@ -46,7 +46,8 @@ ERRORS_IN_PAIRS: dict[str, Path] = {
 @pytest.fixture(autouse=True)
 def no_early_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents of this size are below bounds at which costs stop to grow: with other bounds they are far from them."""
-    monkeypatch.setattr(go_format, "LONGEST", 16)
+    for module in (quoting, go_format):
+        monkeypatch.setattr(module, "LONGEST", 16)
     monkeypatch.setattr(field_errors, "MOST", 10**9)
     monkeypatch.setattr(errors, "MAX_CAUSES", 10**9)
     monkeypatch.setattr(errors, "MAX_CAUSE_BYTES", 10**12)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from actors import quoting
 from actors.kinds import features
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration import meta
@@ -37,7 +38,8 @@ HOOK = {"name": "a.b.c", "clientConfig": {"url": "https://a"}, "sideEffects": "N
 @pytest.fixture(autouse=True)
 def short_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Formatting a value costs up to a bound, which small documents would not reach."""
-    monkeypatch.setattr(go_format, "LONGEST", 16)
+    for module in (quoting, go_format):
+        monkeypatch.setattr(module, "LONGEST", 16)
 
 
 def names(count: int) -> list[str]:
