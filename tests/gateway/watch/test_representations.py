@@ -51,6 +51,20 @@ async def test_only_the_first_of_many_unread_events_has_columns() -> None:
             assert event["object"]["columnDefinitions"] is None
 
 
+async def test_watch_as_a_list_of_metadata_sends_the_metadata_of_each_object() -> None:
+    listed = {"Accept": PARTIAL["Accept"].replace("Metadata;", "MetadataList;")}
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        async with watching(api, api.path("configmaps"), headers=listed) as watch:
+            await api.create("configmaps", config_map("b"))
+            events = [event["object"] for event in await watch.take(2)]
+    assert [(one["kind"], one["metadata"]["name"]) for one in events] == [
+        ("PartialObjectMetadata", "a"),
+        ("PartialObjectMetadata", "b"),
+    ]
+    assert "data" not in events[0]
+
+
 async def test_watch_without_a_first_event_ends_on_time(mock_clock: MockClock) -> None:
     async with served() as api:
         at = await api.head()
