@@ -62,9 +62,8 @@ def _refuse_custom(definition: Definition, route: Route, method: str) -> None:
     """Raise what custom kinds respond with: they look at the verb of a request, not at its path and method."""
     if route.verb in _ITEM_ONLY and not route.name:
         raise BadRequest("name must be provided")
-    known = method in ITEM_VERBS
-    if route.subresource or not known:
-        why = f'{route.verb if known else ""} is not supported on resources of kind "{definition.resource}"'
+    if route.subresource or method not in ITEM_VERBS:
+        why = f'{route.verb} is not supported on resources of kind "{definition.resource}"'
         raise MethodNotAllowed(allowed_methods(definition, route), why, definition.resource)
 
 

@@ -3,6 +3,7 @@
     GET  /api/v1/namespaces/default/configmaps/web       get configmaps/web in default
     GET  /apis/storage.cluster.io/v1/storageclasses      list storageclasses
     PUT  /api/v1/namespaces/default/status               update namespaces/default, subresource status
+    OPTIONS /api/v1/namespaces                           no verb: a right to it needs *, as in Kubernetes
     GET  /livez                                          get of a path; HEAD is another verb there
     GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/history
                                                          get deployments/web in default, subresource history
@@ -175,7 +176,7 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
         name = parts[1]
         if depth > 2:
             subresource = parts[2]
-    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
+    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method, "")
     if is_watch_path or (watch and not subresource and verb in ("get", "list")):
         verb = "watch"
     resource = parts[0]
@@ -195,7 +196,7 @@ def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:
     name, subresource, *rest = (*parts[1:], "", "")
     if resource == "namespaces" and not group:
         namespace = name  # as in other requests for a Namespace
-    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
+    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method, "")
     return Route(
         verb, path, True, group, version, namespace, resource, name, subresource, any(rest), rewinds=True
     )

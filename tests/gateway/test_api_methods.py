@@ -81,6 +81,16 @@ async def test_unknown_method_is_not_allowed(method: str) -> None:
         assert (await api.ask("GET", "/livez")).status == 200
 
 
+@cases("method", ["OPTIONS", "TRACE"])
+async def test_other_methods_of_resources_have_no_verb(method: str) -> None:
+    async with shared() as api:
+        refused = (await api.ask(method, COLLECTION, token=ALICE)).expect(403)
+        what = 'resource "configmaps" in API group "" in the namespace "default"'
+        assert refused["message"] == f'configmaps is forbidden: User "alice" cannot  {what}'
+        refused = (await api.ask(method, "/nope", token=ALICE)).expect(403)
+        assert refused["message"] == f'forbidden: User "alice" cannot {method.lower()} path "/nope"'
+
+
 async def test_authorization_comes_before_the_method_check() -> None:
     async with shared() as api:
         for method, path in REFUSED:
