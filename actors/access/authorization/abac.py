@@ -5,9 +5,9 @@
 
 A policy allows requests of its user, or of its group, or of both if it has both; `*` means every authenticated user.
 An empty field matches only an empty value: a policy without `resource` allows no resource requests, one without
-`namespace` only those at the cluster scope. Old files have objects without apiVersion and kind, whose empty fields
-match everything. Empty lines and lines that begin with # are skipped. Both dialects' names are accepted, so that a
-file can be moved.
+`namespace` only those at the cluster scope. Old files have objects of the version v0, or without apiVersion and kind:
+they have the fields of a spec themselves, and empty ones match everything. Empty lines and lines that begin with # are
+skipped. Both dialects' names are accepted, so that a file can be moved.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from journal.classes.dataclass import dataclass
 READ_VERBS: Final = ("get", "list", "watch")
 _NO_MATCH = Decision(Verdict.NO_OPINION, "No policy matched.")
 _API_VERSIONS: Final = frozenset(names.key("v1beta1", "abac.authorization") for names in NAMES.values())
+_OLD_VERSIONS: Final = frozenset(names.key("v0", "abac.authorization") for names in NAMES.values())
 _KIND: Final = "Policy"
 _OLD_FIELDS: Final = frozenset({"apiVersion", "kind", "user", "group", "readonly", "resource", "namespace"})
 
@@ -141,12 +142,10 @@ def _policy(document: Any) -> Policy:
     api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
     if kind not in ("", _KIND):
         raise _BadPolicy(f"kind {kind!r} is not known; it must be {_KIND}")
-    if not api_version or not kind:
-        if api_version and api_version not in _API_VERSIONS:
-            raise _unknown_version(api_version)
-        return _unversioned(document)
-    if api_version not in _API_VERSIONS:
+    if api_version and api_version not in _API_VERSIONS | _OLD_VERSIONS:
         raise _unknown_version(api_version)
+    if not api_version or not kind or api_version in _OLD_VERSIONS:
+        return _old_policy(document)
     spec = document.get("spec", {})
     if not isinstance(spec, dict):
         raise _BadPolicy("spec is not an object")
@@ -163,8 +162,8 @@ def _policy(document: Any) -> Policy:
     )
 
 
-def _unversioned(document: Mapping[str, Any]) -> Policy:
-    """The oldest form: no API groups, and an empty field matches everything.
+def _old_policy(document: Mapping[str, Any]) -> Policy:
+    """The oldest form, v0: no API groups, and an empty field matches everything.
 
     Fields that it does not have are refused, because a policy without a user is for everybody: a `spec` whose kind was
     forgotten, or a misspelled `user`, would allow everything to every authenticated user.
@@ -172,8 +171,8 @@ def _unversioned(document: Mapping[str, Any]) -> Policy:
     unknown = sorted(document.keys() - _OLD_FIELDS)
     if unknown:
         raise _BadPolicy(
-            f"the field {unknown[0]!r} is not known in a policy without apiVersion and kind; "
-            "give both, or remove the field"
+            f"the field {unknown[0]!r} is not known in a policy without apiVersion and kind, or of the version v0; "
+            "give both, of the version v1beta1, or remove the field"
         )
     user, group = _text(document, "user"), _text(document, "group")
     namespace, resource = _text(document, "namespace"), _text(document, "resource")

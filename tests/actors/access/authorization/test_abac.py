@@ -13,6 +13,7 @@ from actors.access.authorization.abac import Abac, PolicyFileError, read_policie
 from actors.access.authorize import Decision, Verdict
 from actors.access.rules import PathRule, ResourceRule, Rules
 from actors.identity import User
+from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))
 BOB = User("bob", groups=("system:authenticated",))
@@ -97,6 +98,22 @@ def test_lines_without_version_match_everything_where_they_are_empty(tmp_path: P
     assert old.authorize(path(ALICE, "/metrics")).allowed
     assert old.authorize(pods(BOB)).allowed and not old.authorize(pods(BOB, "delete")).allowed
     assert not old.authorize(path(BOB, "/metrics")).allowed
+
+
+@cases("domain", ["cluster.io", "kubernetes.io"])
+def test_policies_of_v0_are_as_those_without_a_version(domain: str, tmp_path: Path) -> None:
+    version = {"apiVersion": f"abac.authorization.{domain}/v0", "kind": "Policy"}
+    old = abac(
+        tmp_path,
+        {**version, "user": "alice"},
+        {**version, "group": "*", "resource": "pods", "readonly": True},
+    )
+    assert old.authorize(pods(ALICE, "delete", group="apps")).allowed
+    assert old.authorize(path(ALICE, "/metrics")).allowed
+    assert old.authorize(pods(BOB)).allowed and not old.authorize(pods(BOB, "delete")).allowed
+    assert not old.authorize(path(BOB, "/metrics")).allowed
+    with pytest.raises(PolicyFileError, match="the field 'spec' is not known"):
+        abac(tmp_path, {**version, "spec": {"user": "alice"}})
     everyone = abac(tmp_path, {})
     assert everyone.authorize(pods(BOB)).allowed and not everyone.authorize(pods(ANONYMOUS_USER)).allowed
 
