@@ -1,6 +1,6 @@
 """What the claims of an ID token mean: for whom and how long it is valid, and which user it names. Pure.
 
-The groups claim has to be an array of strings; Kubernetes would accept a lone string too.
+The groups claim has to be an array of strings, or null for none; Kubernetes would accept a lone string too.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class ClaimRules:
         return User(self.username_prefix + name, groups=self._groups(claims))
 
     def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        if not self.groups_claim or self.groups_claim not in claims:
+        groups = claims.get(self.groups_claim) if self.groups_claim else None
+        if groups is None:
             return ()
-        groups = claims[self.groups_claim]
         if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
             raise BadClaims(f"the groups claim {self.groups_claim} is no array of strings")
         return tuple(self.groups_prefix + one for one in groups)
