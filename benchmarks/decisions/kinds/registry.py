@@ -50,7 +50,7 @@ def main(effort: Effort) -> None:
     new = cut[f"apis/{GROUP}/v1"]
 
     def documents(*names: str) -> int:
-        made = Documents(catalog, CATALOG, CLUSTER, "v1.25")
+        made = Documents(catalog, CLUSTER, "v1.25")
         return sum(len(b"".join(made.version_3(cut[name]))) for name in names)
 
     compare(

@@ -153,7 +153,7 @@ async def test_table_that_always_changes_is_harmless() -> None:
     async with served(handle) as host, attacked(host) as client:
         for number in range(1, 100, 2):
             await client.send(headers(number, SAFE_GET + bomb() * 4))
-            assert (await client.response(number)).body == b"16006"
+            assert (await client.response(number)).body == b"4000"  # equal lines count once
 
 
 @pytest.mark.parametrize("huffman", [False, True], ids=["plain", "Huffman"])
