@@ -44,8 +44,14 @@ _VERSION: Final = Parameter("resourceVersion", "The version that the response mu
 _TIMEOUT: Final = Parameter("timeoutSeconds", "How long the request, or a watch, may last.", "integer")
 _SELECTION: Final = (
     Parameter("continue", "The continue token of the previous page, to get the next one."),
-    Parameter("fieldSelector", "Only objects whose fields have these values: metadata.name=web."),
-    Parameter("labelSelector", "Only objects with such labels: app=web,tier in (front,back),!old."),
+    Parameter(
+        "fieldSelector",
+        "Limits the list of returned objects to those whose fields have these values: metadata.name=web.",
+    ),
+    Parameter(
+        "labelSelector",
+        "Limits the list of returned objects to those with such labels: app=web,tier in (front,back),!old.",
+    ),
     Parameter("limit", "Maximum number of objects of a page.", "integer"),
     _VERSION,
     Parameter(
@@ -80,7 +86,7 @@ LIST: Final = (
     ),
     _AT,
     *_SELECTION,
-    Parameter("watch", "Stream changes as events.", "boolean"),
+    Parameter("watch", "Watch for changes to the described resources: stream them as events.", "boolean"),
 )
 WRITE: Final = (DRY_RUN, _MANAGER, _VALIDATION)
 PATCH: Final = (DRY_RUN, _MANAGER, _VALIDATION, _FORCE)

@@ -156,3 +156,15 @@ async def test_disabled_versions_are_not_described() -> None:
 
 async def _url(api: Api, part: str) -> str:
     return str((await api.ask("GET", "/openapi/v3")).document["paths"][part]["serverRelativeURL"])
+
+
+async def test_document_has_the_texts_that_clients_look_for() -> None:
+    """kubectl's own tests find out by them that a server describes its API."""
+    async with shared() as api:
+        body = (await api.ask("GET", "/openapi/v2")).body
+        for text in (
+            b"list of returned",
+            b"List of services",
+            b"Watch for changes to the described resources",
+        ):
+            assert text in body
