@@ -40,6 +40,7 @@ class WriteContext(NamedTuple):
     annotations: dict[str, str] | None = None  # of the audit event; admission adds to it. None: no audit log
     reason: str = ""  # why the write happens, for the journal: what a rollback or undelete restores
     deadline: float = inf  # of the client, by the clock of trio
+    webhook_seconds: dict[str, float] | None = None  # its admission webhooks add to it. None: not measured
 
 
 class Create(NamedTuple):

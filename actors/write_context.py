@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 from os import urandom
 
 from actors.clock import Clock
@@ -31,12 +32,15 @@ class WriteContexts:
         suffix: bool = False,
         large: bool = False,
         annotations: dict[str, str] | None = None,
+        webhook_seconds: dict[str, float] | None = None,
     ) -> WriteContext:
         letters = "".join(self._random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
             return WriteContext(self._clock.now(), user, manager, new_uid(), letters)
         now, uid = self._clock.now(), new_uid()
-        return WriteContext(now, user.name, manager, uid, letters, user, large, (), annotations)
+        return WriteContext(
+            now, user.name, manager, uid, letters, user, large, (), annotations, "", inf, webhook_seconds
+        )
 
 
 def new_uid() -> str:

@@ -37,26 +37,29 @@ from gateway.extensions import AddControls, Extensions
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.paths import Paths, Serve
+from gateway.handlers.paths import Paths, Serve, version_document
 from gateway.handlers.pipeline import InjectFault, Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
 from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
+from gateway.ops.exposition import Distributions
 from gateway.ops.health import Health
 from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
+from gateway.ops.request_series import RequestSeries, summed
 from gateway.page_on_demand import PageOnDemand
 from gateway.release import RELEASE, SERVED_VERSION
-from gateway.requests.context import RequestContext
+from gateway.requests.context import RequestContext, removed_release
 from gateway.requests.errors import plain_failure
 from gateway.requests.memory import MemoryBudget
 from gateway.requests.observer import ExchangeObserver, both
 from gateway.requests.process_memory import default_limit
 from gateway.requests.request import Response
-from gateway.requests.route import is_forwarded_path
+from gateway.requests.route import Route, is_forwarded_path
+from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
 from gateway.rewind.writes import PastWrites
@@ -95,7 +98,7 @@ class ApiServer:
         self._connects: Connects | None = None
         self._aggregation: AggregationHandler | None = None
         self._watchdog = LoopWatchdog()
-        self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
+        self._metrics = Metrics(RequestSeries(self._knows, self._removed_release))
         names = CHECK_NAMES[settings.dialect]
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._checks.add_to(health)
@@ -118,11 +121,18 @@ class ApiServer:
         else:
             self._server = predecessor._server
             self._server.replace_handler(handle)
+        meters.meter_release(self._metrics, RELEASE, version_document())
+        meters.meter_requests(self._metrics)
+        meters.meter_objects(self._metrics, self._count_objects)
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_memory(self._metrics, self._memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)
         meters.meter_flow_control(self._metrics, self._request_limits)
         meters.meter_committer(self._metrics, store.committer.statistics)
+        meters.meter_writes(self._metrics, self._write_durations)
+        meters.meter_controllers(
+            self._metrics, lambda: {one.name: one.statistics()[1] for one in store.loops}
+        )
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
         meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
@@ -136,7 +146,7 @@ class ApiServer:
             elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
                 meters.meter_webhooks(self._metrics, plugin.rejections.counts, plugin.timings)
         store.registry.follow(self._kinds_changed)
-        meters.meter_watches(self._metrics, self.hub.statistics, self.hub.watchers)
+        meters.meter_watches(self._metrics, self.hub.statistics, self.hub.running, self.hub.sent)
 
     def _make_pipeline(self, health: Health, clock: Clock, extensions: Extensions) -> Pipeline:
         store, settings = self._store, self._settings
@@ -325,6 +335,50 @@ class ApiServer:
             store.names, store.journal, store.feed, settings.total_inflight, flow_fields(store.names)
         )
 
+    def _knows(self, route: Route) -> bool:
+        """Whether requests with this route may be counted by its names."""
+        catalog = self._store.registry.current
+        if route.rewinds:
+            return route.subresource in PAST_METHODS and catalog.serves(route.group, route.resource)
+        definition = catalog.find(route.group, route.version, route.resource)
+        return definition is not None and (
+            not route.subresource or definition.subresource(route.subresource) is not None
+        )
+
+    def _removed_release(self, route: Route) -> str | None:
+        """In which release a deprecated API version goes, "" if nobody knows; None for all others."""
+        definition = self._store.registry.current.find(route.group, route.version, route.resource)
+        if definition is None or not definition.deprecation_warning:
+            return None
+        return removed_release(definition.deprecation_warning)
+
+    def _count_objects(self) -> dict[str, int]:
+        """Stored objects by resource, from the counts that the journal keeps."""
+        store = self._store
+        found = {}
+        with store.journal.read() as view:
+            for type_name in store.registry.current.stored_types():
+                if not store.registry.current.storage(type_name).storage.submits_to[0]:
+                    type_id = store.journal.type_id(type_name)
+                    found[type_name] = view.count(type_id) if type_id else 0
+        return found
+
+    def _write_durations(self) -> Distributions:
+        """By operation and type, which has the name of its type in Go."""
+        catalog, journal = self._store.registry.current, self._store.journal
+        types = {}
+        for type_name in catalog.stored_types():
+            definition = catalog.storage(type_name)
+            package = definition.group.partition(".")[0] or "core"
+            name = "unstructured.Unstructured" if definition.is_custom else f"{package}.{definition.kind}"
+            types[journal.type_id(type_name)] = f"*{name}"
+        durations = self._store.committer.durations.read()
+        return summed(
+            ((operation, types[type_id]), seconds, buckets)
+            for (type_id, operation), (seconds, buckets) in durations.items()
+            if type_id in types
+        )
+
     def _serves(self, definition: Definition) -> bool:
         return self._store.registry.current.successor(definition) is not None
 
@@ -339,7 +393,7 @@ class ApiServer:
                 if following.successor(definition) is None:
                     self.hub.end(definition, type_name)
                 if not following.serves(definition.group, definition.plural):
-                    self._metrics.forget(definition.group, definition.plural)
+                    self._metrics.requests.forget(definition.group, definition.plural)
 
     def _advertised(self) -> str:
         """The address in /api by which clients are to reach this server."""

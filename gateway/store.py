@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import field
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -28,6 +30,7 @@ from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.publication import Publication
+from actors.controllers.loop import Loop
 from actors.controllers.quota.charges import QuotaCharges
 from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in
@@ -83,6 +86,7 @@ class Store:
     converter: Converter
     api_services: ApiServices
     aggregated: ServersOnDemand
+    loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
 
 
 _NOT_CREATED_HERE = (
@@ -233,6 +237,7 @@ def _build_store(
         None if extensions.isolated else aggregation,
     )
     for loop in controllers(context, publication):
+        store.loops.append(loop)
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store
 

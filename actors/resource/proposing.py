@@ -85,7 +85,7 @@ class Proposer:
         removed: bool = False,
     ) -> Proposal:
         metadata, storage = stored["metadata"], self._storage
-        time, user, manager, _, _, _, _, _, _, reason, _ = command.context
+        time, user, manager, _, _, _, _, _, _, reason, _, _ = command.context
         proposal = Proposal(
             self._type_id,
             verb,

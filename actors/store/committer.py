@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import outcome
 import trio
@@ -39,6 +40,11 @@ from journal.records import Event
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+# Seconds, as those of requests to etcd in v1.25.
+BOUNDS: Final = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0),
+    *(4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
+)
 OnCommitted = Callable[[Exception | None], None]
 
 # How often the event loop reads what has arrived before a batch is written, if each time adds to the batch.
@@ -57,6 +63,30 @@ class CommitterStatistics:
     seconds: float  # spent writing
     in_thread: bool
     last_failure: str
+
+
+class WriteDurations:
+    """How long the transactions of changes took, by type and operation; each change has the time of its batch."""
+
+    __slots__ = ("_series",)
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[int, str], tuple[list[float], list[int]]] = {}
+
+    def add(self, events: Sequence[Event], seconds: float) -> None:
+        bucket = bisect_left(BOUNDS, seconds)
+        for event in events:
+            operation = "delete" if event.removed else "update" if event.previous else "create"
+            series = self._series.get((event.type_id, operation))
+            if series is None:
+                series = self._series[event.type_id, operation] = [0.0], [0] * (len(BOUNDS) + 1)
+            total, buckets = series
+            total[0] += seconds
+            buckets[bucket] += 1
+
+    def read(self) -> dict[tuple[int, str], tuple[float, tuple[int, ...]]]:
+        """Seconds, and how many took up to each bound and more than the one before, by type id and operation."""
+        return {key: (total, tuple(buckets)) for key, ([total], buckets) in self._series.items()}
 
 
 @dataclass(slots=True)
@@ -96,6 +126,7 @@ class Committer:
         self.commits_on_loop: Callable[[Sequence[Event]], bool] = _nothing
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
+        self.durations = WriteDurations()
         self.last_failure = ""
 
     def submit(self, proposals: Sequence[Proposal], done: OnCommitted) -> None:
@@ -251,9 +282,11 @@ class Committer:
         else:
             error = self._writer.append(events)
         if events:
-            self._seconds += time.perf_counter() - began
+            seconds = time.perf_counter() - began
+            self._seconds += seconds
             if error is None:
                 self._disk.record(self._writer.disk_seconds)
+                self.durations.add(events, seconds)
         self._writing = 0
         self._complete(events, batch.done, error)
         if error is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from actors.access.accounts import openid
 from actors.access.accounts.accounts import Accounts
@@ -101,7 +100,7 @@ class Paths:
             return await self._openapi(context)
         if first == "version" and not rest:
             _allow(context, "GET")
-            return await render.document(context, self._version())
+            return await render.document(context, version_document())
         if first == "metrics" and not rest:
             return Response(200, await self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
@@ -146,20 +145,6 @@ class Paths:
             return await aggregated(context, self._discovery, path)
         return await render.document(context, found)
 
-    def _version(self) -> dict[str, Any]:
-        major, minor = "1", "25"
-        return {
-            "major": major,
-            "minor": minor,
-            "gitVersion": SERVED_VERSION,
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": platform.python_implementation().lower(),
-            "platform": PLATFORM,
-        }
-
     def _index(self) -> list[str]:
         health = [f"/{kind}" for kind in HEALTH]
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
@@ -167,6 +152,22 @@ class Paths:
         if openid.is_discoverable(self._accounts.options.issuer):
             descriptions += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
         return sorted([*descriptions, *health, *single, "/metrics", "/version"])
+
+
+def version_document() -> dict[str, str]:
+    """What /version responds."""
+    major, minor = "1", "25"
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": SERVED_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": PLATFORM,
+    }
 
 
 def _is_of_page(path: str) -> bool:

@@ -24,7 +24,7 @@ from actors.access.authorize import Authorizer, Decision, Rights, Verdict, refus
 from actors.access.impersonation import impersonate
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock
-from actors.errors import RequestError, Unauthorized
+from actors.errors import NoSuchResource, RequestError, Unauthorized
 from actors.flowcontrol.seats import Flow, NoSeat
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS, User
@@ -39,9 +39,18 @@ from gateway.handlers.request_seats import Limits, seats_of, take_seats
 from gateway.handlers.selectors import attributes_of
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
+from gateway.ops.request_series import HEALTH_PATHS, MeasuredParts, Series
 from gateway.requests import render
 from gateway.requests.context import RequestContext
-from gateway.requests.errors import RETRY_SOON, NoSuchPath, TooManyRequests, failure_of, plain_failure
+from gateway.requests.errors import (
+    RETRY_SOON,
+    MethodNotAllowed,
+    NoSuchPath,
+    TooManyRequests,
+    UnsupportedPatch,
+    failure_of,
+    plain_failure,
+)
 from gateway.requests.forwarding import asks_upgrade
 from gateway.requests.impersonation import take_wanted_identity
 from gateway.requests.memory import NO_MEMORY, MemoryBudget
@@ -49,6 +58,7 @@ from gateway.requests.observer import AuditNotStored
 from gateway.requests.parameters import EMPTY, parse, parse_leniently
 from gateway.requests.request import BodyNotRead, Choice, LastRequest, Request, Response
 from gateway.requests.route import Route, find_route, is_forwarded_path
+from gateway.watch.watch import Watch
 from gateway.wire.negotiate import (
     NotAcceptable,
     ResponseKind,
@@ -81,6 +91,9 @@ UNKNOWN = Authenticated(ANONYMOUS_USER)  # on public paths, also where anonymous
 PUBLIC = Decision(Verdict.ALLOW, "the path is public")
 NO_ROUTE = Route("", "", is_resource=False)
 _ALLOW = Verdict.ALLOW
+# No handler gets these requests in Kubernetes, which therefore does not count them.
+_NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
+_READING: Final = frozenset({"get", "list", "watch"})
 _NO_CHOICES: Final[dict[str, Choice]] = {}
 _RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
@@ -121,7 +134,9 @@ class Pipeline:
         self._api_services = api_services
         self._serve_api_service = serve_api_service
         self._limits = limits
-        self._metrics = metrics
+        self._requests = metrics.requests
+        self._authentications = metrics.authentications
+        self._reading, self._mutating = metrics.reading, metrics.mutating
         self._watchdog = watchdog
         self._protobuf = protobuf
         self._memory = memory
@@ -135,6 +150,7 @@ class Pipeline:
         context = RequestContext(request, NO_ROUTE, EMPTY, ANONYMOUS_USER)
         flow: Flow | None = None
         seats, waited = 0, None
+        counted, running = False, None
         remote = self._api_services.remote
         try:
             watch, last = False, request.facts.last
@@ -165,10 +181,12 @@ class Pipeline:
                 if not isinstance(authenticated, Authenticated):
                     authenticated = await authenticated
             except Unauthorized:
+                self._count_unauthenticated(request)
                 if route.is_resource or not self._paths.is_public(route.path):
                     raise
                 authenticated = UNKNOWN
             context.user = user = authenticated.user
+            self._authentications.succeed(user.name)
             if request.reserved:
                 self._memory.assign(request, user.name)
             else:
@@ -191,6 +209,13 @@ class Pipeline:
             if request.facts.impersonates:
                 await self._impersonate(context)
                 attributes = attributes_of(context)
+            counted = route.is_resource and aggregated is None  # unless it is refused
+            running = self._reading if attributes.verb in _READING else self._mutating
+            running.now += 1
+            if began >= running.next:
+                running.rotate(began)
+            elif running.now > running.peak:
+                running.peak = running.now
             if last is None or last.attributes is not attributes:
                 flow = self._limits.flow_of(attributes)
             elif last.classification is not self._limits.classification or (flow := last.flow) is None:
@@ -221,6 +246,7 @@ class Pipeline:
             if exchange is not None:
                 exchange.decided = decision
             if decision.verdict is not _ALLOW:  # without the call of a property
+                counted = False
                 raise refusal(attributes, decision)
             if began >= self._process.next_check:
                 self._check_memory(context)
@@ -250,6 +276,7 @@ class Pipeline:
                     flow, seats, waited = await take_seats(self._limits, attributes, needed)
                 response = await injected.serve(self._dispatch)
             else:
+                counted = counted or route.path in HEALTH_PATHS
                 found = self._serve(context) if route.is_resource else self._paths(context)
                 response = found if isinstance(found, Response) else await found
         except BodyNotRead:
@@ -262,20 +289,28 @@ class Pipeline:
             response = render.text(f"{error}\n", 429)
             response.headers.extend(RETRY_SOON)
         except Exception as error:
+            counted = counted and not isinstance(error, _NOT_SERVED)
             response = await self._failure_response(context, error)
         finally:
+            if running is not None:
+                running.now -= 1
             if seats:
                 assert flow is not None
                 self._limits.end(flow.level, seats, waited)
         if flow is not None:
             response.shared = flow.mark
         if response.forwarding is not None:
-            route = context.route
-            verb = "connect" if route.forwarded else route.verb
-            response.forwarding.report = partial(self._observe, verb, route, began)
+            response.forwarding.report = partial(self._count_forwarded, context, counted, began)
             return response
-        seconds, route = perf_counter() - began, context.route
-        self._metrics.observe(route.verb, route.group, route.resource, response.status, seconds)
+        seconds = perf_counter() - began
+        if not counted:
+            self._requests.count_other(response.status)
+        else:
+            series = self._requests.find(request, context.route, response.status)
+            if response.stream is None:
+                series.add(seconds, len(response.body))
+            if response.stream is not None or response.parts is not None or context.webhook_seconds:
+                _measure(context, response, series, began, seconds)
         if seconds > LOGGED:
             self._watchdog.completed(request, seconds)
         return response
@@ -289,9 +324,20 @@ class Pipeline:
             response.forwarding = SeatedForwarding(forwarding, self._limits, flow)
         return response
 
-    def _observe(self, verb: str, route: Route, began: float, status: int) -> None:
-        """Count a response of another server, which has started."""
-        self._metrics.observe(verb, route.group, route.resource, status, perf_counter() - began)
+    def _count_forwarded(self, context: RequestContext, counted: bool, began: float, status: int) -> None:
+        """Count a response of another server, which has started. That of an aggregated API counts it itself."""
+        if counted:
+            series = self._requests.find(context.request, context.route, status)
+            series.add(perf_counter() - began, 0)
+        else:
+            self._requests.count_other(status)
+
+    def _count_unauthenticated(self, request: Request) -> None:
+        """Without credentials it is a failure, with others an error, as in Kubernetes."""
+        if b"authorization" in request.headers or request.peer.certificate is not None:
+            self._authentications.refused += 1
+        else:
+            self._authentications.failures += 1
 
     def _check_memory(self, context: RequestContext) -> None:
         """Refuse requests while the process is above its limit, except what operators need to see or end that."""
@@ -400,3 +446,17 @@ class Pipeline:
             if context.request.exchange is not None:
                 context.request.exchange.not_negotiated = True
         return await render.failure(context, failure)
+
+
+def _measure(
+    context: RequestContext, response: Response, series: Series, began: float, seconds: float
+) -> None:
+    """Add what is known of a request only when its response has ended, or what webhooks took of its time."""
+    if isinstance(response.stream, Watch):
+        response.stream.measure(series, began)
+    elif response.stream is not None:
+        series.add(seconds, 0)
+    if response.parts is not None:
+        response.parts = MeasuredParts(response.parts, series)
+    if context.webhook_seconds:
+        series.deduct(seconds, sum(context.webhook_seconds.values()))

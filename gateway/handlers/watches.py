@@ -129,6 +129,7 @@ class WatchOpener:
                 definition=definition,
                 account=account(context.request.user, labels, fields),
                 conversion=conversion,
+                sent=self._hub.sent_events(definition),
             )
 
         return self._hub.interest(key, make)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from actors.conversion.timings import BOUNDS as CONVERSION_BOUNDS
+from actors.store.committer import BOUNDS as WRITE_BOUNDS
+from gateway.ops.exposition import Buckets
 from gateway.ops.metrics import Metrics
+from gateway.watch.statistics import EVENT_SIZES
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
     from actors.admission.plugins.pod_security.evaluations import Evaluations
     from actors.admission.timings import Timings, WebhookTimings
     from actors.aggregation.api_services import ApiServices
+    from actors.controllers.work_queue import WorkQueueStatistics
     from actors.conversion.timings import ConversionTimings
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.level import Level
@@ -28,12 +33,70 @@ if TYPE_CHECKING:
     from gateway.watch.statistics import WatchStatistics
 
 
-def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
+def meter_requests(metrics: Metrics) -> None:
+    """What the pipeline counts, besides the series of requests."""
+    requests, authentications = metrics.requests, metrics.authentications
     metrics.gauge(
         "apiserver_current_inflight_requests",
-        "Connections with a running request that is no watch.",
-        lambda: (now := read()).open - now.idle - now.streaming,
+        "Most requests that ran at the same time within the last second or two, without watches.",
+        lambda: {"readOnly": metrics.reading.most(), "mutating": metrics.mutating.most()},
+        "request_kind",
     )
+    metrics.gauge(
+        "apiserver_requested_deprecated_apis",
+        "Deprecated API versions that were requested.",
+        requests.deprecated,
+        *("group", "version", "resource", "subresource", "removed_release"),
+    )
+    metrics.counter(
+        "rewound_other_requests_total",
+        "Requests that apiserver_request_total does not count: refused before a resource, or to other paths.",
+        lambda: {str(code): count for code, count in requests.others.items()},
+        "code",
+    )
+    metrics.counter(
+        "authentication_attempts",
+        "Requests by the result of their authentication.",
+        authentications.results,
+        "result",
+    )
+    metrics.counter(
+        "authenticated_user_requests",
+        "Authenticated requests by user: a few well-known names, email addresses and all others.",
+        authentications.users,
+        "username",
+    )
+
+
+def meter_release(metrics: Metrics, release: str, version: Mapping[str, str]) -> None:
+    """`version` is the document of /version."""
+    python = platform.python_version()
+    metrics.gauge(
+        "rewound_build_info",
+        "The release, and the version of Python.",
+        lambda: {(release, python): 1},
+        *("version", "python"),
+    )
+    shown = {
+        "major": "major",
+        "minor": "minor",
+        "git_version": "gitVersion",
+        "git_commit": "gitCommit",
+        "git_tree_state": "gitTreeState",
+        "build_date": "buildDate",
+        "go_version": "goVersion",
+        "compiler": "compiler",
+        "platform": "platform",
+    }
+    values = tuple(version[field] for field in shown.values())
+    metrics.gauge("kubernetes_build_info", "What /version says.", lambda: {values: 1}, *shown)
+
+
+def meter_objects(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
+    metrics.gauge("apiserver_storage_objects", "Stored objects of a resource.", read, "resource")
+
+
+def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
     metrics.gauge("rewound_connections", "Open connections.", lambda: read().open)
     metrics.counter("rewound_connections_accepted_total", "Connections accepted.", lambda: read().accepted)
     metrics.counter(
@@ -44,9 +107,8 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
     metrics.counter(
         "rewound_connections_timed_out_total", "Connections ended by a time limit.", lambda: read().timed_out
     )
-    metrics.counter(
-        "rewound_tls_handshake_errors_total", "TLS handshakes that failed.", lambda: read().handshake_failures
-    )
+    for name in ("rewound_tls_handshake_errors_total", "apiserver_tls_handshake_errors_total"):
+        metrics.counter(name, "TLS handshakes that failed.", lambda: read().handshake_failures)
 
 
 def meter_audit(metrics: Metrics, read: Callable[[], AuditStatistics]) -> None:
@@ -154,6 +216,40 @@ def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -
     )
 
 
+def meter_writes(
+    metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], tuple[float, Buckets]]]
+) -> None:
+    """By the name of Kubernetes: what a request to etcd is there, the transaction of a change is here."""
+    metrics.histogram(
+        "etcd_request_duration_seconds",
+        "Seconds that the transaction of a change took, until it was durable; each change has that of its batch.",
+        read,
+        WRITE_BOUNDS,
+        *("operation", "type"),
+    )
+
+
+def meter_controllers(metrics: Metrics, read: Callable[[], Mapping[str, WorkQueueStatistics]]) -> None:
+    metrics.gauge(
+        "workqueue_depth",
+        "Keys that wait for a controller.",
+        lambda: {name: now.ready for name, now in read().items()},
+        "name",
+    )
+    metrics.counter(
+        "workqueue_adds_total",
+        "Keys that became ready for a controller.",
+        lambda: {name: now.taken + now.ready for name, now in read().items()},
+        "name",
+    )
+    metrics.counter(
+        "workqueue_retries_total",
+        "Keys that a controller failed on, and tried again.",
+        lambda: {name: now.failures for name, now in read().items()},
+        "name",
+    )
+
+
 def meter_journal(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
     metrics.gauge("rewound_journal_head", "Newest durable resourceVersion.", lambda: read()["head"])
     metrics.gauge("rewound_journal_map_bytes", "Size of the LMDB map.", lambda: read()["map_bytes"])
@@ -230,14 +326,13 @@ def meter_conversions(metrics: Metrics, timings: ConversionTimings) -> None:
 def meter_webhooks(
     metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], float]], timings: WebhookTimings
 ) -> None:
-    # A gauge in name only: the name of a counter would end in _total, unlike that of Kubernetes.
-    metrics.gauge(
+    metrics.counter(
         "apiserver_admission_webhook_rejection_count",
         "Writes that admission webhooks refused, or refused because a webhook failed.",
         read,
         *("error_type", "name", "operation", "rejection_code", "type"),
     )
-    metrics.gauge(
+    metrics.counter(
         "apiserver_admission_webhook_fail_open_count",
         "Failures of admission webhooks that failurePolicy Ignore passed over.",
         timings.failed_open,
@@ -307,10 +402,31 @@ def meter_large_work(metrics: Metrics, read: Callable[[], LargeWorkStatistics]) 
 
 
 def meter_watches(
-    metrics: Metrics, read: Callable[[], Mapping[str, WatchStatistics]], count: Callable[[], int]
+    metrics: Metrics,
+    read: Callable[[], Mapping[str, WatchStatistics]],
+    running: Callable[[], Mapping[tuple[str, ...], int]],
+    sent: Callable[[], Mapping[tuple[str, ...], tuple[float, tuple[int, ...]]]],
 ) -> None:
-    """The label is the resource type, so the number of its values is bounded."""
-    metrics.gauge("apiserver_longrunning_requests", "Running watches.", lambda: {"WATCH": count()}, "verb")
+    """The labels are resources and kinds, so the number of their values is bounded."""
+    metrics.gauge(
+        "apiserver_longrunning_requests",
+        "Running watches.",
+        running,
+        *("verb", "group", "version", "resource", "subresource", "scope", "component"),
+    )
+    metrics.counter(
+        "apiserver_watch_events_total",
+        "Events that were sent to watchers.",
+        lambda: {kind: sum(buckets) for kind, (_, buckets) in sent().items()},
+        *("group", "version", "kind"),
+    )
+    metrics.histogram(
+        "apiserver_watch_events_sizes",
+        "Bytes of events that were sent to watchers.",
+        sent,
+        EVENT_SIZES,
+        *("group", "version", "kind"),
+    )
 
     def of(field: str) -> Callable[[], Mapping[str, float]]:
         return lambda: {name: getattr(now, field) for name, now in read().items()}

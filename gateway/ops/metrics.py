@@ -1,90 +1,129 @@
-"""Metrics for Prometheus: request counts in plain integers, everything else read at scrape time.
+"""Metrics for Prometheus: requests are counted in plain integers, everything else is read at scrape time.
 
-The pipeline calls `observe` once per request, which costs one dictionary lookup and two additions. A scrape copies the
-numbers in the event loop and formats them in a thread (`exposition`). Metrics that Kubernetes has too have the same
-names.
-
-The number of series is bounded: verbs and resources that this server does not serve are counted as "other". Rejected:
-prometheus_client's own counters on the hot path, whose locks cost several microseconds each.
+A scrape copies the numbers in the event loop and formats them in a thread (`exposition`). Metrics that Kubernetes has
+too have the same names, types and labels; docs/metrics.md lists them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import field
+from time import perf_counter
+from typing import Final
 
 import trio
 
 from gateway.ops.exposition import (
-    BOUNDS,
-    METHODS,
-    OTHER,
-    DurationReading,
-    Durations,
-    Key,
+    DistributionReading,
+    Distributions,
     Read,
     Reading,
     Snapshot,
     exposition,
 )
-from journal.classes.dataclass import dataclass
+from gateway.ops.request_series import Counted, RequestSeries, request_readings
+
+# Names that Kubernetes shows; it counts all others together.
+_SHOWN_USERS: Final = (
+    "admin",
+    "client",
+    "kube_proxy",
+    "kubelet",
+    "system:serviceaccount:kube-system:default",
+)
 
 
-@dataclass(slots=True)
-class _Series:
-    seconds: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+class InFlight:
+    """How many requests run, and the most within the last second or two."""
+
+    __slots__ = ("_before", "next", "now", "peak")
+
+    def __init__(self) -> None:
+        self.now = self.peak = self._before = 0
+        self.next = 0.0  # when the next second begins, by the clock of durations
+
+    def rotate(self, at: float) -> None:
+        """Begin the next second."""
+        self._before = self.peak if at < self.next + 1 else self.now
+        self.peak, self.next = self.now, at + 1
+
+    def most(self) -> int:
+        return self.most_at(perf_counter())
+
+    def most_at(self, at: float) -> int:
+        return self.now if at >= self.next + 1 else max(self.peak, self._before)
+
+
+class Authentications:
+    """How many requests authenticated, by name of the user, and how many did not."""
+
+    __slots__ = ("_named", "emails", "failures", "refused", "successes")
+
+    def __init__(self) -> None:
+        self.successes = self.failures = self.refused = self.emails = 0
+        self._named: dict[str, list[int]] = {name: [0] for name in _SHOWN_USERS}
+
+    def succeed(self, user: str) -> None:
+        self.successes += 1
+        named = self._named.get(user)
+        if named is not None:
+            named[0] += 1
+        elif "@" in user:
+            self.emails += 1
+
+    def users(self) -> dict[str, float]:
+        found: dict[str, float] = {name: count for name, [count] in self._named.items() if count}
+        if self.emails:
+            found["email_id"] = self.emails
+        if others := self.successes - sum(found.values()):
+            found["other"] = others
+        return found
+
+    def results(self) -> dict[str, float]:
+        found = {"success": self.successes, "failure": self.failures, "error": self.refused}
+        return {result: count for result, count in found.items() if count}
 
 
 class Metrics:
-    def __init__(self, release: str, known: Callable[[str, str], bool]) -> None:
-        """`known(group, resource)`: whether this server serves the resource, so that it may be a label value."""
-        self._release = release
-        self._known = known
-        self._series: dict[Key, _Series] = {}
+    def __init__(self, requests: RequestSeries) -> None:
+        self.requests = requests
+        self.authentications = Authentications()
+        self.reading, self.mutating = InFlight(), InFlight()
         self._readings: list[Reading] = []
-        self._durations: list[DurationReading] = []
-
-    def observe(self, verb: str, group: str, resource: str, status: int, seconds: float) -> None:
-        series = self._series.get((verb, group, resource, status))
-        if series is None:
-            series = self._series_for(verb, group, resource, status)
-        series.seconds += seconds
-        series.buckets[bisect_left(BOUNDS, seconds)] += 1
-
-    def _series_for(self, verb: str, group: str, resource: str, status: int) -> _Series:
-        if verb not in METHODS:
-            verb = OTHER
-        if (group or resource) and not self._known(group, resource):
-            group, resource = "", OTHER
-        return self._series.setdefault((verb, group, resource, status), _Series())
-
-    def forget(self, group: str, resource: str) -> None:
-        """Drop the series of a resource that is no longer served, so that their number stays bounded."""
-        self._series = {key: one for key, one in self._series.items() if key[1:3] != (group, resource)}
+        self._distributions: list[DistributionReading] = []
 
     def gauge(self, name: str, text: str, read: Read, *labels: str) -> None:
-        self._readings.append(Reading(name, text, read, is_counter=False, labels=labels))
+        self._readings.append(Reading(name, text, read, "gauge", labels))
 
     def counter(self, name: str, text: str, read: Read, *labels: str) -> None:
-        self._readings.append(Reading(name, text, read, is_counter=True, labels=labels))
+        self._readings.append(Reading(name, text, read, "counter", labels))
 
     def histogram(
-        self, name: str, text: str, read: Callable[[], Durations], bounds: tuple[float, ...], *labels: str
+        self,
+        name: str,
+        text: str,
+        read: Callable[[], Distributions],
+        bounds: tuple[float, ...],
+        *labels: str,
     ) -> None:
-        """A histogram of seconds."""
-        self._durations.append(DurationReading(name, text, read, bounds, labels))
+        self._distributions.append(DistributionReading(name, text, read, bounds, labels))
 
     async def scrape(self) -> bytes:
-        return await trio.to_thread.run_sync(exposition, self.snapshot())
+        return await trio.to_thread.run_sync(_text, self.snapshot(), self.requests.snapshot())
+
+    def text(self) -> bytes:
+        """The same in the calling thread."""
+        return _text(self.snapshot(), self.requests.snapshot())
 
     def snapshot(self) -> Snapshot:
-        """The numbers of this moment."""
-        series = {key: (one.seconds, tuple(one.buckets)) for key, one in self._series.items()}
+        """The numbers of this moment, without those of requests."""
         return Snapshot(
-            self._release,
-            series,
             [(reading, reading.read()) for reading in self._readings],
-            [(reading, reading.read()) for reading in self._durations],
+            [(reading, reading.read()) for reading in self._distributions],
         )
+
+
+def _text(snapshot: Snapshot, requests: list[Counted]) -> bytes:
+    values, distributions = request_readings(requests)
+    return exposition(
+        Snapshot([*snapshot.values, *values], [*snapshot.distributions, *distributions]),
+    )

@@ -34,6 +34,7 @@ class RequestContext:
     pretty: bool
     warnings: list[str]
     deadline: float  # that the client has set with `timeout`, by the clock of trio
+    webhook_seconds: dict[str, float] | None  # what admission webhooks took of a write
 
     def __init__(self, request: Request, route: Route, parameters: Parameters, user: User) -> None:
         self.request = request
@@ -45,6 +46,7 @@ class RequestContext:
         self.pretty = False
         self.warnings = []
         self.deadline = inf
+        self.webhook_seconds = None
 
     @property
     def manager(self) -> str:
@@ -62,8 +64,8 @@ class RequestContext:
         exchange = self.request.exchange
         if exchange is not None:
             exchange.annotate(f"{names.group_domain}/deprecated", "true")
-            if removed := _REMOVED_IN.search(warning):
-                exchange.annotate(f"{names.group_domain}/removed-release", removed[1])
+            if removed := removed_release(warning):
+                exchange.annotate(f"{names.group_domain}/removed-release", removed)
 
     def seconds(self, name: str) -> float | None:
         """A time limit in seconds; None if it is 0 or absent."""
@@ -74,6 +76,12 @@ class RequestContext:
 
 
 _REMOVED_IN = re.compile(r"unavailable in v([0-9.]+)\+")
+
+
+def removed_release(warning: str) -> str:
+    """In which release what the warning is about goes; empty if it does not say so."""
+    found = _REMOVED_IN.search(warning)
+    return found[1] if found is not None else ""
 
 
 def _manager_of(agent: bytes) -> str:

@@ -19,7 +19,16 @@ def new_write_context(
         annotations = exchange.annotations
         if annotations is None:
             annotations = exchange.annotations = {}
-    made = contexts.new(context.user, context.manager, suffix=suffix, large=large, annotations=annotations)
+    if context.webhook_seconds is None:
+        context.webhook_seconds = {}
+    made = contexts.new(
+        context.user,
+        context.manager,
+        suffix=suffix,
+        large=large,
+        annotations=annotations,
+        webhook_seconds=context.webhook_seconds,
+    )
     if context.parameters is EMPTY:
         return made
     return made._replace(

@@ -69,6 +69,7 @@ class Group:
         "_recent",
         "_removals",
         "_selection",
+        "_sent",
         "_unserved",
         "head",
         "idle",
@@ -93,6 +94,7 @@ class Group:
         self._broadcast = broadcast
         self._changes = watched.changes
         self._counters = watched.counters
+        self._sent = interest.sent
         self._hub = hub
         self.idle = True
         self.head = hub.newest()  # the offset that the current round leads to
@@ -258,7 +260,9 @@ class Group:
             first += length
             time = Turn(2) if first < len(pipes) else None
             missed = self._broadcast(turn, data)
-            self._counters.deliveries += (len(turn) - len(missed)) * len(frames)
+            taken_whole = len(turn) - len(missed)
+            self._counters.deliveries += taken_whole * len(frames)
+            self._sent.add(frames, len(data), taken_whole)
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
             if time is not None:
@@ -290,7 +294,7 @@ class Group:
     def _fall_behind(self, member: Member, frames: list[Frame], sent: int) -> None:
         del self.sweeping[member.pipe]
         member.cursor = self.swept
-        self._counters.deliveries += note_sent(member, frames, abs(sent))
+        self._note_sent(member, frames, abs(sent))
         self._counters.lagged += 1
         self._start_catching_up(member)
 
@@ -374,10 +378,18 @@ class Group:
         """Send frames that bring a member to an offset; returns their size, None if not all is sent."""
         data = joined(frames) if frames else b""
         sent = member.pipe.transmit(data) if data else 0
-        self._counters.deliveries += note_sent(member, frames, abs(sent))
+        self._note_sent(member, frames, abs(sent))
         if abs(sent) == len(data):
             member.cursor = reached
         return len(data) if sent == len(data) else None
+
+    def _note_sent(self, member: Member, frames: list[Frame], sent: int) -> None:
+        """Count the frames of which so many bytes were sent; the rest of one sent in part follows."""
+        whole = note_sent(member, frames, sent)
+        self._counters.deliveries += whole
+        begun = frames if whole == len(frames) else frames[: whole + (member.rest is not None)]
+        if begun:
+            self._sent.add(begun, sum([len(data) for _, data in begun]))
 
     def _frames_after(self, cursor: int, *, first: bool) -> tuple[list[Frame], int]:
         """Return frames after a cursor, and the offset that they bring a watcher to."""

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import trio
 
+from actors.kinds.declaration.definition import Definition
 from actors.store.feed import Feed
 from actors.turns import Turn
 from gateway.requests.memory import NO_LIMIT, MemoryBudget
@@ -24,7 +25,7 @@ from gateway.watch.framing import Framing
 from gateway.watch.group import TURN, Group
 from gateway.watch.interest import Interest
 from gateway.watch.member import CLOSE_TIMEOUT, Member
-from gateway.watch.statistics import WatchCounters, WatchStatistics
+from gateway.watch.statistics import SentEvents, WatchCounters, WatchStatistics
 from gateway.watch.sweeper import Sweeper, Wakeups
 from gateway.watch.watched_type import WatchedType
 from journal.log import Journal
@@ -54,6 +55,7 @@ class Hub:
         self._watched_types: dict[int, WatchedType[Sweeper]] = {}
         self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
         self._counters: dict[str, WatchCounters] = {}
+        self._sent: dict[tuple[str, str, str], SentEvents] = {}
         self._members: dict[Member, Interest] = {}
         self._serves = serves
         self._memory = memory or MemoryBudget(NO_LIMIT)
@@ -174,6 +176,8 @@ class Hub:
             await trio.lowlevel.checkpoint()
         if all(sweeper.interest.type_name != type_name for sweeper in self._sweepers.values()):
             self._counters.pop(type_name, None)
+        if isinstance(definition, Definition) and not self._serves(definition):
+            self._sent.pop((definition.group, definition.version, definition.kind), None)
 
     # Groups.
 
@@ -264,6 +268,30 @@ class Hub:
         for member in [one for one, version in self._awaited.items() if version <= self._head]:
             del self._awaited[member]
             member.pipe.interrupt()
+
+    def sent_events(self, definition: Definition) -> SentEvents:
+        """Counts the events of a kind that watchers get."""
+        kind = definition.group, definition.version, definition.kind
+        return self._sent.get(kind) or self._sent.setdefault(kind, SentEvents())
+
+    def sent(self) -> dict[tuple[str, ...], tuple[float, tuple[int, ...]]]:
+        """Bytes and sizes of events by group, version and kind; a kind stays until it is no longer served."""
+        return {kind: one.distribution() for kind, one in self._sent.items()}
+
+    def running(self) -> dict[tuple[str, ...], int]:
+        """Watches by the labels that long-running requests have in Kubernetes."""
+        found: dict[tuple[str, ...], int] = {}
+        for interest in self._interests.values():
+            definition = interest.definition
+            if not isinstance(definition, Definition) or not interest.account.watchers:
+                continue
+            scope = "namespace" if interest.selection.namespace else "cluster"
+            if interest.selection.name:
+                scope = "resource"
+            which = definition.group, definition.version, definition.plural
+            labels = ("WATCH", *which, "", scope, "apiserver")
+            found[labels] = found.get(labels, 0) + interest.account.watchers
+        return found
 
     def statistics(self) -> dict[str, WatchStatistics]:
         """Statistics by type; a type that was ever watched stays until it is no longer served."""

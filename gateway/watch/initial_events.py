@@ -18,6 +18,7 @@ from actors.store.list_reader import Listing
 from actors.store.reads import ListOptions, Reads
 from actors.turns import Turn
 from gateway.watch.member import Member, send_all
+from gateway.watch.statistics import SentEvents
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000
@@ -46,6 +47,7 @@ class InitialEvents:
         self._version = 0
         self._complete = False  # the last page has been read
         self._rest = b""  # of the frame sent in part
+        self.sent = SentEvents()  # counts what is sent
 
     def begin_at(self, version: int) -> None:
         """Send the objects as they were at an older version of the watch history."""
@@ -78,7 +80,7 @@ class InitialEvents:
         member.cursor = listing.version  # for the error message if the version expires meanwhile
         self._limit = _next_limit(listing)
         shown = listing.bodies if convert is None else await convert(listing.bodies)
-        rest, last = await _offer(member, listing, shown, frame)
+        rest, last = await _offer(member, listing, shown, frame, self.sent)
         if last is None and listing.token:
             last = listing.bodies[-1]
         if last is None:
@@ -93,7 +95,7 @@ class InitialEvents:
 
 
 async def _offer(
-    member: Member, listing: Listing, shown: list[bytes], frame: Frame
+    member: Member, listing: Listing, shown: list[bytes], frame: Frame, counter: SentEvents
 ) -> tuple[bytes, bytes | None]:
     """Send what fits; return the rest of the frame sent in part, and its object."""
     frames = []
@@ -105,11 +107,18 @@ async def _offer(
             await trio.lowlevel.checkpoint()
             turn = Turn()
     sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
-    for data, body in zip(frames, listing.bodies, strict=True):
+    for number, (data, body) in enumerate(zip(frames, listing.bodies, strict=True)):
         if sent < len(data):
+            # The rest of this one follows; those after it are read again.
+            _count(counter, frames[: number + 1])
             return data[sent:], body
         sent -= len(data)
+    _count(counter, frames)
     return b"", None
+
+
+def _count(counter: SentEvents, frames: list[bytes]) -> None:
+    counter.add([(0, data) for data in frames], sum(map(len, frames)))
 
 
 def _next_limit(listing: Listing) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gateway.watch.framing import Encode
 from gateway.watch.selection import Selection
+from gateway.watch.statistics import SentEvents
 from journal.classes.dataclass import dataclass
 
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
@@ -57,3 +58,4 @@ class Interest:
     definition: object = None  # of the watched kind: the watch ends when that is no longer served
     account: Account = field(default_factory=Account)
     conversion: Conversion | None = None  # of a custom kind
+    sent: SentEvents = field(default_factory=SentEvents)

@@ -9,6 +9,8 @@ middle of an event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
 
 import trio
 
@@ -34,11 +36,28 @@ class GroupFailed(Exception):
     """The sweep of the watch's group raised an exception."""
 
 
+class Durations(Protocol):
+    def add(self, seconds: float, size: int) -> None:
+        """Count a request that took so long."""
+
+
 class Watch:
-    __slots__ = ("_early", "_ends_at", "_framing", "_group", "_hub", "_interest", "_member", "_start")
+    __slots__ = (
+        "_began",
+        "_early",
+        "_ends_at",
+        "_framing",
+        "_group",
+        "_hub",
+        "_interest",
+        "_member",
+        "_series",
+        "_start",
+    )
 
     _member: Member
     _framing: Framing
+    _began: float
 
     def __init__(self, hub: Hub, interest: Interest, start: int | InitialEvents, ends_at: float) -> None:
         self._hub = hub
@@ -47,6 +66,11 @@ class Watch:
         self._ends_at = ends_at
         self._early = b""
         self._group: Group | None = None  # once it has joined the sweep
+        self._series: Durations | None = None
+
+    def measure(self, series: Durations, began: float) -> None:
+        """Have the series count the watch when it ends; `began` is by the clock of durations."""
+        self._series, self._began = series, began
 
     @property
     def binary(self) -> bool:
@@ -116,6 +140,9 @@ class Watch:
 
     def leave(self) -> None:
         self._hub.leave(self._interest, self._framing, self._member)
+        series, self._series = self._series, None
+        if series is not None:
+            series.add(perf_counter() - self._began, 0)
 
     async def _conclude(self, ending: Exception) -> Finished:
         """End the stream with the event that says why it cannot go on."""
@@ -162,6 +189,7 @@ class Watch:
     async def _send_initial_events(self, member: Member, framing: Framing, initial: InitialEvents) -> int:
         """Send the existing objects, and notice meanwhile when the client disconnects."""
         interest, disconnected = self._interest, False
+        initial.sent = interest.sent
 
         def frame(body: bytes, first: bool) -> bytes:
             encode = interest.encode_first if first and interest.encode_first else interest.encode

@@ -181,7 +181,7 @@ async def test_wrong_labels_from_before_count_as_restricted_and_can_stay() -> No
         (await patch(api, path, {"metadata": {"labels": labels(warn="yyy")}})).expect(422)
         counted = 'fatal="false",request_operation="create",resource="pod",subresource=""'
         metrics = (await api.ask("GET", "/metrics")).text.splitlines()
-        assert f"pod_security_errors_total{{{counted}}} 1.0" in metrics
+        assert f"pod_security_errors_total{{{counted}}} 1" in metrics
 
 
 def written(folder: Path, configuration: dict[str, Any]) -> AdmissionSettings:
@@ -251,7 +251,7 @@ async def test_metrics_count_evaluations_exemptions_and_errors(tmp_path: Path) -
 
         def evaluations(decision: str, level: str, version: str, mode: str) -> str:
             labels = f'decision="{decision}",mode="{mode}",policy_level="{level}",policy_version="{version}"'
-            return f"pod_security_evaluations_total{{{labels},{of_request}}} 1.0"
+            return f"pod_security_evaluations_total{{{labels},{of_request}}} 1"
 
         assert counted == {
             evaluations("allow", "privileged", "latest", "enforce"),
@@ -259,5 +259,5 @@ async def test_metrics_count_evaluations_exemptions_and_errors(tmp_path: Path) -
             evaluations("deny", "restricted", "latest", "warn"),
             evaluations("deny", "baseline", "future", "enforce"),
             evaluations("deny", "baseline", "latest", "audit"),
-            f"pod_security_exemptions_total{{{of_request}}} 1.0",
+            f"pod_security_exemptions_total{{{of_request}}} 1",
         }

@@ -115,7 +115,7 @@ async def test_level_that_rejects_responds_with_429(dialect: str, slow_disk: typ
         metrics = (await api.ask("GET", "/metrics")).text
         assert (
             'apiserver_flowcontrol_rejected_requests_total{flow_schema="mine",priority_level="mine",'
-            'reason="concurrency-limit"} 1.0' in metrics
+            'reason="concurrency-limit"} 1\n' in metrics
         )
         slow_disk.gate.set()
 

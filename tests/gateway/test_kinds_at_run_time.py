@@ -125,7 +125,7 @@ async def test_discovery_lists_a_registered_kind() -> None:
 
 
 async def test_registered_kind_has_metrics_while_it_is_served() -> None:
-    line = f'apiserver_request_total{{code="200",group="{GROUP}",resource="crontabs",verb="LIST"}} 1.0'
+    line = f'dry_run="",group="{GROUP}",resource="crontabs",scope="namespace",subresource="",verb="LIST"'
     async with registering() as (api, registry):
         await registry.register(crontabs())
         await api.ask("GET", PATH)

@@ -147,14 +147,20 @@ class WebhookCaller:
     def _record(
         self, hook: Hook, request: AdmissionRequest, code: int, began: float, *, rejected: bool
     ) -> None:
+        seconds = perf_counter() - began
         self._timings.called(
             self._type,
             hook.name,
             request.operation,
             min(code, HIGHEST_CODE),
             rejected=rejected,
-            seconds=perf_counter() - began,
+            seconds=seconds,
         )
+        total = request.context.webhook_seconds if request.context is not None else None
+        if total is not None:
+            # Mutating ones are asked one after the other, validating ones at the same time.
+            before = total.get(self._type, 0.0)
+            total[self._type] = before + seconds if self._mutating else max(before, seconds)
 
     async def _ask(self, match: Match, request: AdmissionRequest) -> tuple[Verdict, Object | None]:
         hook, uid = match.hook, new_uid()

@@ -110,7 +110,7 @@ async def test_server_that_dies_and_returns_gets_what_waited(tmp_path: Path) -> 
         await receiver.reached(events=3)
         metrics = (await api.ask("GET", "/metrics")).text
     assert receiver.names[0] == "before" and receiver.names[-2:] == ["c", "after"]
-    assert 'apiserver_audit_error_total{plugin="webhook"} 2.0' in metrics
+    assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics
 
 
 @pytest.mark.parametrize("status", [404, 403, 502, 503])
@@ -130,8 +130,8 @@ async def test_event_that_is_too_large_without_objects_is_lost_and_counted(tmp_p
         await receiver.reached(events=1)
         metrics = (await api.ask("GET", "/metrics")).text
     assert receiver.names == ["short"]
-    assert 'apiserver_audit_error_total{plugin="truncate"} 1.0' in metrics
-    assert 'apiserver_audit_error_total{plugin="webhook"} 0.0' in metrics
+    assert 'apiserver_audit_error_total{plugin="truncate"} 1' in metrics
+    assert 'apiserver_audit_error_total{plugin="webhook"} 0' in metrics
 
 
 async def test_full_buffer_loses_events_and_counts_them(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_full_buffer_loses_events_and_counts_them(tmp_path: Path) -> None:
         for name in "abcd":
             await api.create("configmaps", config_map(name))
         metrics = (await api.ask("GET", "/metrics")).text
-        assert 'apiserver_audit_error_total{plugin="buffered"} 2.0' in metrics
+        assert 'apiserver_audit_error_total{plugin="buffered"} 2' in metrics
         receiver.alive = True
         await api.finish()  # what waited is sent at once
     assert receiver.names == ["sent", "a", "b"]

@@ -72,4 +72,4 @@ async def test_calls_are_metered() -> None:
         await server.get("v2", "a")
         text = (await server.api.ask("GET", "/metrics")).text
         labels = f'crd_name="widgets.{GROUP}",from_version="v1",succeeded="true",to_version="v2"'
-        assert f"apiserver_crd_webhook_conversion_duration_seconds_count{{{labels}}} 1.0" in text
+        assert f"apiserver_crd_webhook_conversion_duration_seconds_count{{{labels}}} 1" in text

@@ -170,7 +170,7 @@ async def test_applied_faults_are_visible(caplog: pytest.LogCaptureFixture) -> N
         for _ in range(4):
             await api.ask("GET", PATH)
         assert (
-            'rewound_faults_injected_total{fault="error",rule="down"} 2.0'
+            'rewound_faults_injected_total{fault="error",rule="down"} 2'
             in (await api.ask("GET", "/metrics")).text
         )
         shown = (await api.ask("GET", FAULTS)).expect(200)

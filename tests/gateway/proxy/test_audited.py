@@ -25,7 +25,10 @@ async def test_forwarded_requests_have_the_stage_of_their_start(tmp_path: Path, 
         await make_pod(api)
         assert (await api.ask("POST", f"{POD}:{backend.port}/proxy/x")).status == 202
         metrics = (await api.ask("GET", "/metrics")).text
-        assert 'apiserver_request_total{code="202",group="",resource="pods",verb="CONNECT"} 1.0' in metrics
+        labels = 'group="",resource="pods",scope="resource",subresource="proxy",verb="POST",version="v1"'
+        assert (
+            f'apiserver_request_total{{code="202",component="apiserver",dry_run="",{labels}}} 1\n' in metrics
+        )
     events = [orjson.loads(line) for line in log.read_bytes().splitlines()]
     assert [one["stage"] for one in events] == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
     assert {one["verb"] for one in events} == {"create"}

@@ -116,8 +116,8 @@ async def test_resets_during_sweeps_and_catch_up(monkeypatch: pytest.MonkeyPatch
         assert [type_and_name(event) for event in events] == [("ADDED", f"c-{n:02}") for n in range(30)]
         await until_idle()
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_sweeping{type="configmaps"} 3.0' in text
-        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
+        assert 'rewound_watchers_sweeping{type="configmaps"} 3' in text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0' in text
 
 
 async def write(api: Api, count: int) -> None:
@@ -141,8 +141,8 @@ async def test_connections_that_break_during_a_burst_affect_no_other() -> None:
         assert len(await watch.take(20)) == 20
         await until_idle()
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_sweeping{type="configmaps"} 1.0' in text
-        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
+        assert 'rewound_watchers_sweeping{type="configmaps"} 1' in text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0' in text
 
 
 async def test_watches_that_end_while_they_wait_are_freed(mock_clock: MockClock) -> None:
@@ -167,12 +167,12 @@ async def test_watches_of_a_connection_that_fails_are_freed(monkeypatch: pytest.
         document = await client.request("/openapi/v2", kind=StreamBody)
         await document.wait_over()
         await until_idle()
-        assert 'rewound_watchers_sweeping{type="configmaps"} 1.0' in (await api.ask("GET", "/metrics")).text
+        assert 'rewound_watchers_sweeping{type="configmaps"} 1' in (await api.ask("GET", "/metrics")).text
         monkeypatch.setattr(FrameReader, "next", lambda _: 1 / 0)
         await client.widen(1, watch)
         await watch.wait_over()
         await until_idle()
-        assert 'rewound_watchers_sweeping{type="configmaps"} 0.0' in (await api.ask("GET", "/metrics")).text
+        assert 'rewound_watchers_sweeping{type="configmaps"} 0' in (await api.ask("GET", "/metrics")).text
 
 
 async def test_stalled_stream_does_not_delay_other_streams() -> None:
@@ -211,7 +211,7 @@ async def test_stream_reset_affects_no_other_stream() -> None:
         assert await stays.types_and_names(1) == [("ADDED", "a")]
         assert gone.events == []
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_sweeping{type="configmaps"} 1.0' in text
+        assert 'rewound_watchers_sweeping{type="configmaps"} 1' in text
 
 
 async def test_watch_ends_after_its_timeout(mock_clock: MockClock) -> None:
@@ -235,7 +235,7 @@ async def test_stalled_stream_ends_after_its_timeout(mock_clock: MockClock) -> N
         for _ in range(14):
             await advance(mock_clock, 1)
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0' in text
         # A truncated event has ended in a reset.
         neighbour = await client.watch(PATH, labelSelector="none")
         for watch in (stalled, beginning):

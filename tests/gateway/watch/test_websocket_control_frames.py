@@ -162,4 +162,4 @@ async def test_client_that_closes_and_never_reads_is_disconnected(mock_clock: Mo
         for _ in range(8):
             await advance(mock_clock, 1)
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0' in text

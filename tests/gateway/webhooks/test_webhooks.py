@@ -59,7 +59,7 @@ async def test_statuses_of_denials() -> None:
         metrics = (await hooks.api.ask("GET", "/metrics")).text
         assert (
             'apiserver_admission_webhook_rejection_count{error_type="no_error",name="a.example.com",'
-            'operation="CREATE",rejection_code="409",type="validating"} 1.0'
+            'operation="CREATE",rejection_code="409",type="validating"} 1'
         ) in metrics
 
 

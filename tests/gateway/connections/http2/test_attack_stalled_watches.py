@@ -146,4 +146,4 @@ async def test_reset_of_all_stalled_watches_releases_them(mock_clock: MockClock)
         await until_idle()
         assert (len(output.waiting), output.watches) == (0, 0)
         text = (await api.ask("GET", "/metrics")).text
-        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0' in text

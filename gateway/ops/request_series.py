@@ -1,0 +1,303 @@
+"""Counts, durations and sizes of requests by the labels that they have in Kubernetes v1.25.
+
+The pipeline adds each request to its `Series`, which costs a dictionary lookup and a few additions: what most requests
+have in common, a short time and a small body, is in no bucket of its own. A route with its method has a shape without
+names (`Route.shape`), which stands for all labels but the status code.
+
+As in Kubernetes, only requests that a handler of a resource has served are counted, and those of /healthz, /livez and
+/readyz: others (discovery, OpenAPI, those that are refused before) are in `rewound_other_requests_total`. The number of
+series is bounded by what the server serves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
+from gateway.requests.parameters import parse_leniently
+from gateway.requests.request import Request
+from gateway.requests.route import Route
+from journal.classes.dataclass import dataclass
+
+# Seconds and bytes, as in v1.25.
+SLO_BOUNDS: Final = (
+    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0),
+    *(4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
+)
+BOUNDS: Final = (0.005, 0.025, *SLO_BOUNDS)
+_FINER: Final = len(BOUNDS) - len(SLO_BOUNDS)
+SIZES: Final = tuple(10.0**power for power in range(3, 10))
+_QUICK, _SMALL = BOUNDS[0], SIZES[0]
+_VERBS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "LIST", "WATCH", "APPLY"})
+OTHER: Final = "other"
+_FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})  # others respond
+_APPLY: Final = b"application/apply-patch+yaml"
+HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
+
+Labels = tuple[str, ...]
+_OBJECT: Final = ("group", "version", "resource", "subresource", "scope", "component")
+
+
+class Series:
+    """Requests with the same labels and status code."""
+
+    __slots__ = ("bytes", "code", "count", "labels", "larger", "seconds", "slo", "slower", "unsized")
+
+    def __init__(self, labels: Labels, code: int) -> None:
+        self.labels = labels  # verb, dry run, group, version, resource, subresource, scope, component
+        self.code = code
+        self.count = 0
+        self.seconds = 0.0
+        self.slower = [0] * len(BOUNDS)  # those above the first bound; the last one has those above all
+        self.bytes = 0
+        self.larger = [0] * len(SIZES)  # the same of sizes
+        self.unsized = 0  # whose size is not known yet
+        # What webhooks took of the seconds, and how it moved requests between buckets; of few series.
+        self.slo: tuple[float, list[int]] | None = None
+
+    def add(self, seconds: float, size: int) -> None:
+        self.count += 1
+        self.seconds += seconds
+        if seconds > _QUICK:
+            self.slower[bisect_left(BOUNDS, seconds) - 1] += 1
+        self.bytes += size
+        if size > _SMALL:
+            self.larger[bisect_left(SIZES, size) - 1] += 1
+
+    def deduct(self, seconds: float, webhooks: float) -> None:
+        """Of a request that was added with these seconds, webhooks took so many."""
+        total, moved = self.slo or (0.0, [0] * (len(SLO_BOUNDS) + 1))
+        moved[bisect_left(SLO_BOUNDS, seconds)] -= 1
+        moved[bisect_left(SLO_BOUNDS, seconds - webhooks)] += 1
+        self.slo = total + webhooks, moved
+
+    def add_parts(self, size: int) -> None:
+        """The whole body of a request that was added with no size has been sent."""
+        self.unsized -= 1
+        self.bytes += size
+        if size > _SMALL:
+            self.larger[bisect_left(SIZES, size) - 1] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A copy of a series."""
+
+    labels: Labels
+    code: int
+    count: int
+    seconds: float
+    durations: Buckets
+    slo_seconds: float
+    slo: Buckets
+    sized: int
+    bytes: int
+    sizes: Buckets
+
+
+class RequestSeries:
+    def __init__(
+        self, known: Callable[[Route], bool], removed_release: Callable[[Route], str | None]
+    ) -> None:
+        """`known(route)`: whether this server serves it. `removed_release`: of a deprecated API version."""
+        self._known = known
+        self._removed_release = removed_release
+        self._series: dict[tuple[str, int], Series] = {}
+        self._deprecated: dict[Labels, int] = {}
+        self.others: dict[int, int] = {}
+
+    def find(self, request: Request, route: Route, status: int) -> Series:
+        """The series of a request. Its caller adds the request to it."""
+        kind = route.shape or _shape(route)
+        if (request.query or request.method == "PATCH") and (variant := _variant(request)):
+            kind = f"{kind} {variant}"
+        return self._series.get((kind, status)) or self._add(kind, request, route, status)
+
+    def count_other(self, status: int) -> None:
+        """A request that is in no series."""
+        self.others[status] = self.others.get(status, 0) + 1
+
+    def _add(self, kind: str, request: Request, route: Route, status: int) -> Series:
+        is_health = route.path in HEALTH_PATHS and not route.is_resource
+        if not is_health and not self._known(route):
+            return Series((), status)  # in nothing that is shown
+        labels = _labels(request, route)
+        removed = self._removed_release(route) if route.is_resource else None
+        if removed is not None:
+            self._deprecated[*labels[2:6], removed] = 1
+        return self._series.setdefault((kind, status), Series(labels, status))
+
+    def forget(self, group: str, resource: str) -> None:
+        """Drop the series of a resource that is no longer served, so that their number stays bounded."""
+        self._series = {
+            key: one
+            for key, one in self._series.items()
+            if (one.labels[2], one.labels[4]) != (group, resource)
+        }
+        self._deprecated = {
+            key: one for key, one in self._deprecated.items() if (key[0], key[2]) != (group, resource)
+        }
+
+    def snapshot(self) -> list[Counted]:
+        return [_copied(one) for one in self._series.values() if one.count]
+
+    def deprecated(self) -> dict[Labels, int]:
+        return dict(self._deprecated)
+
+
+class MeasuredParts:
+    """The parts of a long list, whose size is known at their end."""
+
+    __slots__ = ("_parts", "_series", "_size", "aclose")
+
+    def __init__(self, parts: object, series: Series) -> None:
+        self._parts = parts
+        self._series = series
+        self._size = 0
+        series.unsized += 1
+        self.aclose = getattr(parts, "aclose", None)
+
+    def __aiter__(self) -> MeasuredParts:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            part: bytes = await self._parts.__anext__()  # type: ignore[attr-defined]
+        except StopAsyncIteration:
+            self._series.add_parts(self._size)
+            raise
+        self._size += len(part)
+        return part
+
+
+def request_readings(
+    found: list[Counted],
+) -> tuple[list[tuple[Reading, Value]], list[tuple[DistributionReading, Distributions]]]:
+    """The metrics of requests. Runs in a thread."""
+    totals: dict[Labels, float] = {(*one.labels, str(one.code)): 0 for one in found}
+    for one in found:
+        totals[*one.labels, str(one.code)] += one.count
+    counter = Reading(
+        "apiserver_request_total",
+        "Requests served, by verb, dry run, group, version, resource, scope, component and status code.",
+        lambda: 0,
+        "counter",
+        ("verb", "dry_run", *_OBJECT, "code"),
+    )
+    durations = DistributionReading(
+        "apiserver_request_duration_seconds",
+        "Seconds from the head of a request to its response; of a watch, to its end.",
+        dict,
+        BOUNDS,
+        ("verb", "dry_run", *_OBJECT),
+    )
+    slo = DistributionReading(
+        "apiserver_request_slo_duration_seconds",
+        "The same without the time of admission webhooks, and without watches.",
+        dict,
+        SLO_BOUNDS,
+        ("verb", *_OBJECT),
+    )
+    sizes = DistributionReading(
+        "apiserver_response_sizes",
+        "Bytes of the bodies of responses to gets and lists, as they were sent.",
+        dict,
+        SIZES,
+        ("verb", *_OBJECT),
+    )
+    return [(counter, totals)], [
+        (durations, summed((one.labels, one.seconds, one.durations) for one in found)),
+        (
+            slo,
+            summed(
+                (_without_dry_run(one), one.slo_seconds, one.slo) for one in found if one.labels[0] != "WATCH"
+            ),
+        ),
+        (
+            sizes,
+            summed(
+                (_without_dry_run(one), float(one.bytes), one.sizes)
+                for one in found
+                if one.labels[0] in ("GET", "LIST") and one.labels[5] not in _FORWARDED
+            ),
+        ),
+    ]
+
+
+def _without_dry_run(one: Counted) -> Labels:
+    return (one.labels[0], *one.labels[2:])
+
+
+def summed(rows: Iterable[tuple[Labels, float, Buckets]]) -> Distributions:
+    """Series that differ only in labels which a metric does not have are one."""
+    found: dict[Labels, tuple[float, Buckets]] = {}
+    for labels, total, buckets in rows:
+        if labels in found:
+            before, others = found[labels]
+            total, buckets = total + before, tuple(map(int.__add__, buckets, others))
+        found[labels] = total, buckets
+    return found
+
+
+def _copied(one: Series) -> Counted:
+    durations = (one.count - sum(one.slower), *one.slower)
+    slo = [sum(durations[: _FINER + 1]), *durations[_FINER + 1 :]]
+    webhooks, moved = one.slo or (0.0, [])
+    for index, change in enumerate(moved):
+        slo[index] += change
+    sized = one.count - one.unsized
+    sizes = (sized - sum(one.larger), *one.larger)
+    return Counted(
+        *(one.labels, one.code, one.count, one.seconds, durations),
+        *(one.seconds - webhooks, tuple(slo), sized, one.bytes, sizes),
+    )
+
+
+def _shape(route: Route) -> str:
+    """Of a route without one: a path, or the past of an object."""
+    return (
+        f"{route.verb} {route.group}/{route.resource}/{route.subresource}"
+        if route.is_resource
+        else route.path
+    )
+
+
+def _variant(request: Request) -> str:
+    """What a label says of a request besides its route and its status code."""
+    verb = "APPLY " if _applies(request) else ""
+    return verb + _dry_run(request)
+
+
+def _applies(request: Request) -> bool:
+    return request.method == "PATCH" and request.headers.get(b"content-type") == _APPLY
+
+
+def _dry_run(request: Request) -> str:
+    if "dryRun" not in request.query:
+        return ""
+    values = set(parse_leniently(request.query).all("dryRun"))
+    return "All" if values == {"All"} else "invalid" if values else ""
+
+
+def _labels(request: Request, route: Route) -> Labels:
+    if not route.is_resource:
+        return ("GET", "", "", "", "", route.path, "", "")
+    scope = "cluster"
+    if route.name or route.verb == "create":
+        scope = "resource"
+    elif route.namespace:
+        scope = "namespace"
+    verb = request.method
+    if route.verb == "watch":
+        verb = "WATCH"
+    elif verb in ("GET", "HEAD"):
+        verb = "GET" if scope == "resource" else "LIST"
+    elif _applies(request):
+        verb = "APPLY"
+    return (
+        verb if verb in _VERBS else OTHER,
+        _dry_run(request),
+        *(route.group, route.version, route.resource, route.subresource, scope, "apiserver"),
+    )
