@@ -18,7 +18,7 @@ from actors.kinds.schema.fields import zero_struct
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import NewObjects
 from actors.patch.managed_fields.schema_topology import SchemaShapes
-from actors.patch.managed_fields.topology import Excluded, Record, Shapes
+from actors.patch.managed_fields.topology import NOTHING, Excluded, Record, Shapes
 from journal.classes.dataclass import dataclass
 
 # Metadata that the server sets; no manager owns it.
@@ -129,7 +129,8 @@ class FieldViews:
         if custom is None:
             return shapes.root(definition.fields, excluded)
         metadata = shapes.of_field(METADATA, excluded["metadata"])
-        made = SchemaShapes(custom.extension_prefix, metadata, exact=shapes.exact)
+        embedded = shapes.of_field(METADATA, NOTHING)
+        made = SchemaShapes(custom.extension_prefix, metadata, embedded, exact=shapes.exact)
         return made.root(custom.openapi, excluded)
 
 

@@ -7,7 +7,8 @@
 Objects with properties are structs, with additionalProperties maps, and both are granular unless they are marked
 atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; a map's keys have
 the defaults that the schema gives them. Unknown fields that the schema preserves are Open: maps there are granular,
-lists atomic. Nothing else of a schema matters here, and the caller has validated it. The dialect gives the prefix of
+lists atomic. An embedded resource also has apiVersion, kind and the metadata of every object, which its own schema
+cannot change. Nothing else of a schema matters here, and the caller has validated it. The dialect gives the prefix of
 the markers.
 """
 
@@ -48,10 +49,21 @@ class _Parts(dict[str, Shape]):
 
 
 class SchemaShapes:
-    """Makes the shapes of one dialect. `metadata` is the shape that the metadata of every object has."""
+    """Makes the shapes of one dialect.
 
-    def __init__(self, extension_prefix: str, metadata: Shape, *, exact: bool = False) -> None:
+    `metadata` is the shape that the metadata of every object has, `embedded_metadata` that of embedded resources.
+    """
+
+    def __init__(
+        self, extension_prefix: str, metadata: Shape, embedded_metadata: Shape, *, exact: bool = False
+    ) -> None:
         self._prefix, self._metadata, self._exact = extension_prefix, metadata, exact
+        # What every embedded resource has, whatever its schema says about it.
+        self._embedded = {
+            FIELD + "apiVersion": _VALUE,
+            FIELD + "kind": _VALUE,
+            FIELD + "metadata": embedded_metadata,
+        }
 
     def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
         """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
@@ -77,9 +89,13 @@ class SchemaShapes:
             return Dictionary(self._of(values))
         rest = _OPEN if values or self._is_open(schema) else None
         properties = schema.get("properties", {})
-        if not properties:
+        parts, elements = _Parts(properties, self._of), [FIELD + name for name in properties]
+        if self._marker(schema, "embedded-resource"):
+            parts.update(self._embedded)
+            elements = list({*elements, *self._embedded})
+        if not elements:
             return rest or _VALUE
-        return Record(_Parts(properties, self._of), [FIELD + name for name in properties], rest)
+        return Record(parts, elements, rest)
 
     def _list(self, schema: Schema) -> Shape:
         items = schema.get("items", {})

@@ -28,8 +28,10 @@ PORT = {
 
 
 def root(schema: dict[str, Any], dialect: str = "cluster", **excluded: Any) -> Record:
-    metadata = Shapes().of_field(METADATA, dict.fromkeys(NEVER_OWNED))
-    return SchemaShapes(NAMES[dialect].extension_prefix, metadata).root(schema, excluded)
+    shapes = Shapes()
+    metadata = shapes.of_field(METADATA, dict.fromkeys(NEVER_OWNED))
+    made = SchemaShapes(NAMES[dialect].extension_prefix, metadata, shapes.of_field(METADATA, {}))
+    return made.root(schema, excluded)
 
 
 def of(schema: dict[str, Any], dialect: str = "cluster") -> Any:
@@ -50,6 +52,16 @@ def of(schema: dict[str, Any], dialect: str = "cluster") -> Any:
         ({"type": "object"}, Leaf),
         ({"type": "object", "x-cluster-preserve-unknown-fields": True}, Open),
         ({"x-cluster-preserve-unknown-fields": True}, Open),
+        ({"type": "object", "x-cluster-embedded-resource": True}, Record),
+        (
+            {
+                "type": "object",
+                "x-cluster-embedded-resource": True,
+                "x-cluster-preserve-unknown-fields": True,
+            },
+            Record,
+        ),
+        ({"type": "object", "x-cluster-embedded-resource": True, "x-cluster-map-type": "atomic"}, Leaf),
         ({"type": "array", "items": TEXT}, Leaf),
         ({"type": "array", "items": TEXT, "x-cluster-list-type": "atomic"}, Leaf),
         ({"type": "array", "items": TEXT, "x-cluster-list-type": "set"}, Elements),
