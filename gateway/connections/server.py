@@ -41,6 +41,7 @@ _ACCEPT_BATCH = 16
 # holds tens of kilobytes, and thousands that go on at the same time would all end late.
 _HANDSHAKES = 16
 _HANDSHAKE_DELAY = 0.05
+_REPORT_PAUSE = 10.0  # seconds between two lines in the log about certificates that fail for the same reason
 
 
 class Server:
@@ -56,6 +57,7 @@ class Server:
         self._http2: Http2 | None = None  # from the first connection on that speaks it
         self._background: trio.Nursery | None = None
         self._bios = SharedBios()
+        self._reported: dict[str, float] = {}  # when the log had each reason why a certificate failed
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
         self._closed = trio.Event()
@@ -157,8 +159,10 @@ class Server:
             await self._run_protocol(transport, secure)
         except NotTLS:
             await self._refuse_plain_http(transport)
-        except HandshakeFailed:
+        except HandshakeFailed as error:
             self._state.handshake_failures += 1
+            if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+                self._report_certificate(transport, error.__cause__.verify_message)
         except (OSError, trio.ClosedResourceError):
             pass  # the client disconnected, or the watchdog interrupted
         except Exception:
@@ -167,6 +171,19 @@ class Server:
             transport.close()
             self._state.transports.discard(transport)
             self._closed.set()
+
+    def _report_certificate(self, transport: Transport, why: str) -> None:
+        """Log each reason once in a while: everybody can send certificates. There are as many as OpenSSL knows."""
+        self._state.certificate_failures += 1
+        now = trio.current_time()
+        if now >= self._reported.get(why, -inf) + _REPORT_PAUSE:
+            self._reported[why] = now
+            log.warning(
+                "the certificate of a client at %s cannot be verified: %s; its connection ends, whatever other "
+                "credentials it has",
+                transport.peer_address(),
+                why,
+            )
 
     async def _run_protocol(self, transport: Transport, secure: bool) -> None:
         transport.idle = False

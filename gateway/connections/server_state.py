@@ -41,12 +41,16 @@ class ServerStatistics:
     timed_out: int  # connections ended by a time limit
     handshake_failures: int
     draining: bool
+    certificate_failures: int = (
+        0  # of the failed handshakes, those with a client certificate that does not verify
+    )
     streaming: int = 0  # connections with a stream, such as a watch
 
 
 class ServerState:
     __slots__ = (
         "accepted",
+        "certificate_failures",
         "draining",
         "failed",
         "handle",
@@ -83,7 +87,7 @@ class ServerState:
         self.now = 0.0
         self.draining = False
         self.accepted = self.requests = self.refused = self.failed = 0
-        self.timed_out = self.handshake_failures = 0
+        self.timed_out = self.handshake_failures = self.certificate_failures = 0
 
     def failure(self, request: Request, error: Exception) -> Response:
         """Return a 500 for a handler that raised, and log the traceback."""
@@ -158,5 +162,6 @@ class ServerState:
             timed_out=self.timed_out,
             handshake_failures=self.handshake_failures,
             draining=self.draining,
+            certificate_failures=self.certificate_failures,
             streaming=sum(transport.streaming for transport in self.transports),
         )

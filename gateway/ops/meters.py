@@ -109,6 +109,11 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
     )
     for name in ("rewound_tls_handshake_errors_total", "apiserver_tls_handshake_errors_total"):
         metrics.counter(name, "TLS handshakes that failed.", lambda: read().handshake_failures)
+    metrics.counter(
+        "rewound_client_certificate_errors_total",
+        "TLS handshakes that failed because the client's certificate cannot be verified.",
+        lambda: read().certificate_failures,
+    )
 
 
 def meter_audit(metrics: Metrics, read: Callable[[], AuditStatistics]) -> None:

@@ -12,6 +12,7 @@ from gateway.connections.server import Server
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import Client, authority, hello, refuse, served
 from tests.gateway.idle import advance, until_idle
+from tests.issuers import issuer
 
 
 async def who(request: Request) -> Response:
@@ -29,6 +30,26 @@ async def test_client_certificate_is_part_of_the_peer() -> None:
 async def test_client_certificate_is_optional() -> None:
     async with served(who) as host, host.connect_tls() as client:
         assert (await client.get()).body == b"True None"
+
+
+async def test_certificate_that_cannot_be_verified_is_logged_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Python's TLS library ends such a handshake by itself (docs/decisions/0030-client-certificates.md)."""
+    async with served() as host, host.connect_tls(certificate=True) as other:
+        context = authority().client_context()
+        context.load_cert_chain(issuer("somebody else").leaf("mallory"))
+        for _ in range(2):
+            stream = trio.SSLStream(
+                await trio.open_tcp_stream(*host.secure), context, server_hostname="localhost"
+            )
+            await stream.do_handshake()  # in TLS 1.3 the client's part ends before the server has verified it
+            with pytest.raises(trio.BrokenResourceError):
+                await stream.receive_some()
+            await trio.aclose_forcefully(stream)
+        assert (await other.get()).status == 200
+        assert (host.statistics.certificate_failures, host.statistics.handshake_failures) == (2, 2)
+        assert caplog.text.count("cannot be verified: unable to get local issuer certificate") == 1
 
 
 async def test_tls_1_1_is_refused_and_others_are_served() -> None:
