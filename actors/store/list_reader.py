@@ -76,6 +76,8 @@ class ListReader:
         "_after",
         "_clock",
         "_count",
+        "_counted",
+        "_counted_to",
         "_journal",
         "_limit",
         "_match",
@@ -108,6 +110,7 @@ class ListReader:
         self._version = start.version
         self._after = start.after
         self.total = start.remaining  # as in `Start`, from the first step on
+        self._counted, self._counted_to = 0, start.after
         self._count = 0
         self._more = True
         self.complete = False  # everything has been read, or as much as the limit allows
@@ -145,8 +148,8 @@ class ListReader:
                 return []
             if self._version is None:
                 self._version = view.head
-            if self.total is None:
-                self.total = state.count(self._type_id, self._namespace)
+            if self.total is None and not self._count_total(state, turn.over):
+                return []
             page = state.page(
                 self._type_id,
                 self._namespace,
@@ -161,6 +164,28 @@ class ListReader:
         self._after = page.last or self._after
         self.complete = not page.more or (0 < self._limit <= self._count and not page.stopped)
         return page.bodies
+
+    def _count_total(self, state: VersionedState, stop: Stop) -> bool:
+        """Count the items of the list; False if that has to go on in the next step.
+
+        The state knows how many there are in all. How many come after a position must be counted: a list that goes on
+        at the current version after its token expired does so once, and its further tokens have the number.
+        """
+        if self._counted_to is None:
+            self.total = state.count(self._type_id, self._namespace)
+            return True
+        page = state.page(
+            self._type_id, self._namespace, after=self._counted_to, match=self._count_one, stop=stop
+        )
+        if page.more:
+            self._counted_to = page.last
+            return False
+        self.total = self._counted
+        return True
+
+    def _count_one(self, _: bytes) -> bool:
+        self._counted += 1
+        return False
 
     def _state(self, view: View, stop: Stop) -> VersionedState | None:
         """The state to read; None while it is being rebuilt."""

@@ -162,7 +162,7 @@ class Reads:
     async def _continue(self, namespace: str | None, options: ListOptions, match: Match | None) -> Start:
         token = _token_in(namespace, options.token)
         if token.version == CURRENT:
-            return Start(None, token, -1)
+            return Start(None, token, None if match is None and options.limit > 0 else -1)
         await self._wait_for(token.version)
         expired = self._clock.now() - token.issued > self._horizon.window
         if expired or token.version < self._horizon.floor():

@@ -33,6 +33,24 @@ async def test_token_expires_with_the_watch_history(opened: Opener) -> None:
 
 
 @everywhere
+async def test_inconsistent_pages_count_what_remains(opened: Opener) -> None:
+    async with opened() as api:
+        token = await first_page(api, count=6)
+        await api.create("configmaps", config_map("c0a"))  # before the position: not counted
+        await api.create("configmaps", config_map("c5a"))
+        api.clock.advance(WATCH_HISTORY + 1)
+        counts, more = [], (await expired(api, token)).fresh
+        while more:
+            metadata = (await api.list("configmaps", limit=2, **{"continue": more}))["metadata"]
+            counts.append(metadata.get("remainingItemCount"))
+            more = metadata.get("continue", "")
+        assert counts == [3, 1, None]
+        fresh = (await expired(api, token)).fresh
+        selected = await api.list("configmaps", limit=2, labelSelector="!x", **{"continue": fresh})
+        assert "remainingItemCount" not in selected["metadata"]
+
+
+@everywhere
 async def test_inconsistent_token_continues_to_the_end(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
