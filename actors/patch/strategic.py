@@ -21,8 +21,10 @@ import reprlib
 from typing import Any
 
 from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
+from actors.kinds.values.go_syntax import printed
 from actors.patch.element_order import identity, in_order
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from actors.quoting import LONGEST
 from actors.time_limit import check_time
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
@@ -182,7 +184,9 @@ def _check_entry(entry: Any, field: Field) -> None:
     if not isinstance(entry, dict):
         raise PatchDoesNotFit(f"an entry of {field.name} is not an object")
     if field.merge_key not in entry:
-        raise PatchDoesNotFit(f"map: {_brief(entry)} does not contain declared merge key: {field.merge_key}")
+        raise PatchDoesNotFit(
+            f"map: {printed(entry, LONGEST)} does not contain declared merge key: {field.merge_key}"
+        )
 
 
 def _delete_values(target: dict[str, Any], key: str, values: Any) -> None:

@@ -12,6 +12,7 @@ from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
+from actors.kinds.values.go_syntax import printed
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
@@ -87,11 +88,17 @@ def _decode(definition: Definition, document: object, command: Patch, *, in_step
     try:
         return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
     except NotDecodable as error:
-        shown = _shown(definition, command.patch)
-        cause = Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {error}", "patch")
+        restored = command.format == "strategic" and error.restoring
+        shown = _shown(definition, command.patch, go_map=bool(restored))
+        cause = Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {restored or error}", "patch")
         raise Invalid("", "", "", [cause]) from None
 
 
-def _shown(definition: Definition, patch: object) -> str:
-    """A patch in an error message, as in v1.25, but for those of Secrets: the audit log shows messages at any level."""
-    return REDACTED if definition.type_name == SECRETS else orjson.dumps(patch).decode()[:LONGEST_QUOTE]
+def _shown(definition: Definition, patch: object, *, go_map: bool) -> str:
+    """A patch in an error message, but for those of Secrets: the audit log shows messages at any level.
+
+    v1.25 shows strategic merge patches as Go prints maps, and the whole result of others.
+    """
+    if definition.type_name == SECRETS:
+        return REDACTED
+    return printed(patch, LONGEST_QUOTE) if go_map else orjson.dumps(patch).decode()[:LONGEST_QUOTE]

@@ -181,12 +181,55 @@ async def test_error_about_a_patch_shows_it_unless_it_is_of_a_secret(format_: st
         await api.create("secrets", {"metadata": {"name": "a"}, "stringData": {"k": "v"}})
         assert "hunter2" in (await patch(api, format_, change)).expect(422)["message"]
         refused = (await patch(api, format_, change, PATH.replace("configmaps", "secrets"))).expect(422)
-        reason = "cannot unmarshal string into Go struct field Secret.data of type map[string][]uint8"
+        reason = (
+            "cannot restore map from string"
+            if format_ == "strategic"
+            else 'Secret in version "v1" cannot be handled as a Secret: json: '
+            "cannot unmarshal string into Go struct field Secret.data of type map[string][]uint8"
+        )
         assert refused["message"] == (
-            ' "" is invalid: patch: Invalid value: "<secret contents redacted>": '
-            f'Secret in version "v1" cannot be handled as a Secret: json: {reason}'
+            f' "" is invalid: patch: Invalid value: "<secret contents redacted>": {reason}'
         )
         assert "hunter2" not in str(refused)
+
+
+@cases(
+    "change, shown, reason",
+    [
+        ({"metadata": {"labels": "x"}}, "map[metadata:map[labels:x]]", "cannot restore map from string"),
+        ({"metadata": {"labels": [1]}}, "map[metadata:map[labels:[1]]]", "cannot restore map from slice"),
+        (
+            {"metadata": {"labels": {"b": None, "a": 5}}},
+            "map[metadata:map[labels:map[a:5 b:<nil>]]]",
+            "cannot convert int64 to string",
+        ),
+        (
+            {"metadata": {"labels": {"a": {}}}},
+            "map[metadata:map[labels:map[a:map[]]]]",
+            "unrecognized type: string",
+        ),
+        ({"metadata": "x"}, "map[metadata:x]", "cannot restore struct from: string"),
+        (
+            {"metadata": {"finalizers": {"a": True}}},
+            "map[metadata:map[finalizers:map[a:true]]]",
+            "cannot restore slice from map",
+        ),
+        (
+            {"metadata": {"generation": 1.5}},
+            "map[metadata:map[generation:1.5]]",
+            "cannot convert float64 to int64",
+        ),
+        ({"immutable": "x"}, "map[immutable:x]", "unrecognized type: bool"),
+    ],
+)
+async def test_strategic_patch_of_the_wrong_type_is_refused(
+    change: Document, shown: str, reason: str
+) -> None:
+    async with shared("configmaps") as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        refused = (await patch(api, "strategic", change)).expect(422)
+        assert refused["message"] == f' "" is invalid: patch: Invalid value: "{shown}": {reason}'
+        await api.delete("configmaps", "a")
 
 
 @pytest.mark.parametrize("format_", ["json", "strategic"])

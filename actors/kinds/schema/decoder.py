@@ -22,7 +22,12 @@ from journal.classes.named_tuple import NamedTuple
 
 
 class NotDecodable(Exception):
-    """The document is malformed, of another type, or has values of the wrong type."""
+    """The document is malformed, of another type, or has values of the wrong type.
+
+    `restoring`: the same about the result of a strategic merge patch, where Kubernetes words it differently.
+    """
+
+    restoring = ""
 
 
 class Decoded(NamedTuple):
@@ -99,7 +104,9 @@ class Schema:
         try:
             found = decoder.struct(self._document, document)
         except (WrongType, ValueError) as error:
-            raise NotDecodable(self._not_handled(str(error))) from None
+            refused = NotDecodable(self._not_handled(str(error)))
+            refused.restoring = error.restoring() if isinstance(error, WrongType) else str(error)
+            raise refused from None
         except RecursionError:
             raise NotDecodable(self._not_handled(TOO_DEEP)) from None
         found.pop("apiVersion", None)

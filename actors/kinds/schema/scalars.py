@@ -25,7 +25,10 @@ from actors.kinds.schema.fields import (
     STRING,
     TIME,
     JsonValue,
+    ListOf,
+    MapOf,
     Scalar,
+    Struct,
     Type,
 )
 from actors.kinds.schema.json_tree import Number, plain
@@ -35,6 +38,7 @@ from actors.kinds.values.times import canonical_micros, canonical_seconds
 _LONGEST_NUMBER: Final = 40
 LONGEST_DOUBLE: Final = 1000  # characters
 MAX_WHOLE: Final = 10**21  # larger numbers are written with an exponent
+_GO_KINDS: Final = {"string": "string", "bool": "bool", "array": "slice", "object": "map"}
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/\r\n]")
 _NOT_BREAK: Final = re.compile(r"[^\r\n]")
 
@@ -54,6 +58,25 @@ class WrongType(ValueError):
     def __str__(self) -> str:
         target = f"Go struct field {self._struct}.{'.'.join(self._where)}" if self._where else "Go value"
         return f"json: cannot unmarshal {self._found} into {target} of type {self._type.go_type}"
+
+    def restoring(self) -> str:
+        """The same as Kubernetes says it of a strategic merge patch, whose result it does not write as JSON again."""
+        type_, (word, _, text) = self._type, self._found.partition(" ")
+        kind = ("float64" if text else "int64") if word == "number" else _GO_KINDS[word]
+        if isinstance(type_, Struct):
+            return f"cannot restore struct from: {kind}"
+        if isinstance(type_, MapOf):
+            return f"cannot restore map from {kind}"
+        if isinstance(type_, ListOf) or type_ is BYTES:
+            return f"cannot restore slice from {kind}"
+        if type_ not in (STRING, BOOL, INT32, INT64, DOUBLE):
+            return str(self)
+        is_convertible = kind == "int64" if type_ is STRING else kind == "float64" and type_ is not BOOL
+        return (
+            f"cannot convert {kind} to {type_.go_type}"
+            if is_convertible
+            else f"unrecognized type: {type_.go_type}"
+        )
 
 
 def read_scalar(type_: Scalar, value: Any) -> Any:

@@ -36,6 +36,38 @@ def show(value: Any) -> Formatted:
     return Formatted("".join(taken))
 
 
+def printed(value: Any, longest: int) -> str:
+    """The first characters of a value as Go's %v prints it: map[a:[1 x] b:<nil>]."""
+    taken, room = [], longest
+    for part in _printed(value):
+        taken.append(part)
+        room -= len(part)
+        if room <= 0:
+            break
+    return "".join(taken)[:longest]
+
+
+def _printed(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield "map["
+        for index, name in enumerate(sorted(value)):
+            yield f" {name}:" if index else f"{name}:"
+            yield from _printed(value[name])
+        yield "]"
+    elif isinstance(value, list):
+        yield "["
+        for index, item in enumerate(value):
+            yield " " if index else ""
+            yield from _printed(item)
+        yield "]"
+    elif value is None:
+        yield "<nil>"
+    elif isinstance(value, bool):
+        yield "true" if value else "false"
+    else:
+        yield float_text(value) if isinstance(value, float) else str(value)
+
+
 def float_text(value: float) -> str:
     """A number as Go's %v prints a float64: with an exponent from a million on."""
     if isinstance(value, int):
