@@ -124,6 +124,22 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     return value.nearest() if isinstance(value, Number) else value
 
 
+def as_go_reads(value: Any) -> Any:
+    """A plain tree with the numbers that Go makes of it: 64-bit integers and floats, which it writes without fraction.
+
+    9223372036854775808 is a float, which is no value of an integer; 1.0 is written as 1.
+    """
+    if isinstance(value, dict):
+        return {name: as_go_reads(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [as_go_reads(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return value if -(2**63) <= value < 2**63 else float(value)
+
+
 def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return "\ufffd" * (error.end - error.start), error.end

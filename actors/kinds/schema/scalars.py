@@ -31,7 +31,7 @@ from actors.kinds.schema.fields import (
     Struct,
     Type,
 )
-from actors.kinds.schema.json_tree import Number, plain
+from actors.kinds.schema.json_tree import Number, as_go_reads, plain
 from actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
 from actors.kinds.values.times import canonical_micros, canonical_seconds
 
@@ -82,7 +82,7 @@ class WrongType(ValueError):
 def read_scalar(type_: Scalar, value: Any) -> Any:
     """The canonical value; None for the zero time. Raises ValueError."""
     if isinstance(type_, JsonValue):
-        return plain(value)
+        return as_go_reads(plain(value))
     return _READERS[type_](type_, value)
 
 

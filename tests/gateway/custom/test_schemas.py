@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
+from tests.cases import checking
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import (
     DEFINITIONS,
@@ -18,6 +21,7 @@ from tests.gateway.custom.kinds import (
     version,
     widget,
 )
+from tests.gateway.shared_server import shared
 from tests.gateway.watch.watching import watching
 
 COLOURED: dict[str, Any] = {
@@ -86,3 +90,27 @@ async def test_versions_show_what_their_schemas_know() -> None:
         labels = {"metadata": {"labels": {"x": "1"}}}
         relabelled = (await api.ask("PATCH", f"{path}/a", labels, headers=MERGE)).expect(200)
         assert relabelled["metadata"]["generation"] == 2
+
+
+async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
+    """As Go reads them: larger numbers are floats, and floats without a fraction are integers, written as such."""
+    path = f"{DEFINITIONS}?dryRun=All"
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 0}}}
+    body = orjson.dumps(definition(version(spec=spec)))
+    async with shared() as api:
+        with checking() as case:
+            for text, shown in (
+                (b"9223372036854775807", b"9223372036854775807"),
+                (b"-9223372036854775808", b"-9223372036854775808"),
+                (b"1.0", b"1"),
+                (b"1e3", b"1000"),
+                *((text, b"") for text in (b"9223372036854775808", b"-9223372036854775809", b"1e19", b"1.5")),
+            ):
+                with case(text):
+                    sent = body.replace(b'"default":0', b'"default":' + text)
+                    response = await api.ask("POST", path, sent)
+                    if shown:
+                        assert b'"default":' + shown + b"}" in response.body
+                    else:
+                        message = response.expect(422)["message"]
+                        assert message.endswith('"number":  in body must be of type integer: "number"')
