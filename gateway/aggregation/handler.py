@@ -6,6 +6,7 @@ Errors before it are in plain text, as clients of Kubernetes know them.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from actors.errors import RequestError
 from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
 from gateway.aggregation.servers import AggregatedServers
 from gateway.proxy.forward import Adapter, Forward, Transform
+from gateway.proxy.target import Target
 from gateway.proxy.upstream import ResponseHead, Upstream
 from gateway.requests import render
 from gateway.requests.context import RequestContext
@@ -29,13 +31,22 @@ UNAVAILABLE: Final = "service unavailable"
 REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"
 # As Go writes a path.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"
+_REPEATED_SLASHES: Final = re.compile("//+")
 
 
 class ServiceAdapter(Adapter):
     cors = False
 
-    def __init__(self, identity: list[Field], proxy_headers: RequestHeaders | None, audit_id: bytes) -> None:
+    def __init__(
+        self,
+        identity: list[Field],
+        proxy_headers: RequestHeaders | None,
+        audit_id: bytes,
+        forwarded: list[Field],
+    ) -> None:
+        """`forwarded`: fields about where the request goes, which replace those of the client."""
         self._identity = identity
+        self._forwarded = forwarded
         self._proxy_headers = proxy_headers
         self._audit_id = audit_id
 
@@ -45,6 +56,9 @@ class ServiceAdapter(Adapter):
             # Only this word: another one could name a field about the user, which the other server would then drop.
             kept = [one for one in kept if one[0] != b"connection"]
             kept.append((b"connection", b"Upgrade"))
+        else:
+            replaced = {name for name, _ in self._forwarded}
+            kept = [*(one for one in kept if one[0] not in replaced), *self._forwarded]
         if self._audit_id:
             kept = [one for one in kept if one[0] != b"audit-id"]
             kept.append((b"audit-id", self._audit_id))
@@ -95,13 +109,22 @@ class AggregationHandler:
         forward = Forward(
             context.request,
             target,
-            ServiceAdapter(identity, self._proxy_headers, audit_id),
+            ServiceAdapter(identity, self._proxy_headers, audit_id, _forwarded(target)),
             self._stopping,
             _fail,
             warnings=tuple(render.warnings_of(context)),
             pool=self._servers.pool,
         )
         return Response(200, b"", forwarding=forward)
+
+
+def _forwarded(target: Target) -> list[Field]:
+    """As Kubernetes sends them: of the request as the other server gets it, which is at the path that clients use."""
+    return [
+        (b"x-forwarded-uri", _REPEATED_SLASHES.sub("/", target.path).encode("latin-1")),
+        (b"x-forwarded-host", target.authority.encode("latin-1")),
+        (b"x-forwarded-proto", b"https"),
+    ]
 
 
 async def _fail(error: RequestError) -> Response:

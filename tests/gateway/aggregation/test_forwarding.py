@@ -60,6 +60,7 @@ async def test_the_server_gets_the_user_and_none_of_the_clients_credentials() ->
         "x-remote-uid": "1",
         "connection": "x-remote-group",
         "x-own": "kept",
+        "x-forwarded-host": "elsewhere",
     }
     async with serving(discovering(respond), certificate="service") as backend, aggregating() as api:
         await register(api, backend.port)
@@ -77,6 +78,9 @@ async def test_the_server_gets_the_user_and_none_of_the_clients_credentials() ->
         assert call.header("authorization") is None
         assert call.header("x-own") == "kept"
         assert call.header("x-forwarded-for") == "127.0.0.1"
+        assert call.header("x-forwarded-host") == f"localhost:{backend.port}"
+        assert call.header("x-forwarded-proto") == "https"
+        assert call.header("x-forwarded-uri") == f"{THINGS}/a-b"
 
 
 async def test_an_impersonated_user_is_the_user() -> None:
