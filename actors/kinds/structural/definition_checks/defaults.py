@@ -49,10 +49,12 @@ class _Place:
 
 
 def check_defaults(errors: FieldErrors, path: str, root: Node, names: Names) -> None:
-    _check(errors, path, root, _Place(root, names, _Budget(BUDGET)), is_root=True)
+    """The root is an object like those that are embedded: with a kind, an apiVersion and metadata."""
+    root = root.but(embedded=True, extensions=None)
+    _check(errors, path, root, _Place(root, names, _Budget(BUDGET)))
 
 
-def _check(errors: FieldErrors, path: str, node: Node, place: _Place, *, is_root: bool = False) -> None:
+def _check(errors: FieldErrors, path: str, node: Node, place: _Place) -> None:
     if place.budget.left < 0:
         return
     if node.embedded:
@@ -61,9 +63,8 @@ def _check(errors: FieldErrors, path: str, node: Node, place: _Place, *, is_root
         _check_default(errors, f"{path}.default", node, place)
     if node.items is not None:
         _check(errors, f"{path}.items", node.items, place.child(None, inside_meta=place.inside_meta))
-    is_object = node.embedded or is_root
     for name, inner in node.properties.items():
-        inside = place.inside_meta or (is_object and name in TYPE_META)
+        inside = place.inside_meta or (node.embedded and name in TYPE_META)
         _check(errors, f"{path}.properties[{name}]", inner, place.child(name, inside_meta=inside))
 
 

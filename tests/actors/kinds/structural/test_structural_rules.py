@@ -166,6 +166,19 @@ def test_the_root_has_no_default_in_its_metadata() -> None:
     ]
 
 
+@cases(
+    ("default", "wrong"),
+    [
+        ({}, ["apiVersion: Required value: must not be empty", "kind: Required value: must not be empty"]),
+        ({"kind": "Shop"}, ["apiVersion: Required value: must not be empty"]),
+        ({"kind": 1, "apiVersion": "a/v1"}, ["kind: Invalid value: 1: must be a string"]),
+        ({"kind": "Shop", "apiVersion": "a/v1", "metadata": {"name": "a"}, "a": "b"}, []),
+    ],
+)
+def test_default_of_the_root_is_a_whole_object(default: dict[str, Any], wrong: list[str]) -> None:
+    assert errors_of({**record(a=TEXT), "default": default}) == [f"s.default.{one}" for one in wrong]
+
+
 def test_a_status_subresource_restricts_the_root() -> None:
     schema = {**record(status=TEXT), "minProperties": 1}
     assert errors_of(schema) == []
