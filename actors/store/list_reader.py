@@ -1,4 +1,4 @@
-"""Reads a list in turns: each step is one read transaction and a few milliseconds, all steps read one version.
+"""Reads a list in turns: each step is one read transaction and some milliseconds of work, all read one version.
 
 `Reads.open` makes a `ListReader`; between two steps its caller runs a checkpoint, or waits until a client has taken
 what was read. Steps after the first read the version of the first, as the pages of a client do. A step may return
@@ -15,7 +15,7 @@ from actors.clock import Clock
 from actors.errors import Expired
 from actors.selectors.matcher import Match
 from actors.store.continue_token import CURRENT, Token
-from actors.turns import Turn
+from actors.turns import ProcessorTurn
 from journal.classes.dataclass import dataclass
 from journal.errors import Compacted, FutureVersion
 from journal.log import Journal
@@ -139,7 +139,7 @@ class ListReader:
 
     def step(self, size: int | None = None) -> list[bytes]:
         """Read the next objects, at most about `size` bytes of them. Expired."""
-        turn = Turn()
+        turn = ProcessorTurn()
         left = self._limit - self._count
         wanted = min(left, BATCH_ROWS) if self._limit > 0 else BATCH_ROWS
         with self._journal.read() as view:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from itertools import count
 
 import pytest
@@ -10,7 +11,7 @@ import trio
 
 from actors import turns
 from actors.selectors import LabelSelector
-from actors.store.list_reader import Listing
+from actors.store.list_reader import Listing, ListReader
 from actors.store.reads import ListOptions
 from tests.actors.object_store import Store, open_store
 
@@ -19,9 +20,13 @@ OBJECTS = 20
 
 @pytest.fixture(autouse=True)
 def slow_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every look at the clock finds that a whole turn has passed."""
-    times = count()
-    monkeypatch.setattr(turns, "now", lambda: next(times) * turns.TURN)
+    """Every look at a clock finds that a whole turn has passed."""
+    for clock in ("now", "processor_now"):
+        monkeypatch.setattr(turns, clock, partial(_next_turn, count()))
+
+
+def _next_turn(times: Iterator[int]) -> float:
+    return next(times) * turns.TURN
 
 
 async def fill(store: Store) -> None:
@@ -63,6 +68,19 @@ async def test_selector_that_matches_nothing_yields() -> None:
 
         assert await turns_of(read, nothing) >= OBJECTS // 2
         assert found[0].bodies == []
+
+
+async def test_list_that_other_processes_interrupt_is_read_in_one_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its rows would have to be found again in every further turn."""
+    monkeypatch.setattr(turns, "processor_now", lambda: 0.0)
+    async with open_store() as store:
+        await fill(store)
+        options = ListOptions(labels=LabelSelector.parse("app=a"))
+        reader = await store.reads.open(store.definition("configmaps"), "default", options)
+        assert isinstance(reader, ListReader)
+        assert len(reader.step()) == OBJECTS and reader.complete
 
 
 @pytest.mark.parametrize("selector", [None, "app=a"])
