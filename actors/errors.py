@@ -248,6 +248,13 @@ class TooLarge(RequestError):
         self.message = message
 
 
+class RequestTooLarge(RequestError):
+    """The object is larger than kube-apiserver could store; the message is that of etcd or of its client."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
 class Overloaded(RequestError):
     """The mailbox of an actor is full: the client should retry."""
 

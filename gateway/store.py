@@ -37,6 +37,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
 from actors.resource.directory import Directory
+from actors.resource.object_size import ObjectSizes
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
@@ -54,6 +55,7 @@ from gateway.secure_port import signing_authorities
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
+from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.classes.dataclass import dataclass
 from journal.errors import (
     AlreadyOpen,
@@ -173,7 +175,17 @@ def _build_store(
         settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
     )
     admission = Admission(running)
-    directory = Directory(registry, journal, committer, admission, supervisor, nursery, converter=converter)
+    protobuf = ProtobufEncoder(registry, names)
+    directory = Directory(
+        registry,
+        journal,
+        committer,
+        admission,
+        supervisor,
+        nursery,
+        converter=converter,
+        sizes=ObjectSizes(settings.max_object_size, names, protobuf.size),
+    )
     quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=calls_out)

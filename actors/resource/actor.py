@@ -35,6 +35,7 @@ from actors.resource.converting import ConvertingCommands, attempt_after
 from actors.resource.current import CurrentObjects, Key
 from actors.resource.decide import working_copy
 from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
+from actors.resource.object_size import UNLIMITED, ObjectSizes
 from actors.resource.proposing import Proposer, decide_and_propose
 from actors.resource.replies import CallbackEnvelope, CommitCallback, Envelope, add_warnings
 from actors.store.committer import Committer
@@ -64,12 +65,14 @@ class ResourceActor:
         large_work: LargeWork,
         longest_step: float = LONGEST_STEP,
         conversions: ConversionCalls | None = None,
+        sizes: ObjectSizes = UNLIMITED,
     ) -> None:
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._calls = calls
         self._large_work = large_work
+        self._sizes = sizes
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = longest_step
         # False from a crash until the proposals of before are durable or failed.
@@ -97,7 +100,7 @@ class ResourceActor:
         self._current = CurrentObjects(self._journal, self.type_id, self._pending, versions)
         current = self._current
         self._commands = Commands(definitions, self._storage, self._admission, current.find, current.written)
-        self._proposer = Proposer(self.type_id, self._storage)
+        self._proposer = Proposer(self.type_id, self._storage, self._sizes)
         self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
 

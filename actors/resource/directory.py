@@ -25,6 +25,7 @@ from actors.large_work import LargeWork
 from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.actor import LONGEST_STEP, ResourceActor
+from actors.resource.object_size import UNLIMITED, ObjectSizes
 from actors.store.committer import Committer
 from actors.supervisor import Supervisor
 from journal.log import Journal
@@ -41,6 +42,7 @@ class Directory:
         nursery: trio.Nursery,
         longest_step: float = LONGEST_STEP,
         converter: Converter | None = None,
+        sizes: ObjectSizes = UNLIMITED,
     ) -> None:
         self._registry = registry
         self._journal = journal
@@ -50,6 +52,7 @@ class Directory:
         self._conversions = ConversionCalls(nursery, converter) if converter is not None else None
         self.large_work = LargeWork(nursery)
         self._longest_step = longest_step  # of an actor between two checkpoints, in seconds
+        self._sizes = sizes
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
@@ -104,6 +107,7 @@ class Directory:
             self.large_work,
             self._longest_step,
             self._conversions,
+            self._sizes,
         )
         if found.served:
             self._served[type_name] = actor

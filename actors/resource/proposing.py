@@ -8,6 +8,7 @@ from actors.messages import Command, Delete, Object
 from actors.resource.attempt import Attempt, Decided
 from actors.resource.commands import Commands
 from actors.resource.decide import Current, Keep, Remove, Store, is_unchanged
+from actors.resource.object_size import ObjectSizes
 from actors.store.document import encode, encode_unversioned, facts_of
 from actors.store.proposal import Proposal
 
@@ -18,15 +19,16 @@ Body = bytes | Proposal | tuple[bytes, Proposal]
 class Proposer:
     """Proposes the events of one resource type."""
 
-    __slots__ = ("_storage", "_type_id", "_versions")
+    __slots__ = ("_sizes", "_storage", "_type_id", "_versions")
 
-    def __init__(self, type_id: int, storage: Definition) -> None:
+    def __init__(self, type_id: int, storage: Definition, sizes: ObjectSizes) -> None:
         self._type_id = type_id
         self._storage = storage
+        self._sizes = sizes
         self._versions = storage.storage.versions
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
-        """Append the proposed events; returns the body of the response. ConversionNeeded."""
+        """Append the proposed events; returns the body of the response. ConversionNeeded, RequestTooLarge."""
         decision, current, verb, _, _ = decided
         if type(decision) is Store and self._versions is None and not command.dry_run:  # most writes
             written = 0 if current is None else current.written
@@ -84,7 +86,10 @@ class Proposer:
         *,
         removed: bool = False,
     ) -> Proposal:
-        metadata, storage = stored["metadata"], self._storage
+        metadata, storage, sizes = stored["metadata"], self._storage, self._sizes
+        body = encode_unversioned(stored, api_version)
+        if len(body) > sizes.smallest and not removed:
+            body = sizes.fitting(storage, stored, api_version, previous, command)
         time, user, manager, _, _, _, _, _, _, reason, _, _ = command.context
         proposal = Proposal(
             self._type_id,
@@ -97,7 +102,7 @@ class Proposer:
             user,
             manager,
             facts_of(storage, stored),
-            encode_unversioned(stored, api_version),
+            body,
             reason,
         )
         proposals.append(proposal)

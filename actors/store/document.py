@@ -99,6 +99,11 @@ def without_version(body: bytes, offset: int) -> bytes:
     return body.replace(b'"resourceVersion":"%d"' % offset, _EMPTY_VERSION, 1)
 
 
+def without_empty_version(unversioned: bytes) -> bytes:
+    """The object's bytes without a resourceVersion. More members always follow it."""
+    return unversioned.replace(_EMPTY_VERSION + b",", b"", 1)
+
+
 _EMPTY_VERSION = b'"resourceVersion":""'
 
 

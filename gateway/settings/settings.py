@@ -47,6 +47,8 @@ _DEFAULT_STREAMS = 250
 _MAX_STREAMS = 2**31 - 1
 # Less memory than this is too little to serve.
 LEAST_MEMORY = 256 << 20
+ETCD_LIMIT = 1536 << 10  # --max-request-bytes of etcd
+LEAST_OBJECT_SIZE = 64 << 10
 
 Address = tuple[str, int]
 
@@ -77,6 +79,7 @@ class Settings:
     max_requests_inflight: int = 400  # 0: no limit, without priority and fairness
     max_mutating_requests_inflight: int = 200
     enable_priority_and_fairness: bool = True
+    max_object_size: int = ETCD_LIMIT  # bytes, as etcd counts them; 0: no limit
     memory_limit: int = 0  # bytes; 0: half of what the machine or the control group has
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
@@ -208,6 +211,13 @@ class Settings:
                 "--memory-limit",
                 f"{self.memory_limit} bytes are too little to serve; give at least {LEAST_MEMORY >> 20}Mi, "
                 "or 0 for half of what the machine has",
+            )
+
+        if 0 < self.max_object_size < LEAST_OBJECT_SIZE:
+            raise SettingsError(
+                "--max-object-size",
+                f"{self.max_object_size} bytes are too little for the objects of the server itself; give at "
+                f"least {LEAST_OBJECT_SIZE >> 10}Ki, or 0 for no limit",
             )
 
     def _check_files(self) -> None:

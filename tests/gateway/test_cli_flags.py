@@ -56,6 +56,7 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         "--http2-max-streams-per-connection=1000",
         "--max-connections=500",
         "--memory-limit=512Mi",
+        "--max-object-size=3Mi",
         f"--token-auth-file={file}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
@@ -75,6 +76,7 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         http2_max_streams_per_connection=1000,
         max_connections=500,
         memory_limit=512 << 20,
+        max_object_size=3 << 20,
         token_auth_file=path,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
@@ -141,6 +143,9 @@ def test_limits_that_cannot_be_served_are_refused() -> None:
     )
     assert refusal("--memory-limit=much") == (
         "--memory-limit: 'much' is not an amount of memory; write it like 512Mi, 1Gi or 2G"
+    )
+    assert refusal("--max-object-size=1Ki").startswith(
+        "--max-object-size: 1024 bytes are too little for the objects of the server itself; give at least 64Ki"
     )
     assert refusal("--max-connections=-1").startswith("--max-connections: -1 is not a number of connections")
 

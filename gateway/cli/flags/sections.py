@@ -102,6 +102,14 @@ def add_operation(group: Any) -> None:
     )
     add(
         group,
+        "--max-object-size",
+        size,
+        "SIZE",
+        "how large an object may be, counted as etcd counts the request that stores it; 0 is no limit "
+        "(default 1536Ki, the limit of etcd)",
+    )
+    add(
+        group,
         "--max-connections",
         number,
         "N",

@@ -60,6 +60,14 @@ class ProtobufEncoder:
         api_version, kind = document.get("apiVersion", ""), document["kind"]
         return wrap(api_version, kind, self.writer(api_version, kind)(document))
 
+    def size(self, body: bytes) -> int | None:
+        """Bytes of the same document in its envelope; None if it has no protobuf representation."""
+        try:
+            encoded = self.from_json(body)
+        except NoProtobufType:
+            return None
+        return None if encoded is None else len(encoded)
+
     def writer(self, api_version: str, kind: str) -> MessageWriter:
         """The writer of documents of a kind, without the envelope. NoProtobufType."""
         struct = self._struct(api_version, kind)

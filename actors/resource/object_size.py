@@ -1,0 +1,107 @@
+"""How large an object may be: as large as etcd accepts it from kube-apiserver, so that no test fails only there.
+
+etcd limits the request that writes an object to 1.5 MiB (--max-request-bytes), and the client of kube-apiserver to
+2 MiB. The request has the object as it is stored there, which is protobuf for most built-in kinds and JSON for custom
+ones, without a resourceVersion; its key, twice for a create and three times for a change; and some bytes besides.
+kube-apiserver leaves managedFields out of an object that would be too large with them, except after an apply, and so
+does `fitting`. Changes that a delete makes are not limited, nor are dry runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from actors.errors import RequestTooLarge
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Command, Delete, Object, Patch
+from actors.names import NAMES, Names
+from actors.store.document import encode_unversioned, kind_prefix, type_prefix, typed, without_empty_version
+from actors.store.proposal import Proposal
+
+_CLIENT_LIMIT: Final = 2 << 20
+# Of a create with its key twice, and what a change has besides a third key.
+_CREATE: Final = 22
+_CHANGE: Final = 6
+_SERVER: Final = 17  # etcd stores the request inside another message
+_LONG_LENGTHS: Final = 3  # lengths of 2 MiB and more have a fourth byte, in three places
+_MOST_BESIDES: Final = 2048  # more than three keys and the rest
+
+Measure = Callable[
+    [bytes], int | None
+]  # JSON of an object with its type -> bytes in protobuf; None: it has none
+
+
+class ObjectSizes:
+    """`limit` 0 is none. `in_protobuf` measures objects of the kinds that kube-apiserver stores in protobuf."""
+
+    __slots__ = ("_in_json", "_in_protobuf", "_limit", "smallest")
+
+    def __init__(self, limit: int, names: Names, in_protobuf: Measure) -> None:
+        self._limit = limit
+        self._in_json = (names.group("apiextensions"), names.group("apiregistration"))
+        self._in_protobuf = in_protobuf
+        # Shorter bodies are not measured: in protobuf, objects of this size are shorter than in JSON.
+        self.smallest = max(limit - _MOST_BESIDES, 1) if limit else sys.maxsize
+
+    def fitting(
+        self,
+        storage: Definition,
+        stored: Object,
+        api_version: str,
+        previous: int | Proposal,
+        command: Command,
+    ) -> bytes:
+        """The object's bytes, without managedFields if it is too large with them. RequestTooLarge."""
+        body = encode_unversioned(stored, api_version)
+        if isinstance(command, Delete):
+            return body
+        metadata = stored["metadata"]
+        key = _key(storage, metadata, by_group=storage.is_custom or storage.group in self._in_json)
+        size = self._request(storage, key, body, previous)
+        if size + _SERVER <= self._limit:
+            return body
+        if "managedFields" in metadata and not (isinstance(command, Patch) and command.format == "apply"):
+            rest = {name: value for name, value in metadata.items() if name != "managedFields"}
+            body = encode_unversioned({**stored, "metadata": rest}, api_version)
+            size = self._request(storage, key, body, previous)
+            if size + _SERVER <= self._limit:
+                return body
+        raise RequestTooLarge(_message(size))
+
+    def _request(self, storage: Definition, key: str, body: bytes, previous: int | Proposal) -> int:
+        """Bytes of the request that would write the object to etcd."""
+        value = self._value(storage, without_empty_version(body))
+        size = value + 2 * len(key) + _CREATE
+        if previous != 0:
+            offset = previous if isinstance(previous, int) else 1 << 14
+            size += len(key) + _CHANGE + (offset.bit_length() - 1) // 7
+        return size + _LONG_LENGTHS if value >= _CLIENT_LIMIT else size
+
+    def _value(self, storage: Definition, body: bytes) -> int:
+        if storage.is_custom:
+            return len(typed(kind_prefix(storage.kind), body)) + 1
+        document = typed(type_prefix(storage.kind, storage.api_version), body)
+        size = None if storage.group in self._in_json else self._in_protobuf(document)
+        return len(document) + 1 if size is None else size
+
+
+UNLIMITED: Final = ObjectSizes(0, NAMES["cluster"], lambda _: None)
+
+
+def _key(storage: Definition, metadata: Object, *, by_group: bool) -> str:
+    """A few built-in kinds have another prefix of about this length there."""
+    parts = ["/registry", *([storage.group] if by_group else []), storage.plural]
+    if storage.namespaced:
+        parts.append(metadata["namespace"])
+    return "/".join([*parts, metadata["name"]])
+
+
+def _message(size: int) -> str:
+    if size > _CLIENT_LIMIT:
+        return (
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max "
+            f"({size} vs. {_CLIENT_LIMIT})"
+        )
+    return "etcdserver: request is too large"
