@@ -25,8 +25,10 @@ from journal.classes.named_tuple import NamedTuple
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 
-# Kubernetes has no limit but that of the request's head. Compiling this many takes some milliseconds.
+# Kubernetes has no limit but that of the request's head. Compiling this many takes some milliseconds; values, which
+# become one set, take less than requirements.
 MAX_TERMS = 3000
+MAX_VALUES = 50_000
 
 # What nearly all keys and values look like: the checks that name what is wrong are slower.
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?").fullmatch
@@ -87,8 +89,8 @@ class LabelSelector:
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
         # Each requirement and each value but the first follows a comma.
-        if text.count(",") >= MAX_TERMS:
-            raise BadRequest(f"a label selector may have at most {MAX_TERMS} requirements and values")
+        if text.count(",") >= MAX_VALUES:
+            raise BadRequest(f"a label selector may have at most {MAX_VALUES} values")
         return cls(tuple(sorted(set(_Parser(text).selector()))))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -106,7 +108,8 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         # Without the strip, the pattern would scan trailing blanks again from each of them.
-        self._tokens: list[str] = [*_TOKEN.findall(text.strip(_BLANK)), _END]
+        # Not `findall`, which would hold the interpreter lock until the end of a long text.
+        self._tokens: list[str] = [*(found[1] for found in _TOKEN.finditer(text.strip(_BLANK))), _END]
         self._position = 0
 
     def _peek(self) -> str:
@@ -125,6 +128,8 @@ class _Parser:
             if not _is_word(token) and token != "!":
                 raise BadRequest(f"found '{token}', expected: !, identifier, or 'end of string'")
             requirements.append(self._requirement())
+            if len(requirements) > MAX_TERMS:
+                raise BadRequest(f"a label selector may have at most {MAX_TERMS} requirements")
             self._separator()
         return requirements
 

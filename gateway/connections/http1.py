@@ -32,6 +32,8 @@ _STEP = 256 * KIB
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
+_FIELD_BYTES = 200  # of Python's objects for a header field, besides its text
+
 
 class Http1Connection(Responses):
     __slots__ = ("_body_began", "_partial_head")
@@ -279,7 +281,8 @@ class Http1Connection(Responses):
 
     def _hold_head(self, size: int) -> None:
         self._partial_head = size
-        self._server.partial_heads.hold(self._transport, size)
+        held = size + self._parser.fields * _FIELD_BYTES if size else 0
+        self._server.partial_heads.hold(self._transport, held)
 
     async def _interrupted(self) -> bytes:
         """The deadline passed, or the server stops; bytes that arrived in the same instant still count."""

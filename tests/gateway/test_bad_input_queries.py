@@ -33,7 +33,7 @@ REFUSED = [
     ("GET", "labelSelector=%00", 400, "unable to parse requirement"),
     ("GET", "labelSelector=%FF%FE", 400, "unable to parse requirement"),
     ("GET", "labelSelector=" + "x" * 5000, 400, "63 characters"),
-    ("GET", "labelSelector=" + ",".join(["a"] * 3001), 400, "at most 3000 requirements and values"),
+    ("GET", "labelSelector=" + ",".join(["a"] * 3001), 400, "at most 3000 requirements"),
     ("GET", "fieldSelector=" + ",".join(["type=a"] * 3001), 400, "at most 3000 requirements"),
     ("GET", "fieldSelector=a", 400, "invalid selector"),
     ("GET", "fieldSelector=spec.unknown%3Dx", 400, "spec.unknown"),

@@ -79,7 +79,7 @@ class Receiver:
         self._server = server
         self._peer = peer
         self._output = output
-        self._frames = FrameReader(server.limits.head, server.partial_heads)
+        self._frames = FrameReader(server.limits.http2_head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
         self._budget = Budget(server.now)
         self.streams: dict[int, Stream] = {}
@@ -97,7 +97,7 @@ class Receiver:
         announced = {
             MAX_CONCURRENT_STREAMS: limits.streams,
             INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-            MAX_HEADER_LIST_SIZE: limits.head,
+            MAX_HEADER_LIST_SIZE: limits.http2_head,
         }
         self._output.control(settings(announced))
         self._output.control(window_update(0, CONNECTION_WINDOW - DEFAULT_WINDOW))

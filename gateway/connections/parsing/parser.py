@@ -99,6 +99,11 @@ class Parser:
         self.heads = RepeatedHeads(peer, limits)
         self._http: Any = httptools.HttpRequestParser(self)
 
+    @property
+    def fields(self) -> int:
+        """How many fields of a head, or trailers, have arrived; repeated ones count once."""
+        return len(self._headers)
+
     def feed(self, data: bytes) -> None:
         request = None if self.mid_message or self.closing else self.heads.find(data)
         if request is not None:

@@ -4,6 +4,9 @@ from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
 
+# Less than the defaults, because large heads take long to send.
+SMALL = Limits(target=64 * 1024, head=128 * 1024, headers=200)
+
 MIB = 1024 * 1024
 
 
@@ -44,14 +47,14 @@ async def test_client_that_keeps_sending_can_read_its_refusal() -> None:
 
 
 async def test_long_target_is_refused() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         reply = await client.request(b"GET /%b HTTP/1.1\r\nHost: t\r\n\r\n" % (b"a" * 70_000))
         assert reply.status == 414
         assert await client.ended()
 
 
 async def test_endless_target_is_refused() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         await client.send(b"GET /")
         for _ in range(70):
             await client.send(b"a" * 1000)
@@ -59,7 +62,7 @@ async def test_endless_target_is_refused() -> None:
 
 
 async def test_large_head_is_refused() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
         for number in range(40):
             await client.send(b"X-%d: %b\r\n" % (number, b"a" * 4000))
@@ -69,7 +72,7 @@ async def test_large_head_is_refused() -> None:
 
 
 async def test_endless_header_is_refused() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\nX: ")
         for _ in range(140):
             await client.send(b"a" * 1000)
@@ -77,7 +80,7 @@ async def test_endless_header_is_refused() -> None:
 
 
 async def test_too_many_headers_are_refused() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         fields = b"".join(b"X-%d: 1\r\n" % number for number in range(199))
         assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + fields + b"\r\n")).status == 200
         reply = await client.request(b"GET / HTTP/1.1\r\nHost: t\r\nY: 1\r\n" + fields + b"\r\n")
@@ -85,20 +88,20 @@ async def test_too_many_headers_are_refused() -> None:
 
 
 async def test_repeated_header_counts_each_time() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         reply = await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: 1\r\n" * 200 + b"\r\n")
         assert reply.status == 431
 
 
 async def test_equal_lines_of_a_header_count_with_all_their_bytes() -> None:
     line = b"X: " + b"a" * 60_000 + b"\r\n"
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + line * 2 + b"\r\n")).status == 200
         assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + line * 20 + b"\r\n")).status == 431
 
 
 async def test_bytes_before_a_head_do_not_count_to_it() -> None:
-    async with served() as host, host.connect() as client:
+    async with served(limits=SMALL) as host, host.connect() as client:
         many = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 3000
         last = b"GET /last HTTP/1.1\r\nHost: t\r\n\r\n"
         await client.send(many + last[:5])

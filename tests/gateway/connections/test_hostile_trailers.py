@@ -9,6 +9,9 @@ from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import until_idle
 
+# Less than the defaults, because large heads take long to send.
+SMALL = Limits(target=64 * 1024, head=128 * 1024, headers=200)
+
 KIB = 1024
 CHUNKED = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST = b"5\r\nhello\r\n0\r\n"
@@ -19,7 +22,7 @@ async def measure(request: Request) -> Response:
 
 
 async def test_endless_trailers_are_refused() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST)
         for _ in range(12):
             await client.send(b"a: " + b"x" * 16 * KIB + b"\r\n")
@@ -29,7 +32,7 @@ async def test_endless_trailers_are_refused() -> None:
 
 
 async def test_one_endless_trailer_is_refused() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST + b"a: ")
         for _ in range(12):
             await client.send(b"x" * 16 * KIB)
@@ -39,7 +42,7 @@ async def test_one_endless_trailer_is_refused() -> None:
 
 
 async def test_many_trailers_are_refused() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST)
         await client.send(b"".join(b"a%d:\r\n" % number for number in range(202)))
         assert (await client.reply()).status == 431
@@ -47,14 +50,14 @@ async def test_many_trailers_are_refused() -> None:
 
 
 async def test_one_trailer_repeated_too_often_is_refused() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST + b"a:\r\n" * 300)
         assert (await client.reply()).status == 431
         assert await client.ended()
 
 
 async def test_endless_chunk_extension_is_refused() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + b"5;a=")
         for _ in range(12):
             await client.send(b"x" * 16 * KIB)
@@ -65,7 +68,7 @@ async def test_endless_chunk_extension_is_refused() -> None:
 
 async def test_trailers_within_the_limits_are_ignored() -> None:
     trailers = b"".join(b"a%d: b\r\n" % number for number in range(200))
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST)
         await until_idle()
         await client.send(trailers + b"\r\n")
@@ -74,7 +77,7 @@ async def test_trailers_within_the_limits_are_ignored() -> None:
 
 async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None:
     chunks = b"1\r\nx\r\n" * 2000
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + chunks)
         await until_idle()
         tracemalloc.start()
@@ -91,7 +94,7 @@ async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None
 
 
 async def test_many_fields_are_refused_before_the_head_is_complete() -> None:
-    async with served(measure) as host, host.connect() as client:
+    async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
         await until_idle()
         await client.send(b"".join(b"a%d:\r\n" % number for number in range(201)))

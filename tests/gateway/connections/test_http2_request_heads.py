@@ -172,7 +172,7 @@ def test_spaces_around_a_value_are_removed(value: bytes, read: bytes) -> None:
         assert heads.request(encode(*BASIC, (b"a", value))).headers[b"a"] == read
 
 
-LIMITS = Limits(body=10, target=20, head=500, headers=8)
+LIMITS = Limits(body=10, target=20, http2_head=500, headers=8)
 NOT_ALLOWED = "the server does not allow this method on the requested resource"
 FAULTS: dict[str, tuple[tuple[Pair, ...], int, str]] = {
     "a long path": (
@@ -309,7 +309,7 @@ def test_equal_block_after_a_change_of_the_table_is_decoded_anew() -> None:
 
 
 def test_change_of_the_table_by_a_malformed_or_too_large_request_empties_the_cache() -> None:
-    heads = RequestHeads(Limits(head=300))
+    heads = RequestHeads(Limits(http2_head=300))
     heads.request(insert(b"/a"))
     heads.request(NEWEST)
     with pytest.raises(Malformed):

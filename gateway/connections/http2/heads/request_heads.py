@@ -64,7 +64,7 @@ class RequestHeads:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._decoder = Decoder(limits.head)
+        self._decoder = Decoder(limits.http2_head)
         self._cache: dict[bytes, RequestHead] = {}
 
     def request(self, block: bytes) -> RequestHead:
@@ -83,7 +83,7 @@ class RequestHeads:
         generation = decoder.generation
         fields = self._fields(block)
         if fields is None:
-            return _refused(431, f"Request header fields too large: limit is {self._limits.head} bytes")
+            return _refused(431, f"Request header fields too large: limit is {self._limits.http2_head} bytes")
         head = _head(fields, self._limits)
         if decoder.generation == generation and len(block) <= _CACHED_BLOCK_SIZE:
             if len(cache) >= _CACHED_BLOCKS:

@@ -21,6 +21,9 @@ from tests.gateway.connections.http2.raw_client import (
 from tests.gateway.connections.http_server import hello, served
 from tests.gateway.idle import advance, until_idle
 
+# Less than the defaults, because large heads take long to send.
+SMALL = Limits(target=64 * 1024, http2_head=128 * 1024, headers=200)
+
 FRAME = 16_384
 
 
@@ -37,7 +40,7 @@ ENTRY = b"\xbe"
 
 @pytest.mark.parametrize("size", [0, 1], ids=["empty", "tiny"])
 async def test_flood_of_continuations_ends_the_connection(size: int) -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(
             headers(1, SAFE_GET, done=False), *[continuation(1, b"\xbf" * size, done=False)] * 200
         )
@@ -46,7 +49,7 @@ async def test_flood_of_continuations_ends_the_connection(size: int) -> None:
 
 
 async def test_block_that_is_too_large_in_total_ends_the_connection() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET, done=False), *[continuation(1, bytes(FRAME), done=False)] * 9)
         await expect_calm(client)
 
@@ -54,7 +57,7 @@ async def test_block_that_is_too_large_in_total_ends_the_connection() -> None:
 @pytest.mark.parametrize("size", [9, 12], ids=["frames", "pieces"])
 async def test_block_without_end_is_closed(size: int, mock_clock: MockClock) -> None:
     """However often the peer sends some more of it."""
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET, done=False))
         more = continuation(1, b"", done=False) * 10
         for at in range(0, 7 * size, size):
@@ -65,7 +68,7 @@ async def test_block_without_end_is_closed(size: int, mock_clock: MockClock) -> 
 
 
 async def test_frames_amid_a_header_block_end_the_connection() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET, done=False), headers(3, SAFE_GET))
         assert await client.connection_error() is ErrorCode.PROTOCOL_ERROR
 
@@ -86,7 +89,7 @@ async def prime(client: RawClient) -> None:
 
 @cases("count", [10, 31, 1000, 100_000])
 async def test_repeated_entries_of_the_table_are_refused(count: int) -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await prime(client)
         await client.send(*frames(3, SAFE_GET + ENTRY * count))
         assert (await client.response(3)).status == 431
@@ -96,7 +99,7 @@ async def test_repeated_entries_of_the_table_are_refused(count: int) -> None:
 
 
 async def test_work_for_a_block_is_bounded_by_its_bytes() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await prime(client)
         with counted_calls() as calls:
             await client.send(headers(3, SAFE_GET + ENTRY * 16_000))
@@ -105,7 +108,7 @@ async def test_work_for_a_block_is_bounded_by_its_bytes() -> None:
 
 
 async def test_heads_of_many_requests_in_progress_take_little_memory(mock_clock: MockClock) -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await prime(client)
         posts = [b"\x83\x84\x86\x01\x04test\x0f\x2b%c%d" % (len(str(n)), n) for n in range(250)]
         sent = b"".join(
@@ -123,7 +126,7 @@ async def test_heads_of_many_requests_in_progress_take_little_memory(mock_clock:
 
 
 async def test_cached_heads_take_little_memory(mock_clock: MockClock) -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await prime(client)
         tracemalloc.start()
         try:
@@ -139,7 +142,7 @@ async def test_cached_heads_take_little_memory(mock_clock: MockClock) -> None:
 
 
 async def test_table_sizes_that_swing_are_harmless() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         swings = b"\x20\x3f\xe1\x1f" * 4000
         for number in (1, 3, 5):
             await client.send(headers(number, swings + SAFE_GET))
@@ -158,7 +161,7 @@ async def test_table_that_always_changes_is_harmless() -> None:
 
 @pytest.mark.parametrize("huffman", [False, True], ids=["plain", "Huffman"])
 async def test_huge_literals_count_as_what_they_decode_to(huffman: bool) -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         # "0" takes five bits: 100 kB of these are 160 kB of text.
         length = 100_000 if huffman else 127_000
         rest = length - 127
@@ -171,13 +174,13 @@ async def test_huge_literals_count_as_what_they_decode_to(huffman: bool) -> None
 
 
 async def test_string_that_is_longer_than_its_block_ends_the_connection() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET + b"\x00\x01a\x7f\xff\xff\xff\xff\x07"))
         assert await client.connection_error() is ErrorCode.COMPRESSION_ERROR
 
 
 async def test_integer_without_end_ends_the_connection() -> None:
-    async with served() as host, attacked(host) as client:
+    async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET + b"\xff" + b"\x80" * 10_000))
         assert await client.connection_error() is ErrorCode.COMPRESSION_ERROR
 

@@ -223,7 +223,7 @@ async def test_trailers_of_a_stream_that_the_server_has_reset_change_the_table()
 
 async def test_header_list_above_the_limit_changes_the_table() -> None:
     recorder = Recorder()
-    async with served(recorder, Limits(head=2000)) as host, raw_client(host) as client:
+    async with served(recorder, Limits(http2_head=2000)) as host, raw_client(host) as client:
         stream = await client.request(fields=[("x-kept", "k"), ("x-large", "~" * 3000), ("x-also", "k")])
         assert (await client.response(stream)).status == 431
         stream = await client.request(fields=[("x-kept", "k"), ("x-also", "k")])

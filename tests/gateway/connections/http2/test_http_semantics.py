@@ -196,7 +196,7 @@ async def test_body_that_grows_above_the_limit_is_refused() -> None:
 
 async def test_header_list_above_the_limit_is_refused_with_431() -> None:
     recorder = Recorder()
-    async with served(recorder, Limits(head=4000)) as host, raw_client(host) as client:
+    async with served(recorder, Limits(http2_head=4000)) as host, raw_client(host) as client:
         stream = await client.request(fields=[("x-large", "~" * 4001)])
         assert (await client.response(stream)).status == 431
         stream = await client.request(fields=[("x-many", str(number)) for number in range(120)])
@@ -207,7 +207,7 @@ async def test_header_list_above_the_limit_is_refused_with_431() -> None:
 
 async def test_endless_header_block_is_cut_off() -> None:
     recorder = Recorder()
-    async with served(recorder, Limits(head=4000)) as host, raw_client(host) as client:
+    async with served(recorder, Limits(http2_head=4000)) as host, raw_client(host) as client:
         await client.send(headers(1, b"\x82", done=False))
         for _ in range(200):
             await client.send(continuation(1, b"\x00\x01a\x7f\x80\x07" + bytes(1023), done=False))
@@ -218,7 +218,7 @@ async def test_endless_header_block_is_cut_off() -> None:
     ("size", "code"), [(4000, ErrorCode.COMPRESSION_ERROR), (4001, ErrorCode.ENHANCE_YOUR_CALM)]
 )
 async def test_header_block_above_the_limit_is_not_decoded(size: int, code: ErrorCode) -> None:
-    async with served(limits=Limits(head=4000)) as host, raw_client(host) as client:
+    async with served(limits=Limits(http2_head=4000)) as host, raw_client(host) as client:
         block = b"\x00\x01a\x7f\xff\x7f".ljust(
             size, b"v"
         )  # a value longer than the block: it does not decode

@@ -29,7 +29,7 @@ async def works(client: RawClient) -> bool:
 
 
 async def test_server_announces_its_limits() -> None:
-    async with served(limits=Limits(streams=17, head=50_000)) as host, raw_client(host) as client:
+    async with served(limits=Limits(streams=17, http2_head=50_000)) as host, raw_client(host) as client:
         announced = client.server_settings
         assert announced[Setting.MAX_CONCURRENT_STREAMS] == 17
         assert announced[Setting.MAX_HEADER_LIST_SIZE] == 50_000
