@@ -195,6 +195,7 @@ def _build_store(
         aggregated.probe,
         aggregated.describe,
         partial(published_trust, settings, authorities),
+        aggregated.delete_content,
         bool(settings.secure_port),
     )
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))

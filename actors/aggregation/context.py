@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from actors.aggregation.api_services import ApiService, ApiServices
+from actors.aggregation.content import RemoteContent
+from actors.identity import User
 from journal.classes.dataclass import dataclass
 
 
@@ -17,4 +19,6 @@ class AggregationContext:
     describe: Callable[[ApiService | None], Awaitable[None]]
     # The data of the ConfigMap by which aggregated servers know which certificates to trust. CertificateError.
     trust: Callable[[], Awaitable[dict[str, str]]]
+    # Deletes the objects of a namespace on an available server, as a user; returns what remains. Undiscovered.
+    delete_content: Callable[[ApiService, str, User], Awaitable[RemoteContent]]
     publishes_trust_at_start: bool = False  # otherwise with the first APIService of another server

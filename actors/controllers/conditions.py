@@ -42,6 +42,7 @@ class Remaining:
     resources: Counter[str] = field(default_factory=Counter)  # "configmaps.", "leases.coordination.…"
     finalizers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    undiscovered: dict[str, str] = field(default_factory=dict)  # group versions of other servers -> why
 
     def count(self, plural: str, group: str, finalizers: Iterable[str]) -> None:
         self.resources[f"{plural}.{group}"] += 1
@@ -49,7 +50,7 @@ class Remaining:
 
     @property
     def empty(self) -> bool:
-        return not self.resources and not self.failures
+        return not self.resources and not self.failures and not self.undiscovered
 
 
 def with_conditions(old: Sequence[Object], remaining: Remaining, now: str) -> list[Object]:
@@ -86,6 +87,13 @@ def _conditions(remaining: Remaining, now: str) -> list[Object]:
 
 def _problems(remaining: Remaining) -> dict[str, tuple[str, str]]:
     problems = {}
+    if remaining.undiscovered:
+        text = ", ".join(f"{name}: {why}" for name, why in sorted(remaining.undiscovered.items()))
+        message = (
+            f"Discovery failed for some groups, {len(remaining.undiscovered)} failing: "
+            f"unable to retrieve the complete list of server APIs: {text}"
+        )
+        problems["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", message)
     if remaining.failures:
         text = ", ".join(remaining.failures)
         message = f"Failed to delete all resource types, {len(remaining.failures)} remaining: {text}"

@@ -1,8 +1,9 @@
 """The namespace controller: deletes the content of a terminating namespace, then finalizes it.
 
-It deletes every object of every namespaced type. The namespace's conditions report the objects that finalizers keep;
-it checks again when an object there changes, or after a pause. When the namespace is empty, it removes its own entry
-from spec.finalizers; without finalizers the namespace is removed.
+It deletes every object of every namespaced type, also those of aggregated servers: while one of these cannot be
+asked, the namespace stays, with the condition NamespaceDeletionDiscoveryFailure. The namespace's conditions report
+the objects that finalizers keep; it checks again when an object there changes, or after a pause. When the namespace
+is empty, it removes its own entry from spec.finalizers; without finalizers the namespace is removed.
 
 No object can be missed: a create that admission allowed before it saw the deletionTimestamp is in the journal before
 the conditions are, so the check after writing them finds it.
@@ -15,6 +16,9 @@ from functools import partial
 
 import trio
 
+from actors.aggregation.api_services import ApiService
+from actors.aggregation.content import Undiscovered
+from actors.aggregation.context import AggregationContext
 from actors.controllers.client import Client
 from actors.controllers.concurrent import run_concurrently
 from actors.controllers.conditions import Remaining, with_conditions
@@ -24,10 +28,12 @@ from actors.controllers.pages import Position, next_page
 from actors.controllers.stored_types import StoredTypes
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
+from actors.identity import AUTHENTICATED, User
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import NAMESPACE_FINALIZER
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
+from actors.names import Names
 from actors.store.document import decode, is_being_deleted
 from journal.records import Event
 
@@ -35,6 +41,7 @@ NAMESPACES = "namespaces"
 # Objects of one namespace are often removed together: one check is enough for all that are removed within this time.
 RECHECK_DELAY = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+UNAVAILABLE = "the server is currently unable to handle the request"
 
 
 class NamespaceController:
@@ -49,6 +56,8 @@ class NamespaceController:
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, "namespace-controller"
         )
+        self._aggregation = context.aggregation
+        self._user = _service_account(self._client.user, context.names)  # for other servers
         self.queue: WorkQueue[str] = WorkQueue(FIRST_PAUSE, LONGEST_PAUSE)
         self._terminating: set[str] = set()
 
@@ -108,7 +117,26 @@ class NamespaceController:
         for type_id, definition in self._types_with_content(namespace):
             await self._delete_all(type_id, definition, namespace, remaining)
             await self._count(type_id, definition, namespace, remaining)
+        if self._aggregation is not None:
+            for one in self._aggregation.api_services.remote.values():
+                await self._delete_remote(self._aggregation, one, namespace, remaining)
         return remaining
+
+    async def _delete_remote(
+        self, aggregation: AggregationContext, one: ApiService, namespace: str, remaining: Remaining
+    ) -> None:
+        """Delete what an aggregated server has in the namespace; nothing is finalized while one cannot be asked."""
+        try:
+            if not one.available:
+                raise Undiscovered(UNAVAILABLE)
+            left = await aggregation.delete_content(one, namespace, self._user)
+        except Undiscovered as error:
+            remaining.undiscovered[f"{one.group}/{one.version}"] = str(error)
+            return
+        remaining.failures += left.failures
+        for plural, objects in left.remaining.items():
+            for finalizers in objects:
+                remaining.count(plural, one.group, finalizers)
 
     def _types_with_content(self, namespace: str) -> list[tuple[int, Definition]]:
         """The types that have objects in the namespace."""
@@ -187,6 +215,11 @@ class NamespaceController:
             await self._client.replace(self._definition, namespace, "finalize")
         except NotFound:
             return
+
+
+def _service_account(name: str, names: Names) -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{names.system_namespace}", AUTHENTICATED)
+    return User(name, groups=groups)
 
 
 def _needs_finalizing(namespace: Object | None) -> bool:

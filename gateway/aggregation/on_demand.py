@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiService, ApiServices
+from actors.aggregation.content import RemoteContent
 from actors.background_import import imported
 from actors.certificates.authorities import Authorities
+from actors.identity import User
 from gateway.aggregation.trust import proxy_identity
 from gateway.describe.remote import RemoteDescriptions
 from gateway.settings.settings import Settings
@@ -61,6 +63,14 @@ class ServersOnDemand:
 
             self._downloads = Descriptions(servers, self.descriptions)
         await self._downloads.download(one)
+
+    async def delete_content(self, one: ApiService, namespace: str, user: User) -> RemoteContent:
+        """Delete the objects of a namespace on the server; returns what remains. Undiscovered."""
+        servers = await self.get()
+        await imported("gateway.aggregation.content")
+        from gateway.aggregation.content import NamespaceContent
+
+        return await NamespaceContent(servers, one, namespace, user).delete()
 
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:

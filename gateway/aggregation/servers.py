@@ -118,23 +118,28 @@ class AggregatedServers:
         seconds: float,
         etag: bytes = b"",
         accept: bytes = b"",
+        query: str = "",
+        method: str = "GET",
+        user: User = AGGREGATOR,
     ) -> Fetched:
-        """GET of a document of at most this size. FetchFailed."""
+        """The response to a request without a body, of at most this size. FetchFailed."""
         fields = [(b"accept", accept or b"application/json"), (b"accept-encoding", b"identity")]
         if etag:
             fields.append((b"if-none-match", etag))
         try:
             with trio.fail_after(seconds):
-                target = await self.target(one, path)
-                return await self._get(target, [*fields, *user_fields(AGGREGATOR)], largest)
+                target = await self.target(one, path, query)
+                return await self._fetch(method, target, [*fields, *user_fields(user)], largest)
         except trio.TooSlowError:
             raise FetchFailed("context deadline exceeded") from None
         except (Unresolved, InvalidBundle, Unreachable, UpstreamFailed, RequestError) as error:
             raise FetchFailed(str(error)) from None
 
-    async def _get(self, target: Target, fields: list[tuple[bytes, bytes]], largest: int) -> Fetched:
+    async def _fetch(
+        self, method: str, target: Target, fields: list[tuple[bytes, bytes]], largest: int
+    ) -> Fetched:
         stream, _ = await self.pool.connect(target, new=True)
-        upstream, complete = Upstream(stream, "GET"), False
+        upstream, complete = Upstream(stream, method), False
         try:
             head = [(b"host", target.host_header or b""), *fields]
             await upstream.send_head(

@@ -1,0 +1,145 @@
+"""Deletes the objects that a namespace has on an aggregated server, for the namespace controller.
+
+The server is asked as the controller, like any client of its API: for the resources of the group version, and for each
+that can be deleted to delete the collection, or one object after the other. What is listed then is what remains.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+import trio
+
+from actors.aggregation.api_services import ApiService
+from actors.aggregation.content import RemoteContent, Undiscovered
+from actors.identity import User
+from gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
+
+SECONDS: Final = 30.0  # for each request
+MAX_PAGE: Final = 16 << 20
+PAGE: Final = 500  # objects
+_BACKGROUND: Final = "propagationPolicy=Background"
+_RESOURCE: Final = re.compile(r"[a-z0-9.-]+")
+_UNSUPPORTED: Final = (404, 405)
+_TEXTS: Final = {
+    404: "the server could not find the requested resource",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
+class _Failed(Exception):
+    """A request failed; the text says how."""
+
+
+class NamespaceContent:
+    """The content of one namespace in one aggregated group version."""
+
+    def __init__(self, servers: AggregatedServers, one: ApiService, namespace: str, user: User) -> None:
+        self._servers = servers
+        self._one = one
+        self._namespace = namespace
+        self._user = user
+
+    async def delete(self) -> RemoteContent:
+        """What remains. Undiscovered."""
+        remaining: dict[str, list[tuple[str, ...]]] = {}
+        failures: list[str] = []
+        for resource in await self._resources():
+            name = resource["name"]
+            try:
+                left = await self._delete_all(name, resource.get("verbs") or ())
+            except _Failed as error:
+                failures.append(str(error))
+            else:
+                if left:
+                    remaining[name] = left
+        return RemoteContent(remaining, tuple(failures))
+
+    async def _resources(self) -> list[dict[str, Any]]:
+        """Those that have objects in namespaces and can be deleted."""
+        try:
+            fetched = await self._request("GET", self._one.discovery_path, MAX_DISCOVERY)
+            found = await trio.to_thread.run_sync(_entries, fetched.body, "resources")
+        except _Failed as error:
+            raise Undiscovered(str(error)) from None
+        return [
+            one
+            for one in found
+            if isinstance(one.get("name"), str)
+            and _RESOURCE.fullmatch(one["name"])
+            and one.get("namespaced") is True
+            and "delete" in (one.get("verbs") or ())
+        ]
+
+    async def _delete_all(self, resource: str, verbs: Any) -> list[tuple[str, ...]]:
+        """The finalizers of each object that remains."""
+        path = f"{self._one.discovery_path}/namespaces/{self._namespace}/{resource}"
+        if "deletecollection" in verbs:
+            await self._request("DELETE", path, MAX_PAGE, _BACKGROUND, missing=True)
+        left = await self._list(path, verbs)
+        if left and "deletecollection" not in verbs:
+            for metadata in left:
+                name = quote(str(metadata.get("name", "")), safe="")
+                if "deletionTimestamp" not in metadata and name:
+                    await self._request("DELETE", f"{path}/{name}", MAX_PAGE, _BACKGROUND, missing=True)
+            left = await self._list(path, verbs)
+        return [tuple(map(str, one.get("finalizers") or ())) for one in left]
+
+    async def _list(self, path: str, verbs: Any) -> list[dict[str, Any]]:
+        """The metadata of all objects."""
+        found: list[dict[str, Any]] = []
+        token = ""
+        while "list" in verbs:
+            query = f"limit={PAGE}" + (f"&continue={quote(token, safe='')}" if token else "")
+            fetched = await self._request("GET", path, MAX_PAGE, query, missing=True)
+            if fetched.status in _UNSUPPORTED:
+                break
+            items, token = await trio.to_thread.run_sync(_page, fetched.body)
+            found += items
+            if not token:
+                break
+        return found
+
+    async def _request(
+        self, method: str, path: str, largest: int, query: str = "", *, missing: bool = False
+    ) -> Fetched:
+        """A response that is a success, or with `missing` says that there is no such thing. _Failed."""
+        try:
+            fetched = await self._servers.fetch(
+                self._one,
+                path,
+                largest=largest,
+                seconds=SECONDS,
+                query=query,
+                method=method,
+                user=self._user,
+            )
+        except FetchFailed as error:
+            raise _Failed(str(error)) from None
+        status = fetched.status
+        if 200 <= status <= 206 or (missing and status in _UNSUPPORTED):
+            return fetched
+        text = fetched.body[:200].decode("utf-8", "replace").strip()
+        raise _Failed(
+            _TEXTS.get(status)
+            or f'an error on the server ("{text}") has prevented the request from succeeding'
+        )
+
+
+def _entries(body: bytes, member: str) -> list[dict[str, Any]]:
+    """_Failed."""
+    try:
+        return [one for one in orjson.loads(body)[member] or () if isinstance(one, dict)]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise _Failed("the response of the server has another form than expected") from None
+
+
+def _page(body: bytes) -> tuple[list[dict[str, Any]], str]:
+    """The metadata of the objects on one page of a list, and where the next one begins. _Failed."""
+    items = [one.get("metadata") or {} for one in _entries(body, "items")]
+    return items, str((orjson.loads(body).get("metadata") or {}).get("continue") or "")
