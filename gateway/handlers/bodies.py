@@ -15,14 +15,16 @@ import trio
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
+from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import Decoded, NotDecodable
+from actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized
 from actors.large_work import LARGE_BYTES, LargeWork
 from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
 from actors.resource.options import delete_options_document
+from actors.resource.patching import SECRETS
 from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
@@ -37,6 +39,7 @@ from journal.classes.named_tuple import NamedTuple
 _SMALL = 8 * 1024
 # The pydantic decoder takes up to 10 microseconds per value, in one call that holds the interpreter lock.
 _VALUES_AT_ONCE = 5_000
+_SUMMARY = 30  # bytes of an unrecognized body in the message
 # What a decoded body takes, with the copies that admission, preparation and encoding make.
 _COPIES, _BYTES_PER_VALUE = 3, 150
 # A small patch can ask for much work: each of its operations may move the items of a long list.
@@ -78,7 +81,7 @@ class Bodies:
         try:
             decoded = definition.schema.decode_json(raw)
         except NotDecodable as error:
-            raise BadRequest(str(error)) from None
+            raise _not_decodable(definition, raw, error) from None
         return _stored_body(context, definition, decoded, field_validation)
 
     async def decode(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
@@ -183,7 +186,7 @@ class Bodies:
         try:
             decoded = definition.schema.decode_json(raw, in_steps=in_steps)
         except NotDecodable as error:
-            raise BadRequest(str(error)) from None
+            raise _not_decodable(definition, raw, error) from None
         return _stored_body(context, definition, decoded, field_validation, large=large)
 
     def _decode_protobuf(
@@ -393,6 +396,24 @@ def _document(definition: Definition, decoded: Object) -> Object:
         **decoded,
         "metadata": metadata,
     }
+
+
+def _not_decodable(definition: Definition, raw: bytes, error: NotDecodable) -> BadRequest:
+    if not isinstance(error, Unrecognized):
+        return BadRequest(str(error))
+    summary = REDACTED if definition.type_name == SECRETS else _summary(raw)
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {definition.kind}): {error} ({summary})"
+    )
+
+
+def _summary(raw: bytes) -> str:
+    """The beginning of a body that is no object of the API: its text, or in hexadecimal what does not begin as JSON."""
+    if not raw:
+        return "<empty>"
+    first = raw[:_SUMMARY]
+    text = first.decode("utf-8", "replace") if raw.startswith(b"{") else first.hex()
+    return text + (" ..." if len(raw) > _SUMMARY else "")
 
 
 def _report_problems(

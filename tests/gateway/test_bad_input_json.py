@@ -30,6 +30,7 @@ BROKEN = {
     "deep and closed": (b'{"x":' + b"[" * DEPTH + b"]" * DEPTH + b"}", "max depth"),
     "deep in a known field": (b'{"data":' + b'{"a":' * DEPTH + b"1" + b"}" * DEPTH + b"}", "max depth"),
 }
+UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap)"
 NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b"12", "bool": b"true"}
 
 
@@ -39,7 +40,7 @@ async def test_malformed_json_is_refused(method: str, body: bytes, expected: str
     async with shared() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, body, 400)
-        assert message.startswith("couldn't get version/kind; json parse error: ")
+        assert message.startswith(f"{UNRECOGNIZED}: couldn't get version/kind; json parse error: ")
         assert expected in message
 
 
@@ -47,7 +48,7 @@ async def test_malformed_json_is_refused(method: str, body: bytes, expected: str
 async def test_json_that_is_no_object_is_refused(found: str, body: bytes) -> None:
     async with shared() as api:
         message = await api.refuse("POST", PATH, body, 400)
-        assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
+        assert message.endswith(f"cannot unmarshal {found} into a ConfigMap ({body.hex()})")
 
 
 @cases("number", [b"9" * 60_000, b"1." + b"9" * 60_000, b"1e999999999", b"-" + b"9" * 400])
@@ -94,3 +95,20 @@ async def test_malformed_delete_options_are_refused(body: bytes, code: int) -> N
             message = await api.refuse("DELETE", path, body, code)
             assert "DeleteOptions" in message
             assert len(message) < 500
+
+
+@cases(
+    "body, summary",
+    [
+        (b"", "<empty>"),
+        (b'{"data":', '{"data":'),
+        (b'{"metadata":{"name":"a"},"data":', '{"metadata":{"name":"a"},"data ...'),
+        (b"kind: ConfigMap", b"kind: ConfigMap".hex()),
+        (b"a" * 31, f"{'61' * 30} ..."),
+    ],
+)
+async def test_refusal_shows_the_beginning_of_the_body(body: bytes, summary: str) -> None:
+    async with shared() as api:
+        assert (await api.refuse("POST", PATH, body, 400)).endswith(f" ({summary})")
+        message = await api.refuse("POST", PATH.replace("configmaps", "secrets"), body, 400)
+        assert message.endswith(" (<secret contents redacted>)")

@@ -30,6 +30,10 @@ class NotDecodable(Exception):
     restoring = ""
 
 
+class Unrecognized(NotDecodable):
+    """The document does not say what it is: it is no JSON object, or its kind or apiVersion is no string."""
+
+
 class Decoded(NamedTuple):
     """A tuple, because every write creates one and a dataclass costs more."""
 
@@ -81,7 +85,7 @@ class Schema:
         try:
             document = parse_tree(raw)
         except NotJson as error:
-            raise NotDecodable(f"couldn't get version/kind; json parse error: {error}") from None
+            raise Unrecognized(f"couldn't get version/kind; json parse error: {error}") from None
         return self._decode(document, (), defaults)
 
     def decode_object(
@@ -137,7 +141,7 @@ class Schema:
         """apiVersion and kind may be omitted, but must not be those of another type."""
         if not isinstance(document, (Members, dict)):
             found = "null" if document is None else json_type_of(document)
-            raise NotDecodable(
+            raise Unrecognized(
                 f"couldn't get version/kind; json parse error: cannot unmarshal {found} into a {self._kind}"
             )
         members = dict(document)
@@ -145,7 +149,7 @@ class Schema:
         if kind == self._kind and api_version in (self._api_version, self._also_accepts):
             return
         if type(kind) is not str or type(api_version) is not str:
-            raise NotDecodable(
+            raise Unrecognized(
                 "couldn't get version/kind; json parse error: apiVersion and kind must be strings"
             )
         if kind == self._kind:

@@ -15,7 +15,7 @@ import orjson
 
 from actors.errors import Cause, Invalid
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
-from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, clean
+from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized, clean
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, plain
@@ -57,7 +57,7 @@ class CustomSchema(Schema):
         try:
             document, problems = parse_document(raw, in_steps=in_steps)
         except NotJson as error:
-            raise NotDecodable(f"couldn't get version/kind; json parse error: {error}") from None
+            raise Unrecognized(f"couldn't get version/kind; json parse error: {error}") from None
         if (
             type(document) is not dict
             or document.get("kind") != self._kind
