@@ -70,7 +70,7 @@ async def test_errors_and_other_documents() -> None:
             answer = (await api.ask(method, path, body)).body
             check(answer, answer.count(WRITTEN))
         missing = await api.ask("GET", f"{PATH}/%3Ca%3E&%E2%80%A8")
-        assert b'\\"\\u003ca\\u003e\\u0026\\u2028\\" not found' in missing.body
+        assert b'"name":"\\u003ca\\u003e\\u0026\\u2028"' in missing.body
 
 
 async def test_watch_events() -> None:
