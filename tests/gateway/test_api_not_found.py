@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from actors.quoting import quoted
 from tests.cases import cases
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared
@@ -100,7 +101,7 @@ async def test_missing_object_is_not_found(method: str, name: str) -> None:
         ).expect(404)
         details = status["details"]
         assert (details["kind"], details["group"]) == ("leases", "coordination.cluster.io")
-        assert status["message"] == f'leases.coordination.cluster.io "{details["name"]}" not found'
+        assert status["message"] == f"leases.coordination.cluster.io {quoted(details['name'])} not found"
         assert await api.head() == head
 
 
