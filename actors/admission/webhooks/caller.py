@@ -185,7 +185,7 @@ class WebhookCaller:
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.status or BAD_REQUEST) from None
         except Undecodable as error:
-            raise CallFailed(hook, f"failed to call webhook: {error}", error.code) from None
+            raise CallFailed(hook, f"failed to call webhook: {error}", BAD_REQUEST) from None
         except BadResponse as error:
             raise CallFailed(hook, f"received invalid webhook response: {error}") from None
         return verdict, built.document

@@ -25,7 +25,6 @@ ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"
 REVIEW: Final = "AdmissionReview"
 STATUS: Final = ("v1", "Status")
-ABSENT: Final = "webhook response was absent"
 LOWEST_REFUSAL, HIGHEST_STATUS = 400, 999
 MAX_COMMON: Final = 256  # kinds, operations and versions of reviews; custom kinds come and go
 _DETAILS: Final = ("name", "group", "kind", "uid")
@@ -37,10 +36,6 @@ class BadResponse(Exception):
 
 class Undecodable(BadResponse):
     """It is not even a review: not JSON, another kind, or a member of another type."""
-
-    def __init__(self, why: str, code: int = LOWEST_REFUSAL) -> None:
-        super().__init__(why)
-        self.code = code  # in metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,7 @@ class Reviews:
             allowed, _status(found), patch, patch_type or JSON_PATCH, _warnings(found), _annotations(found)
         )
         if found is None:
-            raise BadResponse(ABSENT)
+            raise BadResponse("webhook response was absent")
         if exact:
             self._check_type(hook, response)
             if sent_uid != uid:
@@ -145,13 +140,10 @@ class Reviews:
         version, kind = _text(response, "apiVersion") or expected[0], _text(response, "kind") or expected[1]
         if (version, kind) == expected:
             return
-        if (version, kind) == STATUS:
-            status = _status({"status": response | {"status": None}})
-            if response.get("status") != "Success":
-                raise Undecodable(status["message"] or "unknown", status["code"])
-        elif kind != REVIEW or version not in self._versions.values():
-            raise Undecodable(f"no kind {quoted(kind[:64])} is registered for version {quoted(version[:64])}")
-        raise BadResponse(ABSENT)
+        if (version, kind) == STATUS or (kind == REVIEW and version in self._versions.values()):
+            got, wanted = (one.rpartition("/")[2] for one in (version, expected[0]))
+            raise Undecodable(f"converting ({got}.{kind}) to ({wanted}.{REVIEW}): unknown conversion")
+        raise Undecodable(f'no kind "{kind[:64]}" is registered for version "{version[:64]}"')
 
     def _check_type(self, hook: Hook, response: dict[str, Any]) -> None:
         expected = self._versions[hook.review_version], REVIEW

@@ -97,7 +97,7 @@ async def test_codes_of_calls_that_failed() -> None:
         "garbage": (lambda _: Reply(body=b"no review"), 400),
         "types": ({"allowed": "yes"}, 400),
         "kind": (lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Pod"}'), 400),
-        "status": (lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Status", "code": 418}'), 418),
+        "status": (lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Status", "code": 418}'), 400),
         "gone": (lambda _: None, 400),
         "uid": ({"uid": "another"}, 503),
         "absent": (lambda _: Reply(body=b"{}"), 503),

@@ -26,7 +26,10 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "the response has more than 52",
     ),
     "uid": (lambda _: {"uid": "another"}, 'got "another"'),
-    "version": (lambda _: Reply(body=OTHER_TYPE), "webhook response was absent"),
+    "version": (
+        lambda _: Reply(body=OTHER_TYPE),
+        "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion",
+    ),
     "kind": (
         lambda _: Reply(body=OTHER_KIND),
         'failed to call webhook: no kind "ConfigMap" is registered for version "admission.cluster.io/v1"',
@@ -37,7 +40,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "status": (
         lambda _: Reply(body=b'{"apiVersion": "v1", "kind": "Status", "message": "tired", "code": 418}'),
-        "failed to call webhook: tired",
+        "failed to call webhook: converting (v1.Status) to (v1.AdmissionReview): unknown conversion",
     ),
     "absent": (
         lambda _: Reply(body=b'{"apiVersion": "admission.cluster.io/v1", "kind": "AdmissionReview"}'),
