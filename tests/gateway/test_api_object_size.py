@@ -114,3 +114,23 @@ async def test_no_limit() -> None:
         await define(api, definition(VERSION))
         made = (await api.ask("POST", PATH, widget("a", 2_500_000))).expect(201)
         assert "managedFields" in made["metadata"]
+
+
+async def test_objects_with_as_many_parts_as_kube_apiserver_takes() -> None:
+    """80,000 keys are too large with managedFields; 12,000 addresses have 78,000 values."""
+    keys = {f"k{number}": "v" for number in range(80_000)}
+    addresses = [
+        {
+            "ip": f"10.0.{number // 250}.{number % 250}",
+            "nodeName": "n1",
+            "targetRef": {"kind": "Pod", "name": f"pod-{number}", "namespace": "default", "uid": "u" * 36},
+        }
+        for number in range(12_000)
+    ]
+    subsets = [{"addresses": addresses, "ports": [{"port": 80}]}]
+    async with served() as api:
+        made = await api.create("configmaps", {"metadata": {"name": "a"}, "data": keys})
+        assert len(made["data"]) == 80_000
+        assert "managedFields" not in made["metadata"]
+        made = await api.create("endpoints", {"metadata": {"name": "a"}, "subsets": subsets})
+        assert len(made["subsets"][0]["addresses"]) == 12_000
