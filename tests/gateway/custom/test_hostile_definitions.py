@@ -144,7 +144,7 @@ COSTLY: dict[str, tuple[dict[str, Any], Any, int, bool, bool]] = {
 @pytest.mark.parametrize("name", COSTLY)
 async def test_costly_definitions_delay_no_other_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema, spec, status, definition_in_thread, object_in_thread = COSTLY[name]
-    async with served() as api:
+    async with served(max_object_size=0) as api:
         await define(api, definition(plural="gears", kind="Gear"))  # imports what the first definition needs
         with meanwhile(api, monkeypatch) as others:
             await define(api, definition(version(spec=schema)))
