@@ -59,7 +59,7 @@ async def test_service_proxy_has_no_endpoints() -> None:
         (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(404)
         await api.create("services", service("a"))
         status = (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(404)
-        assert status["message"] == 'endpoints "a" not found'
+        assert status["message"] == 'services "a" not found'
         await api.create("endpoints", {"metadata": {"name": "a"}})
         status = (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(503)
         assert (await api.ask("GET", f"{SERVICES}/a/proxy/any/path")).expect(503) == status
