@@ -50,5 +50,6 @@ class Deadlines:
 
     def _expire(self, now: float) -> None:
         for stream in [stream for stream, deadline in self._due.items() if deadline <= now]:
-            del self._due[stream]
-            stream.expire()
+            if self._due.get(stream, inf) <= now:  # unless the end of another one has removed or prolonged it
+                del self._due[stream]
+                stream.expire()

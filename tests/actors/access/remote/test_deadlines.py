@@ -42,6 +42,23 @@ async def test_streams_expire_at_their_deadlines(autojump_clock: MockClock) -> N
     assert expired == [began + 10, began + 5, began + 30, began + HOUR + 7]
 
 
+async def test_one_that_expires_may_remove_and_prolong_others(autojump_clock: MockClock) -> None:
+    deadlines, began = Deadlines(), trio.current_time()
+
+    class Group(Stream):
+        def expire(self) -> None:
+            super().expire()
+            deadlines.remove(removed)
+            deadlines.add(prolonged, began + 20)
+
+    group, removed, prolonged = Group(), Stream(), Stream()
+    for one in (group, removed, prolonged):
+        deadlines.add(one, began + 10)
+    await trio.sleep(HOUR)
+    expired = [one.expired_at for one in (group, removed, prolonged)]
+    assert expired == [began + 10, None, began + 20]
+
+
 async def test_no_task_waits_when_no_call_is_under_way(autojump_clock: MockClock) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     deadlines = Deadlines()
