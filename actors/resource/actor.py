@@ -107,11 +107,11 @@ class ResourceActor:
     def retire(self) -> None:
         """Refuse all waiting commands with NoSuchResource; `run` returns when all commits are complete."""
         self._retired = True
-        for envelope in self._mailbox.take():
-            envelope.refuse(NoSuchResource())
-        for envelope in list(self._outside):
+        for envelope in list(self._outside):  # first: what the mailbox has may be their turn
             envelope.fail(NoSuchResource())
             envelope.cancel()
+        for envelope in self._mailbox.take():
+            envelope.refuse(NoSuchResource())
         self._mailbox.wake()
 
     def ask(self, command: Command) -> Coroutine[Any, Any, Outcome]:
@@ -312,9 +312,11 @@ class ResourceActor:
         return True
 
     def _waits_in_closed_line(self, envelope: Envelope) -> bool:
-        if not self._contention.waits_in_closed_line(envelope):
+        line = self._contention.closed_line(envelope)
+        if line is None:
             return False
         envelope.limit(self._deadlines, self._ended)
+        self._contention.wait(line, envelope)
         self._outside.add(envelope)
         return True
 

@@ -90,9 +90,7 @@ class Contention:
 
         `stale`: it has to start again because its object has changed.
         """
-        if not envelope.ticket:
-            self._tickets += 1
-            envelope.ticket = self._tickets
+        self._take_ticket(envelope)
         key = _key(envelope.command) if stale or self._lines else None
         if key is None:
             return False
@@ -111,19 +109,25 @@ class Contention:
             self.closed.pop(key, None)
             line.give_turn(envelope)
             return False
-        self._wait(line, envelope)
+        self.wait(line, envelope)
         return True
 
-    def waits_in_closed_line(self, envelope: Envelope) -> bool:
-        """Whether a command waits for its turn before it is decided at all. Overloaded."""
+    def closed_line(self, envelope: Envelope) -> Line | None:
+        """Where a command has to wait for its turn before it is decided at all."""
+        if envelope.came_back or envelope.command.context.caller is None:
+            return None
         key = _key(envelope.command)
-        line = self.closed.get(key) if key is not None else None
-        if line is None or envelope.came_back or envelope.command.context.caller is None:
-            return False
-        self._tickets += 1
-        envelope.ticket = self._tickets
-        self._wait(line, envelope)
-        return True
+        return self.closed.get(key) if key is not None else None
+
+    def wait(self, line: Line, envelope: Envelope) -> None:
+        """Let a command wait for its turn. Overloaded."""
+        if self._waiting >= MAX_WAITING:
+            raise Overloaded
+        self._take_ticket(envelope)
+        self._waiting += 1
+        insort(line.waiting, envelope, key=_ticket)
+        envelope.call = _Place(self, line, envelope)
+        self._deadlines.add(line, line.until)
 
     def ended(self, envelope: Envelope) -> None:
         """A command is decided or refused: if it was its turn, it is that of the next one."""
@@ -143,13 +147,10 @@ class Contention:
         if line.overtaken >= MAX_OVERTAKEN:
             self.closed[line.key] = line
 
-    def _wait(self, line: Line, envelope: Envelope) -> None:
-        if self._waiting >= MAX_WAITING:
-            raise Overloaded
-        self._waiting += 1
-        insort(line.waiting, envelope, key=_ticket)
-        envelope.call = _Place(self, line, envelope)
-        self._deadlines.add(line, line.until)
+    def _take_ticket(self, envelope: Envelope) -> None:
+        if not envelope.ticket:
+            self._tickets += 1
+            envelope.ticket = self._tickets
 
     def _pass_turn(self, line: Line) -> None:
         self.closed.pop(line.key, None)

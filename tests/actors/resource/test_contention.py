@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import Conflict, NotFound, Overloaded, Resource, WriteTimedOut
+from actors.errors import Conflict, NoSuchResource, NotFound, Overloaded, Resource, WriteTimedOut
 from actors.identity import User
 from actors.messages import (
     LONGEST_WRITE,
@@ -25,6 +25,7 @@ from actors.messages import (
     WriteContext,
 )
 from actors.resource import contention
+from actors.resource.replies import Envelope
 from tests.actors.object_store import Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -288,3 +289,59 @@ async def test_writer_starts_again_until_its_deadline(autojump_clock: MockClock)
             done.set()
         assert "x" not in await data(store)
         assert len(webhook.reviewed) == LONGEST_WRITE // 2.5 + 1
+
+
+async def test_writer_that_was_told_that_its_time_is_over_is_never_stored(autojump_clock: MockClock) -> None:
+    """A line that was overtaken too often lets all writers wait, and these come too late for that."""
+    async with open_store(webhook := Webhook()) as store:
+        await store.create("configmaps", config_map())
+        webhook.seconds = lambda manager: 0.1
+        refused: set[str] = set()
+
+        async def write_late(key: str) -> None:
+            over = context(store, QUICK)._replace(deadline=trio.current_time(), caller=User("u"))
+            try:
+                await ask(store, Patch("v1", "default", "a", "merge", {"data": {key: "1"}}, over))
+            except WriteTimedOut:
+                refused.add(key)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, store, merge(store, "slow"))
+            for number in range(40):  # it needs no time of its own while the line is open
+                await write_late(f"late{number}")
+                await trio.sleep(SECONDS)
+        written = set(await data(store))
+        assert refused and "slow" in written
+        assert not refused & written
+
+
+async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one whose turn it is waits in the mailbox just then: its turn must not go to another one."""
+    async with open_store(webhook := Webhook()) as store:
+        await store.create("configmaps", config_map())
+        actor = store.directory.actor(store.definition("configmaps"))
+        refused: list[str] = []
+        returned = actor._admission_call_done
+        webhook.reviewed.clear()
+
+        def return_and_retire(envelope: Envelope, *arguments: Any) -> None:
+            returned(envelope, *arguments)
+            if envelope.command.context.manager == "b" and webhook.reviewed.count("b") == 2:
+                actor.retire()
+
+        async def write(key: str) -> None:
+            try:
+                await actor.ask(merge(store, key, key))
+            except NoSuchResource:
+                refused.append(key)
+
+        monkeypatch.setattr(actor, "_admission_call_done", return_and_retire)
+        async with trio.open_nursery() as nursery:
+            for key in "abc":
+                nursery.start_soon(write, key)
+                await trio.sleep(SPACE)
+        assert webhook.reviewed == ["a", "b", "c", "b"]
+        assert sorted(refused) == ["b", "c"]
+        assert set(await data(store)) == {"a"}
