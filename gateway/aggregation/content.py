@@ -2,6 +2,9 @@
 
 The server is asked as the controller, like any client of its API: for the resources of the group version, and for each
 that can be deleted to delete the collection, or one object after the other. What is listed then is what remains.
+
+All that takes `SECONDS` at most: the rest is left to the next attempt. So a server that hangs, or whose lists never
+end, does not keep the controller from deleting other namespaces.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from actors.aggregation.api_services import ApiService
 from actors.aggregation.content import RemoteContent, Undiscovered
 from actors.identity import User
 from gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
+from journal.classes.named_tuple import NamedTuple
 
-SECONDS: Final = 30.0  # for each request
+SECONDS: Final = 60.0
+REQUEST_SECONDS: Final = 30.0
 MAX_PAGE: Final = 16 << 20
 PAGE: Final = 500  # objects
 _BACKGROUND: Final = "propagationPolicy=Background"
@@ -36,6 +41,12 @@ class _Failed(Exception):
     """A request failed; the text says how."""
 
 
+class _Listed(NamedTuple):
+    name: str
+    finalizers: tuple[str, ...]
+    deleting: bool
+
+
 class NamespaceContent:
     """The content of one namespace in one aggregated group version."""
 
@@ -44,6 +55,7 @@ class NamespaceContent:
         self._one = one
         self._namespace = namespace
         self._user = user
+        self._deadline = trio.current_time() + SECONDS
 
     async def delete(self) -> RemoteContent:
         """What remains. Undiscovered."""
@@ -52,7 +64,7 @@ class NamespaceContent:
         for resource in await self._resources():
             name = resource["name"]
             try:
-                left = await self._delete_all(name, resource.get("verbs") or ())
+                left = await self._delete_all(name, resource["verbs"])
             except _Failed as error:
                 failures.append(str(error))
             else:
@@ -73,26 +85,27 @@ class NamespaceContent:
             if isinstance(one.get("name"), str)
             and _RESOURCE.fullmatch(one["name"])
             and one.get("namespaced") is True
-            and "delete" in (one.get("verbs") or ())
+            and isinstance(one.get("verbs"), list)
+            and "delete" in one["verbs"]
         ]
 
-    async def _delete_all(self, resource: str, verbs: Any) -> list[tuple[str, ...]]:
+    async def _delete_all(self, resource: str, verbs: list[Any]) -> list[tuple[str, ...]]:
         """The finalizers of each object that remains."""
         path = f"{self._one.discovery_path}/namespaces/{self._namespace}/{resource}"
         if "deletecollection" in verbs:
             await self._request("DELETE", path, MAX_PAGE, _BACKGROUND, missing=True)
         left = await self._list(path, verbs)
         if left and "deletecollection" not in verbs:
-            for metadata in left:
-                name = quote(str(metadata.get("name", "")), safe="")
-                if "deletionTimestamp" not in metadata and name:
+            for one in left:
+                name = quote(one.name, safe="")
+                if name and not one.deleting:
                     await self._request("DELETE", f"{path}/{name}", MAX_PAGE, _BACKGROUND, missing=True)
             left = await self._list(path, verbs)
-        return [tuple(map(str, one.get("finalizers") or ())) for one in left]
+        return [one.finalizers for one in left]
 
-    async def _list(self, path: str, verbs: Any) -> list[dict[str, Any]]:
-        """The metadata of all objects."""
-        found: list[dict[str, Any]] = []
+    async def _list(self, path: str, verbs: list[Any]) -> list[_Listed]:
+        """All objects."""
+        found: list[_Listed] = []
         token = ""
         while "list" in verbs:
             query = f"limit={PAGE}" + (f"&continue={quote(token, safe='')}" if token else "")
@@ -109,12 +122,15 @@ class NamespaceContent:
         self, method: str, path: str, largest: int, query: str = "", *, missing: bool = False
     ) -> Fetched:
         """A response that is a success, or with `missing` says that there is no such thing. _Failed."""
+        seconds = min(REQUEST_SECONDS, self._deadline - trio.current_time())
         try:
+            if seconds <= 0:
+                raise FetchFailed("context deadline exceeded")
             fetched = await self._servers.fetch(
                 self._one,
                 path,
                 largest=largest,
-                seconds=SECONDS,
+                seconds=seconds,
                 query=query,
                 method=method,
                 user=self._user,
@@ -133,13 +149,32 @@ class NamespaceContent:
 
 def _entries(body: bytes, member: str) -> list[dict[str, Any]]:
     """_Failed."""
+    return [one for one in _document(body, member)[member] or () if isinstance(one, dict)]
+
+
+def _page(body: bytes) -> tuple[list[_Listed], str]:
+    """The objects on one page of a list, and where the next one begins. _Failed."""
+    document = _document(body, "items")
+    found = []
+    for one in document["items"] or ():
+        metadata = _metadata(one)
+        finalizers = metadata.get("finalizers")
+        names = tuple(map(str, finalizers)) if isinstance(finalizers, list) else ()
+        found.append(_Listed(str(metadata.get("name") or ""), names, "deletionTimestamp" in metadata))
+    return found, str(_metadata(document).get("continue") or "")
+
+
+def _document(body: bytes, member: str) -> dict[str, Any]:
+    """A document with this list. _Failed."""
     try:
-        return [one for one in orjson.loads(body)[member] or () if isinstance(one, dict)]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise _Failed("the response of the server has another form than expected") from None
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if isinstance(document, dict) and isinstance(document.get(member, ""), list | None):
+        return document
+    raise _Failed("the response of the server has another form than expected")
 
 
-def _page(body: bytes) -> tuple[list[dict[str, Any]], str]:
-    """The metadata of the objects on one page of a list, and where the next one begins. _Failed."""
-    items = [one.get("metadata") or {} for one in _entries(body, "items")]
-    return items, str((orjson.loads(body).get("metadata") or {}).get("continue") or "")
+def _metadata(one: Any) -> dict[str, Any]:
+    metadata = one.get("metadata") if isinstance(one, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
