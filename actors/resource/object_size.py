@@ -4,7 +4,8 @@ etcd limits the request that writes an object to 1.5 MiB (--max-request-bytes), 
 2 MiB. The request has the object as it is stored there, which is protobuf for most built-in kinds and JSON for custom
 ones, without a resourceVersion; its key, twice for a create and three times for a change; and some bytes besides.
 kube-apiserver leaves managedFields out of an object that would be too large with them, except after an apply, and so
-does `fitting`. Changes that a delete makes are not limited, nor are dry runs.
+does `fitting`. Changes that a delete makes are not limited, nor are dry runs. An object that was stored with a larger
+limit may lose its finalizers: while it is being deleted, it is taken unless it grows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from actors.errors import RequestTooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Command, Delete, Object, Patch
 from actors.names import NAMES, Names
+from actors.resource.decide import Current
 from actors.store.document import encode_unversioned, kind_prefix, type_prefix, typed, without_empty_version
 from actors.store.proposal import Proposal
 
@@ -51,6 +53,7 @@ class ObjectSizes:
         stored: Object,
         api_version: str,
         previous: int | Proposal,
+        current: Current | None,
         command: Command,
     ) -> bytes:
         """The object's bytes, without managedFields if it is too large with them. RequestTooLarge."""
@@ -67,6 +70,10 @@ class ObjectSizes:
             body = encode_unversioned({**stored, "metadata": rest}, api_version)
             size = self._request(storage, key, body, previous)
             if size + _SERVER <= self._limit:
+                return body
+        if current is not None and "deletionTimestamp" in metadata:
+            before = encode_unversioned(current.stored or current.object, current.api_version)
+            if len(body) <= len(before):
                 return body
         raise RequestTooLarge(_message(size))
 

@@ -32,7 +32,7 @@ class Proposer:
         decision, current, verb, _, _ = decided
         if type(decision) is Store and self._versions is None and not command.dry_run:  # most writes
             written = 0 if current is None else current.written
-            return self._append(decision.object, "", written, command, verb, proposals)
+            return self._append(decision.object, "", written, command, verb, proposals, current)
         version = "" if self._versions is None else _version(command, current)
         match decision:
             case Store():
@@ -73,7 +73,7 @@ class Proposer:
         if command.dry_run:
             return _body(new, current, version)
         written = 0 if current is None else current.written
-        return self._append(new, version, written, command, verb, proposals)
+        return self._append(new, version, written, command, verb, proposals, current)
 
     def _append(
         self,
@@ -83,13 +83,14 @@ class Proposer:
         command: Command,
         verb: str,
         proposals: list[Proposal],
+        current: Current | None = None,
         *,
         removed: bool = False,
     ) -> Proposal:
         metadata, storage, sizes = stored["metadata"], self._storage, self._sizes
         body = encode_unversioned(stored, api_version)
         if len(body) > sizes.smallest and not removed:
-            body = sizes.fitting(storage, stored, api_version, previous, command)
+            body = sizes.fitting(storage, stored, api_version, previous, current, command)
         time, user, manager, _, _, _, _, _, _, reason, _, _ = command.context
         proposal = Proposal(
             self._type_id,

@@ -109,6 +109,27 @@ async def test_deletes_are_not_limited_and_a_smaller_limit_counts() -> None:
         )
 
 
+async def test_object_that_is_being_deleted_may_lose_its_finalizers_but_not_grow() -> None:
+    async with served() as api:
+        for kind, path in (("configmaps", api.path("configmaps")), ("widgets", PATH)):
+            if kind == "widgets":
+                await api.restart(max_object_size=LIMIT)
+                await define(api, definition(VERSION))
+            body = config_map("a", text="x" * 100_000) if kind == "configmaps" else widget("a", 100_000)
+            body["metadata"]["finalizers"] = ["example.io/a", "example.io/b"]
+            (await api.ask("POST", path, body)).expect(201)
+            await api.restart(max_object_size=64 << 10)
+            one, path = {"metadata": {"finalizers": ["example.io/b"]}}, f"{path}/a"
+            refused((await api.ask("PATCH", path, one, headers=MERGE)).expect(500))
+            (await api.ask("DELETE", path)).expect(200)
+            grown = {"metadata": {"annotations": {"a": "x" * 2000}}}
+            refused((await api.ask("PATCH", path, grown, headers=MERGE)).expect(500))
+            patched = (await api.ask("PATCH", path, one, headers=MERGE)).expect(200)
+            assert patched["metadata"]["finalizers"] == ["example.io/b"]
+            (await api.ask("PATCH", path, {"metadata": {"finalizers": None}}, headers=MERGE)).expect(200)
+            assert (await api.ask("GET", path)).status == 404
+
+
 async def test_no_limit() -> None:
     async with served(max_object_size=0) as api:
         await define(api, definition(VERSION))

@@ -1,4 +1,4 @@
-"""Aggregated servers that respond badly when a namespace is deleted: no attempt takes long, or breaks the controller."""
+"""Aggregated servers that respond badly when a namespace is deleted: no attempt takes long, nor does one break."""
 
 from __future__ import annotations
 
