@@ -19,6 +19,7 @@ import trio
 from actors.aggregation.api_services import ApiService
 from actors.aggregation.content import RemoteContent, Undiscovered
 from actors.identity import User
+from actors.names import Names
 from gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
 from journal.classes.named_tuple import NamedTuple
 
@@ -50,11 +51,16 @@ class _Listed(NamedTuple):
 class NamespaceContent:
     """The content of one namespace in one aggregated group version."""
 
-    def __init__(self, servers: AggregatedServers, one: ApiService, namespace: str, user: User) -> None:
+    def __init__(
+        self, servers: AggregatedServers, names: Names, one: ApiService, namespace: str, user: User
+    ) -> None:
         self._servers = servers
         self._one = one
         self._namespace = namespace
         self._user = user
+        # Metadata is enough, and objects may be large. Some servers have whole objects only.
+        partial = f"as=PartialObjectMetadataList;g={names.group('meta')};v=v1"
+        self._accept = f"application/json;{partial},application/json".encode()
         self._deadline = trio.current_time() + SECONDS
 
     async def delete(self) -> RemoteContent:
@@ -93,7 +99,7 @@ class NamespaceContent:
         """The finalizers of each object that remains."""
         path = f"{self._one.discovery_path}/namespaces/{self._namespace}/{resource}"
         if "deletecollection" in verbs:
-            await self._request("DELETE", path, MAX_PAGE, _BACKGROUND, missing=True)
+            await self._request("DELETE", path, MAX_PAGE, _BACKGROUND, self._accept, missing=True)
         left = await self._list(path, verbs)
         if left and "deletecollection" not in verbs:
             for one in left:
@@ -109,7 +115,7 @@ class NamespaceContent:
         token = ""
         while "list" in verbs:
             query = f"limit={PAGE}" + (f"&continue={quote(token, safe='')}" if token else "")
-            fetched = await self._request("GET", path, MAX_PAGE, query, missing=True)
+            fetched = await self._request("GET", path, MAX_PAGE, query, self._accept, missing=True)
             if fetched.status in _UNSUPPORTED:
                 break
             items, token = await trio.to_thread.run_sync(_page, fetched.body)
@@ -119,7 +125,14 @@ class NamespaceContent:
         return found
 
     async def _request(
-        self, method: str, path: str, largest: int, query: str = "", *, missing: bool = False
+        self,
+        method: str,
+        path: str,
+        largest: int,
+        query: str = "",
+        accept: bytes = b"",
+        *,
+        missing: bool = False,
     ) -> Fetched:
         """A response that is a success, or with `missing` says that there is no such thing. _Failed."""
         seconds = min(REQUEST_SECONDS, self._deadline - trio.current_time())
@@ -131,6 +144,7 @@ class NamespaceContent:
                 path,
                 largest=largest,
                 seconds=seconds,
+                accept=accept,
                 query=query,
                 method=method,
                 user=self._user,

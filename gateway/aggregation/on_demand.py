@@ -12,6 +12,7 @@ from actors.aggregation.content import RemoteContent
 from actors.background_import import imported
 from actors.certificates.authorities import Authorities
 from actors.identity import User
+from actors.names import NAMES
 from gateway.aggregation.trust import proxy_identity
 from gateway.describe.remote import RemoteDescriptions
 from gateway.settings.settings import Settings
@@ -70,7 +71,8 @@ class ServersOnDemand:
         await imported("gateway.aggregation.content")
         from gateway.aggregation.content import NamespaceContent
 
-        return await NamespaceContent(servers, one, namespace, user).delete()
+        names = NAMES[self._settings.dialect]
+        return await NamespaceContent(servers, names, one, namespace, user).delete()
 
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:

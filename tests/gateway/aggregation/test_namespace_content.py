@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from actors.aggregation.api_services import ApiService, parse_api_service
 from actors.aggregation.content import RemoteContent, Undiscovered
 from actors.identity import User
+from actors.names import NAMES
 from gateway.aggregation.content import SECONDS, NamespaceContent
 from gateway.aggregation.servers import AggregatedServers, Fetched, FetchFailed
 from tests.gateway.aggregation.aggregated import GROUP_VERSION, api_service
@@ -45,7 +46,7 @@ class Server:
 async def deleted(resources: Any, respond: Respond) -> RemoteContent:
     servers = cast(AggregatedServers, Server(resources, respond))
     one = parse_api_service(api_service(443))
-    return await NamespaceContent(servers, one, "doomed", User("u")).delete()
+    return await NamespaceContent(servers, NAMES["cluster"], one, "doomed", User("u")).delete()
 
 
 def things(count: int) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from tests.gateway.api import Api, ApiResponse
 from tests.gateway.proxy.backends import Call, serving
 
 DOOMED = "/api/v1/namespaces/doomed"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.cluster.io;v=v1,application/json"
 ACCOUNT = "system:serviceaccount:cluster-system:namespace-controller"
 
 
@@ -53,6 +54,7 @@ class Things:
             body = {"kind": "APIResourceList", "resources": [things, *others]}
         else:
             assert (method, parts) == ("GET", ["namespaces", "doomed", "things"]), call.line
+            assert call.header("accept") == METADATA
             items = [{"metadata": {"name": k, "finalizers": v}} for k, v in self.finalizers.items()]
             body = {"kind": "ThingList", "metadata": {}, "items": items}
         return await call.reply(orjson.dumps(body), "Content-Type: application/json", "Connection: close")
