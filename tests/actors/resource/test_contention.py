@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,7 +13,15 @@ from trio.testing import MockClock
 
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import Conflict, NoSuchResource, NotFound, Overloaded, Resource, WriteTimedOut
+from actors.errors import (
+    Conflict,
+    NoSuchResource,
+    NotFound,
+    Overloaded,
+    RequestError,
+    Resource,
+    WriteTimedOut,
+)
 from actors.identity import User
 from actors.messages import (
     LONGEST_WRITE,
@@ -345,3 +355,44 @@ async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
         assert webhook.reviewed == ["a", "b", "c", "b"]
         assert sorted(refused) == ["b", "c"]
         assert set(await data(store)) == {"a"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_nothing_remains_of_writers_that_end_in_any_way(seed: int, autojump_clock: MockClock) -> None:
+    """They succeed, get a timeout, disconnect, or lose their kind; what is refused is never stored."""
+    source = random.Random(seed)
+    async with open_store(webhook := Webhook()) as store:
+        await store.create("configmaps", config_map())
+        webhook.seconds = lambda manager: source.choice((SECONDS, 0.5, 1.5, 2 * LONGEST_WRITE))
+        actor = store.directory.actor(store.definition("configmaps"))
+        stored_type = store.catalog.stored_type(store.definition("configmaps").type_name)
+        assert stored_type is not None
+        succeeded: set[str] = set()
+        refused: set[str] = set()
+
+        async def write(key: str) -> None:
+            await trio.sleep(source.uniform(0, 10))
+            made = context(store, source.choice((QUICK, "m", "m")))._replace(
+                deadline=trio.current_time() + source.choice((0, SECONDS, 5, inf)),
+                caller=source.choice((None, User("u"))),
+            )
+            with trio.move_on_after(source.choice((SECONDS, 2, inf))):
+                try:
+                    await actor.ask(Patch("v1", "default", "a", "merge", {"data": {key: "1"}}, made))
+                    succeeded.add(key)
+                except RequestError:
+                    refused.add(key)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(80):
+                nursery.start_soon(write, str(number))
+            for _ in range(seed):
+                await trio.sleep(source.uniform(0, 5))
+                actor.retire()
+                actor.update_definitions(stored_type)
+        await trio.sleep(2 * LONGEST_WRITE)
+        written = set(await data(store))
+        assert succeeded and succeeded <= written
+        assert refused and not refused & written
+        assert not actor._outside and not actor._deadlines._due
+        assert not actor._contention._lines and not actor._contention._waiting
