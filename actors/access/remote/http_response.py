@@ -2,17 +2,21 @@
 
 Everything is bounded: the head, the body, the number of chunks, and the responses 1xx before the one that counts.
 Only the body of a success is read; a response without one, or with another status, ends the connection unless its body
-is empty.
+is empty. Bodies of more than `LARGE_BODY` bytes wait for one of a few places (`Slots`), if the caller gives these: many
+at once would take hundreds of megabytes.
 """
 
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Final
 
+from actors.access.remote.slots import Slots
 from actors.access.remote.tls_stream import ByteStream
 from journal.classes.named_tuple import NamedTuple
 
+LARGE_BODY: Final = 1 << 20
 MAX_HEAD: Final = 32 * 1024
 MAX_FIELDS: Final = 128
 MAX_INTERIM: Final = 8  # responses such as 100 Continue and 103 Early Hints
@@ -51,11 +55,16 @@ class Response(NamedTuple):
 
 
 class ResponseReader:
-    __slots__ = ("_buffer", "_largest", "_stream")
+    __slots__ = ("_buffer", "_deadline", "_has_place", "_largest", "_places", "_stream")
 
-    def __init__(self, stream: ByteStream, largest: int) -> None:
+    def __init__(
+        self, stream: ByteStream, largest: int, places: Slots | None = None, deadline: float = inf
+    ) -> None:
+        """`places` for large bodies: `read` may take one, and waits for it until the deadline, with TooSlow."""
         self._stream = stream
         self._largest = largest  # bytes of a body
+        self._places, self._deadline = places, deadline
+        self._has_place = False
         self._buffer = b""
 
     async def read(self) -> Response:
@@ -72,6 +81,19 @@ class ResponseReader:
             return Response(status, fields, arrived, reusable and not self._buffer)
         body, ended = await self._body(minor, fields)
         return Response(status, fields, body, reusable and ended and not self._buffer)
+
+    def release(self) -> None:
+        """Give the place of a large body back."""
+        if self._has_place and self._places is not None:
+            self._has_place = False
+            self._places.release()
+
+    async def _take_place(self) -> None:
+        """A body is large: wait for a place, unless it has one."""
+        if self._places is not None and not self._has_place:
+            if not self._places.take_nowait():
+                await self._places.take(self._deadline)
+            self._has_place = True
 
     async def _final_head(self) -> tuple[int, int, dict[bytes, bytes]]:
         """The head that follows interim responses."""
@@ -123,7 +145,9 @@ class ResponseReader:
             return await self._until_end(), False
         if not length.isdigit() or len(length) > 18:
             raise ResponseError("the response has an invalid Content-Length")
-        return await self._take(self._bounded(int(length))), True
+        if (size := self._bounded(int(length))) > LARGE_BODY:
+            await self._take_place()
+        return await self._take(size), True
 
     def _bounded(self, size: int) -> int:
         if size > self._largest:
@@ -136,6 +160,8 @@ class ResponseReader:
         while part := await self._stream.receive():
             size = self._bounded(size + len(part))
             parts.append(part)
+            if size > LARGE_BODY:
+                await self._take_place()
         return b"".join(parts)
 
     async def _chunked(self) -> bytes:
@@ -150,6 +176,8 @@ class ResponseReader:
                 await self._trailers()
                 return b"".join(parts)
             total = self._bounded(total + size)
+            if total > LARGE_BODY:
+                await self._take_place()
             parts.append(await self._take(size))
             if await self._take(2) != b"\r\n":
                 raise ResponseError("the response has an invalid chunk")

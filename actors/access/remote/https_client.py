@@ -20,12 +20,14 @@ import trio
 
 from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
+from actors.access.remote.slots import Slots
 from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
 from actors.certificates.trust import verifying
 from actors.turns import SharedTurns
 from journal.classes.named_tuple import NamedTuple
 
 IDLE_SECONDS: Final = 90.0
+MAX_LARGE_BODIES: Final = 8  # that are read at once
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
 MAX_HANDSHAKES: Final = 8
 MAX_HEADS: Final = 64  # that are kept encoded: one for each URL, until a token changes
@@ -102,6 +104,7 @@ class HttpsClient:
         self._idle: list[tuple[float, _Connection]] = []  # since when; the oldest first
         self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
         self._deadlines = Deadlines()
+        self._large_bodies = Slots(MAX_LARGE_BODIES, self._deadlines)
         self._turns = SharedTurns()
         self._outgoing = ssl.MemoryBIO()  # of all connections
         self._heads: dict[tuple[str, str, tuple[tuple[str, str], ...]], bytes] = {}
@@ -128,14 +131,14 @@ class HttpsClient:
         if connection is not None:
             self._deadlines.add(connection.stream, deadline)
             try:
-                return await self._exchange(connection, request, largest)
+                return await self._exchange(connection, request, largest, deadline)
             except Disconnected as error:
                 if error.began:
                     raise
             finally:
                 self._deadlines.remove(connection.stream)
         with trio.CancelScope(deadline=deadline):
-            return await self._exchange(await self._connect(address), request, largest)
+            return await self._exchange(await self._connect(address), request, largest, deadline)
         raise TooSlow
 
     def close(self) -> None:
@@ -154,16 +157,20 @@ class HttpsClient:
             head = self._heads[key] = _head(method, address, headers)
         return head
 
-    async def _exchange(self, connection: _Connection, request: bytes, largest: int) -> Response:
+    async def _exchange(
+        self, connection: _Connection, request: bytes, largest: int, deadline: float
+    ) -> Response:
         response: Response | None = None
+        reader = ResponseReader(connection.stream, largest, self._large_bodies, deadline)
         try:
             try:
                 await connection.stream.send(request)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # perhaps after a response that says why
-            response = await ResponseReader(connection.stream, largest).read()
+            response = await reader.read()
             return response
         finally:
+            reader.release()
             if response is not None and response.reusable:
                 self._keep(connection)
             else:

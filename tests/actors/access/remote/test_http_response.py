@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 
+from actors.access.remote.deadlines import Deadlines
 from actors.access.remote.http_response import (
+    LARGE_BODY,
     MAX_CHUNKS,
     MAX_HEAD,
     Disconnected,
@@ -13,6 +17,8 @@ from actors.access.remote.http_response import (
     ResponseReader,
     ResponseTooLarge,
 )
+from actors.access.remote.slots import Slots
+from actors.access.remote.tls_stream import TooSlow
 from tests.cases import cases
 
 LARGEST = 1000
@@ -142,3 +148,37 @@ async def test_connection_that_ends_too_early(sent: bytes, began: bool) -> None:
     with pytest.raises(Disconnected) as raised:
         await read(sent)
     assert raised.value.began is began
+
+
+LARGE = b"x" * (LARGE_BODY + 1)
+FORMS = {
+    "length": b"Content-Length: %d\r\n\r\n%b" % (len(LARGE), LARGE),
+    "chunks": b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(LARGE), LARGE),
+    "end": b"\r\n" + LARGE,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_large_bodies_wait_for_places(form: str, autojump_clock: trio.testing.MockClock) -> None:
+    places = Slots(1, Deadlines())
+    deadline = trio.current_time() + 10
+
+    def reader(sent: bytes) -> ResponseReader:
+        return ResponseReader(Received(sent, 1 << 16), 2 << 20, places, deadline)
+
+    first = reader(b"HTTP/1.1 200 OK\r\n" + FORMS[form])
+    assert (await first.read()).body == LARGE
+    small = reader(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    assert (await small.read()).body == b"{}"
+    with pytest.raises(TooSlow):
+        await reader(b"HTTP/1.1 200 OK\r\n" + FORMS[form]).read()
+    assert trio.current_time() == deadline
+    first.release()
+    first.release()
+    small.release()
+    deadline += 10
+    last = reader(b"HTTP/1.1 200 OK\r\n" + FORMS[form])
+    assert (await last.read()).body == LARGE
+    assert not places.take_nowait()
+    last.release()
+    assert places.idle

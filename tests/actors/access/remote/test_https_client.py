@@ -11,8 +11,14 @@ from functools import partial
 import pytest
 import trio
 
-from actors.access.remote.http_response import Disconnected, ResponseError
-from actors.access.remote.https_client import IDLE_SECONDS, HttpsClient, InvalidUrl, parse_url
+from actors.access.remote.http_response import LARGE_BODY, Disconnected, ResponseError, ResponseTooLarge
+from actors.access.remote.https_client import (
+    IDLE_SECONDS,
+    MAX_LARGE_BODIES,
+    HttpsClient,
+    InvalidUrl,
+    parse_url,
+)
 from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki
 from tests.cases import cases
 
@@ -206,3 +212,23 @@ def test_urls_that_cannot_be_used(url: str) -> None:
 async def test_calls_need_https() -> None:
     with pytest.raises(InvalidUrl):
         await client().post("http://127.0.0.1:1/", {}, b"", LARGEST)
+
+
+@pytest.mark.parametrize("kept", [100, 1])
+async def test_large_bodies_at_once_take_turns(kept: int) -> None:
+    body = b"x" * (LARGE_BODY + 1)
+    async with https_peer(lambda _: Reply(body=body)) as peer:
+        calls, url = client(kept=kept), f"https://127.0.0.1:{peer.port}/"
+        bodies: list[bytes] = []
+
+        async def call() -> None:
+            bodies.append((await calls.post(url, {}, b"", 2 << 20, trio.current_time() + 60)).body)
+
+        with pytest.raises(ResponseTooLarge):
+            await calls.post(url, {}, b"", LARGE_BODY)
+        for _ in range(2):  # the second time over kept connections
+            async with trio.open_nursery() as nursery:
+                for _ in range(MAX_LARGE_BODIES + 2):
+                    nursery.start_soon(call)
+        assert bodies == [body] * 2 * (MAX_LARGE_BODIES + 2)
+        calls.close()
