@@ -92,7 +92,6 @@ class Counted:
     durations: Buckets
     slo_seconds: float
     slo: Buckets
-    sized: int
     bytes: int
     sizes: Buckets
 
@@ -247,11 +246,10 @@ def _copied(one: Series) -> Counted:
     webhooks, moved = one.slo or (0.0, [])
     for index, change in enumerate(moved):
         slo[index] += change
-    sized = one.count - one.unsized
-    sizes = (sized - sum(one.larger), *one.larger)
+    sizes = (one.count - one.unsized - sum(one.larger), *one.larger)
     return Counted(
         *(one.labels, one.code, one.count, one.seconds, durations),
-        *(one.seconds - webhooks, tuple(slo), sized, one.bytes, sizes),
+        *(one.seconds - webhooks, tuple(slo), one.bytes, sizes),
     )
 
 

@@ -109,7 +109,7 @@ class HttpsClient:
         self._outgoing = ssl.MemoryBIO()  # of all connections
         self._heads: dict[tuple[str, str, tuple[tuple[str, str], ...]], bytes] = {}
 
-    async def post(
+    async def request(
         self,
         url: str,
         headers: Mapping[str, str],

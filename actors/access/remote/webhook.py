@@ -250,7 +250,7 @@ class Webhook:
         self, method: str, url: str, headers: dict[str, str], body: bytes, largest: int, deadline: float
     ) -> Response:
         try:
-            return await self._client.post(url, headers, body, largest, deadline, method)
+            return await self._client.request(url, headers, body, largest, deadline, method)
         except InvalidUrl:
             raise self._error("the URL cannot be used") from None
         except (ResponseTooLarge, ssl.SSLError) as error:

@@ -121,9 +121,15 @@ class Reviews:
         found = response.get("response")
         if not isinstance(found, dict | None):
             raise Undecodable("response must be an object")
-        sent_uid, allowed, (patch, patch_type) = _text(found or {}, "uid"), _allowed(found), _patch(found)
+        sent: dict[str, Any] = found or {}
+        sent_uid, (patch, patch_type) = _text(sent, "uid"), _patch(sent)
         decided = Verdict(
-            allowed, _status(found), patch, patch_type or JSON_PATCH, _warnings(found), _annotations(found)
+            _allowed(sent),
+            _status(sent),
+            patch,
+            patch_type or JSON_PATCH,
+            _warnings(sent),
+            _annotations(sent),
         )
         if found is None:
             raise BadResponse("webhook response was absent")
@@ -143,7 +149,7 @@ class Reviews:
         if (version, kind) == STATUS or (kind == REVIEW and version in self._versions.values()):
             got, wanted = (one.rpartition("/")[2] for one in (version, expected[0]))
             raise Undecodable(f"converting ({got}.{kind}) to ({wanted}.{REVIEW}): unknown conversion")
-        raise Undecodable(f'no kind "{kind[:64]}" is registered for version "{version[:64]}"')
+        raise Undecodable(f"no kind {quoted(kind[:64])} is registered for version {quoted(version[:64])}")
 
     def _check_type(self, hook: Hook, response: dict[str, Any]) -> None:
         expected = self._versions[hook.review_version], REVIEW
@@ -297,15 +303,15 @@ def _text(document: dict[str, Any], name: str) -> str:
     return value or ""
 
 
-def _allowed(found: dict[str, Any] | None) -> bool:
-    allowed = (found or {}).get("allowed") or False
+def _allowed(found: dict[str, Any]) -> bool:
+    allowed = found.get("allowed") or False
     if not isinstance(allowed, bool):
         raise Undecodable("response.allowed must be true or false")
     return allowed
 
 
-def _status(found: dict[str, Any] | None) -> Object:
-    status = (found or {}).get("status")
+def _status(found: dict[str, Any]) -> Object:
+    status = found.get("status")
     if status is None:
         return {}
     if not isinstance(status, dict):
@@ -323,8 +329,7 @@ def _status(found: dict[str, Any] | None) -> Object:
     }
 
 
-def _patch(sent: dict[str, Any] | None) -> tuple[bytes, str | None]:
-    found = sent or {}
+def _patch(found: dict[str, Any]) -> tuple[bytes, str | None]:
     patch_type = found.get("patchType")
     if patch_type is not None:
         patch_type = _text(found, "patchType")
@@ -350,15 +355,15 @@ def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool, exact:
         raise BadResponse(f"webhook returned invalid response.patchType of {quoted(patch_type[:64])}")
 
 
-def _warnings(found: dict[str, Any] | None) -> tuple[str, ...]:
-    warnings = (found or {}).get("warnings") or []
+def _warnings(found: dict[str, Any]) -> tuple[str, ...]:
+    warnings = found.get("warnings") or []
     if not isinstance(warnings, list) or not all(isinstance(one, str) for one in warnings):
         raise Undecodable("response.warnings must be a list of strings")
     return tuple(warnings)
 
 
-def _annotations(found: dict[str, Any] | None) -> dict[str, str]:
-    annotations = (found or {}).get("auditAnnotations") or {}
+def _annotations(found: dict[str, Any]) -> dict[str, str]:
+    annotations = found.get("auditAnnotations") or {}
     if not isinstance(annotations, dict) or not all(isinstance(one, str) for one in annotations.values()):
         raise Undecodable("response.auditAnnotations must be a map of strings")
     return annotations

@@ -92,13 +92,13 @@ async def test_slow_response_over_a_kept_connection(dripping: bool, autojump_clo
 
     async with https_peer(respond) as peer:
         calls, url = client(), f"https://127.0.0.1:{peer.port}/"
-        await calls.post(url, {}, b"quick", LARGEST)
+        await calls.request(url, {}, b"quick", LARGEST)
         began = trio.current_time()
         with pytest.raises(TooSlow):
-            await calls.post(url, {}, b"slow", LARGEST, began + 5)
+            await calls.request(url, {}, b"slow", LARGEST, began + 5)
         assert trio.current_time() == began + 5
         assert peer.connections == 1
-        await calls.post(url, {}, b"quick", LARGEST, began + 10)
+        await calls.request(url, {}, b"quick", LARGEST, began + 10)
         assert peer.connections == 2, "the connection of the slow call is closed"
         calls.close()
 
@@ -113,5 +113,5 @@ async def test_slow_response_over_a_new_connection(autojump_clock: MockClock) ->
     async with https_peer(lambda received: never()) as peer:
         began = trio.current_time()
         with pytest.raises(TooSlow):
-            await client().post(f"https://127.0.0.1:{peer.port}/", {}, b"{}", LARGEST, began + 5)
+            await client().request(f"https://127.0.0.1:{peer.port}/", {}, b"{}", LARGEST, began + 5)
         assert trio.current_time() == began + 5

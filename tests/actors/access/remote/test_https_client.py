@@ -59,7 +59,7 @@ async def test_request_on_a_kept_connection_that_is_closed_goes_over_a_new_one()
         calls = client()
         for number in range(3):
             body = b"%d" % number
-            assert (await calls.post(f"https://127.0.0.1:{port}/", {}, body, LARGEST)).body == b"{}"
+            assert (await calls.request(f"https://127.0.0.1:{port}/", {}, body, LARGEST)).body == b"{}"
         calls.close()
     # The first of each connection has a response, the second one none.
     assert [one[-1:] for one in requests if one] == [b"0", b"1", b"1", b"2", b"2"]
@@ -69,7 +69,7 @@ async def test_request_on_a_new_connection_that_is_closed_fails() -> None:
     requests: list[bytes] = []
     async with closing_server(requests, after=0) as port:
         with pytest.raises(Disconnected):
-            await client().post(f"https://127.0.0.1:{port}/", {}, b"x", LARGEST)
+            await client().request(f"https://127.0.0.1:{port}/", {}, b"x", LARGEST)
     assert len(requests) == 1, "no second try"
 
 
@@ -79,12 +79,12 @@ async def test_connections_that_were_idle_for_long_are_closed(
     autojump_clock.autojump_threshold = 0.05
     async with https_peer(lambda received: {}) as peer:
         calls, url = client(), f"https://127.0.0.1:{peer.port}/"
-        await calls.post(url, {}, b"{}", LARGEST)
+        await calls.request(url, {}, b"{}", LARGEST)
         autojump_clock.jump(IDLE_SECONDS - 1)
-        await calls.post(url, {}, b"{}", LARGEST)
+        await calls.request(url, {}, b"{}", LARGEST)
         assert peer.connections == 1
         autojump_clock.jump(IDLE_SECONDS + 1)
-        await calls.post(url, {}, b"{}", LARGEST)
+        await calls.request(url, {}, b"{}", LARGEST)
         assert peer.connections == 2
         calls.close()
 
@@ -102,9 +102,9 @@ async def test_no_more_connections_are_kept_than_asked_for() -> None:
         calls, url = client(kept=1), f"https://127.0.0.1:{peer.port}/"
         async with trio.open_nursery() as nursery:
             for _ in range(2):
-                nursery.start_soon(calls.post, url, {}, b"{}", LARGEST)
+                nursery.start_soon(calls.request, url, {}, b"{}", LARGEST)
         for _ in range(3):
-            await calls.post(url, {}, b"{}", LARGEST)
+            await calls.request(url, {}, b"{}", LARGEST)
         assert peer.connections == 2
         calls.close()
 
@@ -117,7 +117,7 @@ async def test_connections_at_once_do_not_mix_what_they_send() -> None:
         async def echo(number: int) -> None:
             body = bytes([97 + number]) * (300_000 + number)  # many records, more than a socket takes at once
             for _ in range(2):
-                assert (await calls.post(url, {}, body, LARGEST)).body == body
+                assert (await calls.request(url, {}, body, LARGEST)).body == body
 
         async with trio.open_nursery() as nursery:
             for number in range(4):
@@ -131,10 +131,10 @@ async def test_failed_handshake_leaves_nothing_for_other_connections() -> None:
         https_peer(lambda r: {}) as right,
     ):
         calls = client()
-        await calls.post(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
+        await calls.request(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
         with pytest.raises(ssl.SSLCertVerificationError):
-            await calls.post(f"https://127.0.0.1:{wrong.port}/", {}, b"{}", LARGEST)
-        response = await calls.post(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
+            await calls.request(f"https://127.0.0.1:{wrong.port}/", {}, b"{}", LARGEST)
+        response = await calls.request(f"https://127.0.0.1:{right.port}/", {}, b"{}", LARGEST)
         assert (response.status, right.connections) == (200, 1), "the alert was not sent here"
         calls.close()
 
@@ -171,7 +171,7 @@ async def test_proxy_gets_the_address_and_its_own_credentials_only() -> None:
         calls = client(proxy_url=f"http://u:p%40@127.0.0.1:{port}")
         url = f"https://127.0.0.1:{peer.port}/review"
         for _ in range(2):
-            response = await calls.post(url, {"authorization": "Bearer secret"}, b"{}", LARGEST)
+            response = await calls.request(url, {"authorization": "Bearer secret"}, b"{}", LARGEST)
             assert response.body == b'{"ok":true}'
         calls.close()
     [head] = heads
@@ -184,7 +184,7 @@ async def test_proxy_that_refuses_is_a_failure() -> None:
     async with proxy([], b"HTTP/1.1 403 Forbidden\r\n\r\n") as port:
         calls = client(proxy_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ResponseError, match="the proxy responded with status 403"):
-            await calls.post("https://127.0.0.1:1/", {}, b"{}", LARGEST)
+            await calls.request("https://127.0.0.1:1/", {}, b"{}", LARGEST)
 
 
 @cases(
@@ -211,7 +211,7 @@ def test_urls_that_cannot_be_used(url: str) -> None:
 
 async def test_calls_need_https() -> None:
     with pytest.raises(InvalidUrl):
-        await client().post("http://127.0.0.1:1/", {}, b"", LARGEST)
+        await client().request("http://127.0.0.1:1/", {}, b"", LARGEST)
 
 
 @pytest.mark.parametrize("kept", [100, 1])
@@ -222,10 +222,10 @@ async def test_large_bodies_at_once_take_turns(kept: int) -> None:
         bodies: list[bytes] = []
 
         async def call() -> None:
-            bodies.append((await calls.post(url, {}, b"", 2 << 20, trio.current_time() + 60)).body)
+            bodies.append((await calls.request(url, {}, b"", 2 << 20, trio.current_time() + 60)).body)
 
         with pytest.raises(ResponseTooLarge):
-            await calls.post(url, {}, b"", LARGE_BODY)
+            await calls.request(url, {}, b"", LARGE_BODY)
         for _ in range(2):  # the second time over kept connections
             async with trio.open_nursery() as nursery:
                 for _ in range(MAX_LARGE_BODIES + 2):
