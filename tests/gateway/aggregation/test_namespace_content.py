@@ -34,6 +34,7 @@ class Server:
     async def fetch(
         self, one: ApiService, path: str, *, seconds: float, query: str, method: str, **_: Any
     ) -> Fetched:
+        assert seconds > 0, "the time of the attempt is over"
         document = {"resources": self._resources}
         if path != GROUP_VERSION:
             with trio.move_on_after(seconds) as scope:
