@@ -1,6 +1,6 @@
 """Why a request failed: one class per cause.
 
-Raised by actors, reads and admission; `gateway/requests/errors.py` is the one place that turns them into status codes.
+Raised by actors, reads and admission; `gateway/pipeline/errors.py` is the one place that turns them into status codes.
 Each carries data, never a rendered response: the resource is a (group, plural) pair, so that the gateway can both
 write `leases.coordination.cluster.io "x"` and fill the details of a Status.
 """

@@ -42,6 +42,10 @@ from gateway.handlers.pipeline import InjectFault, Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
 from gateway.handlers.watches import WatchOpener
+from gateway.memory.budget import MemoryBudget
+from gateway.memory.process import default_limit
+from gateway.message import Response
+from gateway.observer import ExchangeObserver, both
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.exposition import Distributions
@@ -51,14 +55,10 @@ from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.ops.request_series import RequestSeries, summed
 from gateway.page_on_demand import PageOnDemand
+from gateway.pipeline.context import RequestContext, removed_release
+from gateway.pipeline.errors import plain_failure
+from gateway.pipeline.route import Route, is_forwarded_path
 from gateway.release import RELEASE, SERVED_VERSION
-from gateway.requests.context import RequestContext, removed_release
-from gateway.requests.errors import plain_failure
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.observer import ExchangeObserver, both
-from gateway.requests.process_memory import default_limit
-from gateway.requests.request import Response
-from gateway.requests.route import Route, is_forwarded_path
 from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
-from gateway.requests.observer import RequestObserver
+from gateway.observer import RequestObserver
 from journal.classes.dataclass import dataclass
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.

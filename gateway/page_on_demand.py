@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.background_import import imported
-from gateway.requests.context import RequestContext
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import Response
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
 from gateway.store import Store
 
 if TYPE_CHECKING:

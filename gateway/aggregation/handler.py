@@ -19,13 +19,13 @@ from actors.certificates.trust import InvalidBundle
 from actors.errors import RequestError
 from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
 from gateway.aggregation.servers import AggregatedServers
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import BackendUnavailable
 from gateway.proxy.forward import Adapter, Forward, Transform
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import ResponseHead, Upstream
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import BackendUnavailable
-from gateway.requests.request import Response
 
 UNAVAILABLE: Final = "service unavailable"
 REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"

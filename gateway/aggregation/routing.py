@@ -8,11 +8,11 @@ from actors.aggregation.api_services import ApiService
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.flowcontrol.seats import Flow, NoSeat
-from gateway.requests import render
-from gateway.requests.errors import RETRY_SOON
-from gateway.requests.forwarding import Forwarding, ForwardingClient, Report
-from gateway.requests.parameters import Parameters
-from gateway.requests.route import Route, find_route, group_version_of
+from gateway.message import Forwarding, ForwardingClient, Report
+from gateway.pipeline import render
+from gateway.pipeline.errors import RETRY_SOON
+from gateway.pipeline.parameters import Parameters
+from gateway.pipeline.route import Route, find_route, group_version_of
 
 Remote = Mapping[tuple[str, str], ApiService]
 

@@ -23,8 +23,8 @@ from actors.clock import Clock, nanoseconds
 from gateway.audit.backends.losses import Losses
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
 from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
-from gateway.requests.observer import AuditNotStored, ExchangeObserver
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
+from gateway.observer import AuditNotStored, ExchangeObserver
 from journal.classes.dataclass import dataclass
 
 Handle = Callable[[Request], Awaitable[Response]]

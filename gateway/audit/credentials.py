@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from actors.access.attributes import Attributes
 from actors.identity import User
-from gateway.requests.parameters import parse
-from gateway.requests.request import Request
-from gateway.requests.route import find_route
+from gateway.message import Request
+from gateway.pipeline.parameters import parse
+from gateway.pipeline.route import find_route
 
 
 def attempted_methods(request: Request) -> str:

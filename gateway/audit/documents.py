@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from actors.go_json import dumps
-from gateway.requests.exchange import ObservedResponse
+from gateway.exchange import ObservedResponse
 
 MAX_OBJECT: Final = 512 * 1024
 

@@ -19,7 +19,7 @@ from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, RESPONSE_COMPLET
 from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.audit.response_status import response_status
 from gateway.audit.texts import Texts, annotations_json
-from gateway.requests.exchange import AUDIT_BASE
+from gateway.exchange import AUDIT_BASE
 from journal.escapes import escaped
 
 _ALLOW: Final = Verdict.ALLOW

@@ -17,7 +17,7 @@ from typing import Any, Final
 from actors.access.attributes import Attributes
 from actors.names import REWIND_GROUP
 from actors.rewind.versions import looks_like_uid
-from gateway.requests.route import TIMELINE_PATH
+from gateway.pipeline.route import TIMELINE_PATH
 from journal.classes.dataclass import dataclass
 
 

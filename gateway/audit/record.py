@@ -27,7 +27,7 @@ from gateway.audit.policy import (
     Level,
     Treatment,
 )
-from gateway.requests.exchange import (
+from gateway.exchange import (
     Counter,
     Exchange,
     ObservedResponse,
@@ -35,7 +35,7 @@ from gateway.requests.exchange import (
     next_audit_number,
     numbered_id,
 )
-from gateway.requests.request import ClientFields, Request
+from gateway.message import ClientFields, Request
 
 _UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA

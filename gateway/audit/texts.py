@@ -18,8 +18,8 @@ from gateway.audit.client_json import origin_json, user_json
 from gateway.audit.policy import Level
 from gateway.audit.record import AuditRecord, Target
 from gateway.audit.response_status import CLOSED_EARLY
-from gateway.requests.exchange import Written
-from gateway.requests.request import ClientFields
+from gateway.exchange import Written
+from gateway.message import ClientFields
 
 _CACHED_REQUESTS = 1024
 _CACHED = 4096  # texts of another kind: clients can invent any number

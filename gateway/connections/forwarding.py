@@ -15,10 +15,9 @@ from gateway.connections.metering import complete_observed, start_observed
 from gateway.connections.parsing.parser import Parser
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Exchange
-from gateway.requests.forwarding import CutOff, Fields, Forwarding
-from gateway.requests.observer import add_audit_id
-from gateway.requests.request import BodyNotRead, Request, Response, SharedFields
+from gateway.exchange import Exchange
+from gateway.message import BodyNotRead, CutOff, Fields, Forwarding, Request, Response, SharedFields
+from gateway.observer import add_audit_id
 
 # What a client may send ahead of the end of a response.
 _MAX_EARLY = 64 * KIB

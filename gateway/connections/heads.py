@@ -12,8 +12,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-from gateway.requests.exchange import AUDIT_BASE, Exchange, next_audit_id, next_audit_number
-from gateway.requests.request import Response, SharedFields
+from gateway.exchange import AUDIT_BASE, Exchange, next_audit_id, next_audit_number
+from gateway.message import Response, SharedFields
 from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
 

@@ -22,9 +22,9 @@ from gateway.connections.parsing.parser import Parser
 from gateway.connections.responses import GATHER, Responses
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
-from gateway.requests.memory import SMALL
-from gateway.requests.observer import add_audit_id
-from gateway.requests.request import BodyNotRead, Peer, Request
+from gateway.memory.budget import SMALL
+from gateway.message import BodyNotRead, Peer, Request
+from gateway.observer import add_audit_id
 
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 # A chunked body takes memory in steps of this size.

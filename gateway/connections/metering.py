@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Counter, Exchange
+from gateway.exchange import Counter, Exchange
 from gateway.watch.broadcast import Broadcast, Missed
 from gateway.watch.framing import Framing, as_chunk
 

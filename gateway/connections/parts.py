@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from gateway.watch.framing import LAST_CHUNK
 
 

@@ -19,9 +19,9 @@ from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.connections.websocket.opening import new_websocket
-from gateway.requests.exchange import Exchange
-from gateway.requests.observer import Observe, add_audit_id
-from gateway.requests.request import BodyNotRead, EndReason, Request, Response, Stream
+from gateway.exchange import Exchange
+from gateway.message import BodyNotRead, EndReason, Request, Response, Stream
+from gateway.observer import Observe, add_audit_id
 from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 
 # Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.

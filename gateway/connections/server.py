@@ -27,9 +27,9 @@ from gateway.connections.server_state import Handle, Refuse, ServerState, Server
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
 from gateway.connections.transport import Transport
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.observer import RequestObserver
-from gateway.requests.request import Peer
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Peer
+from gateway.observer import RequestObserver
 
 if TYPE_CHECKING:
     from gateway.connections.http2.server import Http2

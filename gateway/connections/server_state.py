@@ -19,9 +19,9 @@ from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.transport import Transport
-from gateway.requests.memory import NO_LIMIT, MemoryBudget
-from gateway.requests.observer import RequestObserver, observing
-from gateway.requests.request import Request, Response
+from gateway.memory.budget import NO_LIMIT, MemoryBudget
+from gateway.message import Request, Response
+from gateway.observer import RequestObserver, observing
 from journal.classes.dataclass import dataclass
 
 log = logging.getLogger("rewound.gateway")

@@ -16,9 +16,9 @@ from actors.kinds.declaration.definition import Definition, Subresource
 from actors.names import REWIND_GROUP
 from gateway.describe.discovery import Discovery, Document
 from gateway.describe.rewind_group import aggregated_resources
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.wire import etags
 from gateway.wire.negotiate import DISCOVERY_LIST
 

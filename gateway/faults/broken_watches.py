@@ -6,7 +6,7 @@ every event once, counts them, and drops those after the cut. All transports wor
 
 from __future__ import annotations
 
-from gateway.requests.request import EndReason, Finished
+from gateway.message import EndReason, Finished
 from gateway.watch.framing import Framing
 from gateway.watch.member import Pipe
 from gateway.watch.watch import Watch

@@ -37,11 +37,11 @@ from gateway.faults.rules import (
     WriteConflict,
 )
 from gateway.handlers.dispatch import Dispatch
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import Failure, failure_of, plain_failure
-from gateway.requests.parameters import Parameters
-from gateway.requests.request import ReplyLost, Response
+from gateway.message import ReplyLost, Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import Failure, failure_of, plain_failure
+from gateway.pipeline.parameters import Parameters
 from gateway.rewind.past_reads import PastReads
 from gateway.watch.watch import Watch
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from gateway.faults.rules import StaleRead
-from gateway.requests.parameters import Parameters
+from gateway.pipeline.parameters import Parameters
 from journal import history
 from journal.log import Journal
 

@@ -16,10 +16,10 @@ from gateway.faults.injection import Applied, FaultInjection
 from gateway.faults.older_versions import OlderVersions
 from gateway.faults.parsing import FaultsError, parse_faults, read_faults
 from gateway.faults.rules import Faults
+from gateway.message import Response
 from gateway.ops.metrics import Metrics
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.rewind.past_reads import PastReads
 from gateway.settings.checks import SettingsError
 

@@ -26,9 +26,9 @@ from actors.patch.transform import read_patch
 from actors.resource.options import delete_options_document
 from actors.resource.patching import SECRETS
 from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import UnsupportedPatch
-from gateway.requests.memory import MemoryBudget
+from gateway.memory.budget import MemoryBudget
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import UnsupportedPatch
 from gateway.wire import yaml
 from gateway.wire.negotiate import Media, UnsupportedMediaType, body_media, served_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC

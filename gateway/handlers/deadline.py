@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from actors.errors import TimedOut
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 
 
 class Deadline:

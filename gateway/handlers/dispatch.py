@@ -35,13 +35,12 @@ from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
 from gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from gateway.handlers.watches import WatchOpener
-from gateway.requests import render
-from gateway.requests.context import RequestContext, Rewind
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.parameters import EMPTY
-from gateway.requests.request import Response
-from gateway.requests.route import Route
-from gateway.requests.write_context import new_write_context
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext, Rewind, new_write_context
+from gateway.pipeline.parameters import EMPTY
+from gateway.pipeline.route import Route
 from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal

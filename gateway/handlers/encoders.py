@@ -12,7 +12,7 @@ from actors.conversion.shown import ShownObjects
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from actors.store.list_reader import Listing
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
 from gateway.wire.list_layouts import Element, ListType
 from gateway.wire.worker_threads import encode_in_thread

@@ -20,11 +20,11 @@ from actors.store.list_reader import Listing, ListReader
 from actors.store.reads import ListOptions, Reads
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders, encode_document
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.list_parts import PART, ListParts, Show
-from gateway.requests.memory import SMALL, MemoryBudget
-from gateway.requests.request import Response
+from gateway.handlers.list_parts import PART, ListParts, Show
+from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.wire import compression
 from gateway.wire.encoders import list_metadata
 from gateway.wire.list_layouts import (

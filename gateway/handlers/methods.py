@@ -13,9 +13,9 @@ from actors.access.authorize import Authorizer, Decision
 from actors.errors import BadRequest, NoSuchResource, NotFound, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from gateway.pipeline.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
 PROXY: Final = "proxy"  # this subresource forwards any method and any path
 NAMESPACES: Final = Resource("", "namespaces")

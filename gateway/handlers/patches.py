@@ -17,8 +17,7 @@ from actors.resource import options
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies, patch_format, show_patch
-from gateway.requests.context import RequestContext
-from gateway.requests.write_context import new_write_context
+from gateway.pipeline.context import RequestContext, new_write_context
 from journal.classes.named_tuple import NamedTuple
 
 

@@ -16,14 +16,14 @@ from actors.flowcontrol.seats import Seats
 from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
+from gateway.message import Response
 from gateway.ops.health import Health
 from gateway.ops.priority_levels import dump_priority_levels
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
 from gateway.release import SERVED_VERSION
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.request import Response
-from gateway.requests.route import PAGE_PATH, TIMELINE_PATH
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 HEALTH = ("livez", "readyz", "healthz")

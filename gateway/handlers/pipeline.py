@@ -37,27 +37,25 @@ from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.request_seats import Limits, seats_of, take_seats
 from gateway.handlers.selectors import attributes_of
+from gateway.memory.budget import NO_MEMORY, MemoryBudget, TooManyRequests
+from gateway.message import BodyNotRead, Choice, Request, Response, asks_upgrade
+from gateway.observer import AuditNotStored
 from gateway.ops.loop_watchdog import LOGGED, LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.ops.request_series import HEALTH_PATHS, MeasuredParts, Series
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import (
+from gateway.pipeline import render
+from gateway.pipeline.context import LastRequest, RequestContext
+from gateway.pipeline.errors import (
     RETRY_SOON,
     MethodNotAllowed,
     NoSuchPath,
-    TooManyRequests,
     UnsupportedPatch,
     failure_of,
     plain_failure,
 )
-from gateway.requests.forwarding import asks_upgrade
-from gateway.requests.impersonation import take_wanted_identity
-from gateway.requests.memory import NO_MEMORY, MemoryBudget
-from gateway.requests.observer import AuditNotStored
-from gateway.requests.parameters import EMPTY, parse, parse_leniently
-from gateway.requests.request import BodyNotRead, Choice, LastRequest, Request, Response
-from gateway.requests.route import Route, find_route, is_forwarded_path
+from gateway.pipeline.impersonation import take_wanted_identity
+from gateway.pipeline.parameters import EMPTY, parse, parse_leniently
+from gateway.pipeline.route import Route, find_route, is_forwarded_path
 from gateway.watch.watch import Watch
 from gateway.wire.negotiate import (
     NotAcceptable,

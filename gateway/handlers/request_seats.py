@@ -12,8 +12,8 @@ from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.flowcontrol.seats import Flow
 from actors.flowcontrol.work_estimate import body_seats, list_seats
 from actors.names import Names
-from gateway.requests.context import RequestContext
-from gateway.requests.request import SharedFields
+from gateway.message import SharedFields
+from gateway.pipeline.context import RequestContext
 
 Limits = PriorityAndFairness | InFlightLimits
 

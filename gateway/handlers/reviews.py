@@ -20,9 +20,9 @@ from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource import options
 from actors.store.addressing import check_namespace
 from gateway.handlers.bodies import Bodies, check_short
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.wire.encoders import object_encoder
 
 _RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request

@@ -11,7 +11,7 @@ from actors.access.attributes import Attributes
 from actors.errors import BadRequest
 from actors.kinds.declaration.definition import Definition
 from actors.selectors import FieldSelector, LabelSelector
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 
 # Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
 LARGE = 2048

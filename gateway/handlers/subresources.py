@@ -26,10 +26,10 @@ from actors.resource.subresources.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from gateway.handlers.bodies import Bodies, check_short
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
-from gateway.requests.route import Route
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.route import Route
 from gateway.wire.encoders import object_encoder
 from journal.log import Journal
 

@@ -21,7 +21,7 @@ from actors.store.document import type_prefix
 from actors.store.reads import ListOptions, Reads, parse_version
 from actors.switch_interval import run_in_thread
 from gateway.handlers.encoders import Encoder
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 from gateway.watch.framing import Encode, StoredObjects, document
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import trio
 
-from gateway.requests.request import Request
+from gateway.message import Request
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
 

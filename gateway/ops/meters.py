@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from actors.store.committer import CommitterStatistics
     from gateway.audit.audit_log import AuditStatistics
     from gateway.connections.server_state import ServerStatistics
+    from gateway.memory.budget import MemoryStatistics
     from gateway.ops.loop_watchdog import LoopStatistics
-    from gateway.requests.memory import MemoryStatistics
     from gateway.watch.statistics import WatchStatistics
 
 

@@ -15,10 +15,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from gateway.message import Request
 from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
-from gateway.requests.parameters import parse_leniently
-from gateway.requests.request import Request
-from gateway.requests.route import Route
+from gateway.pipeline.parameters import parse_leniently
+from gateway.pipeline.route import Route
 from journal.classes.dataclass import dataclass
 
 # Seconds and bytes, as in v1.25.

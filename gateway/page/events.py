@@ -24,11 +24,11 @@ from actors.rewind.versions import uid_of
 from actors.store.feed import Feed
 from actors.timeline.index import CHANGES, TimelineIndex, Track
 from actors.timeline.scan import Filter, Hit, Range, scan
+from gateway.memory.budget import TooManyRequests
+from gateway.message import Response
 from gateway.page import parameters
 from gateway.page.visibility import Sight
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import TooManyRequests
-from gateway.requests.request import Response
+from gateway.pipeline.context import RequestContext
 from gateway.rewind.parameters import offset_in, token_of
 from gateway.rewind.turns import run_in_turns
 from gateway.wire.json import dump_line

@@ -27,15 +27,15 @@ from actors.timeline.counts import Cells, bucket_of, bucket_width, count_rows, t
 from actors.timeline.index import TimelineIndex, Track
 from actors.timeline.scan import Filter, Range, scan
 from actors.write_context import WriteContexts
+from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.message import Response
 from gateway.page import parameters, static_files
 from gateway.page.events import EventReader, Page
 from gateway.page.visibility import Sight, Visibility
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.memory import SMALL, MemoryBudget
-from gateway.requests.request import Response
-from gateway.requests.route import TIMELINE_PATH
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from gateway.pipeline.route import TIMELINE_PATH
 from gateway.rewind.handler import API_VERSION
 from gateway.rewind.turns import LARGE, run_in_turns
 from gateway.wire.json import dump_line

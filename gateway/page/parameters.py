@@ -8,7 +8,7 @@ from actors.errors import BadRequest
 from actors.rewind.moments import Moment, parse_moment
 from actors.timeline.counts import SECOND
 from actors.timeline.scan import Filter
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 from journal.classes.dataclass import dataclass
 
 DEFAULT_BUCKETS: Final = 500

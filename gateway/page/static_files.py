@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.request import Response
-from gateway.requests.route import PAGE_PATH
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from gateway.pipeline.route import PAGE_PATH
 from journal.classes.named_tuple import NamedTuple
 
 _FOLDER: Final = Path(__file__).parent / "static"

@@ -22,6 +22,10 @@ from actors.messages import Object
 from actors.resource.directory import Directory
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
+from gateway.message import Response, asks_upgrade
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext, new_write_context
+from gateway.pipeline.errors import failure_of
 from gateway.proxy.forward import Adapter, Forward
 from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.locations import Locations
@@ -29,12 +33,6 @@ from gateway.proxy.logs import LogAdapter
 from gateway.proxy.options import check_log_options, decode_options
 from gateway.proxy.rewriting import PageAdapter
 from gateway.proxy.target import Target
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import failure_of
-from gateway.requests.forwarding import asks_upgrade
-from gateway.requests.request import Response
-from gateway.requests.write_context import new_write_context
 from gateway.settings.proxy import ProxySettings
 
 # As Go writes a path.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.message import Request
 from gateway.proxy.upstream import ResponseHead
-from gateway.requests.request import Request
 
 Field = tuple[bytes, bytes]
 

@@ -14,14 +14,22 @@ from typing import Final, Protocol
 import trio
 
 from actors.errors import RequestError, ShuttingDown
+from gateway.message import (
+    BodyNotRead,
+    CutOff,
+    ForwardingClient,
+    RawConnection,
+    Report,
+    Request,
+    Response,
+    asks_upgrade,
+)
+from gateway.pipeline.errors import BackendFailed, UpgradeRequired
 from gateway.proxy.dialing import Unreachable, connect
 from gateway.proxy.fields import Field, request_fields, response_fields
 from gateway.proxy.pool import ConnectionPool
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import ResponseHead, Upstream, UpstreamFailed
-from gateway.requests.errors import BackendFailed, UpgradeRequired
-from gateway.requests.forwarding import CutOff, ForwardingClient, RawConnection, Report, asks_upgrade
-from gateway.requests.request import BodyNotRead, Request, Response
 
 # How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
 STOP_SECONDS: Final = 3.0

@@ -8,7 +8,7 @@ from typing import Final
 
 from actors.certificates.trust import unverifying, verifying
 from actors.messages import Object
-from gateway.requests.errors import BackendUnavailable
+from gateway.pipeline.errors import BackendUnavailable
 from gateway.settings.proxy import ProxySettings
 
 DEFAULT_PORT: Final = 10250

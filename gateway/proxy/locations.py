@@ -22,10 +22,10 @@ from actors.messages import Object
 from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.reads import Reads
+from gateway.pipeline.errors import BackendUnavailable
 from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
 from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.target import Target
-from gateway.requests.errors import BackendUnavailable
 from journal.classes.named_tuple import NamedTuple
 
 _SCHEMES = ("http", "https", "")

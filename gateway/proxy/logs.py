@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from actors.errors import BadRequest, RequestError
 from actors.quoting import quoted
+from gateway.message import Response
+from gateway.pipeline.errors import BackendFailed, KubeletRefused
 from gateway.proxy.forward import Adapter, Transform
 from gateway.proxy.upstream import ResponseHead, Upstream
-from gateway.requests.errors import BackendFailed, KubeletRefused
-from gateway.requests.request import Response
 
 # Of the kubelet's message.
 _MAX_MESSAGE: Final = 50_000

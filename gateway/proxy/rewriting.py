@@ -10,12 +10,12 @@ import posixpath
 from urllib.parse import SplitResult, urlsplit
 
 from actors.errors import RequestError
+from gateway.message import Response
+from gateway.pipeline.errors import BackendFailed, BackendUnavailable
 from gateway.proxy.fields import Field
 from gateway.proxy.forward import Adapter, Transform
 from gateway.proxy.html import HtmlLinks, recoded
 from gateway.proxy.upstream import ResponseHead, Upstream
-from gateway.requests.errors import BackendFailed, BackendUnavailable
-from gateway.requests.request import Response
 
 
 class PageAdapter(Adapter):

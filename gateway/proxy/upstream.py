@@ -13,7 +13,7 @@ from typing import Any
 import httptools
 import trio
 
-from gateway.requests.forwarding import Fields
+from gateway.message import Fields
 from journal.classes.dataclass import dataclass
 
 # More than any server should send; our own requests may have half of it.

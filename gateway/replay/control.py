@@ -17,10 +17,10 @@ from typing import Any
 
 from actors.errors import BadRequest
 from actors.rewind.moments import parse_moment, rfc3339
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.replay.player import FULL_SPEED, Moment, Player
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
 from gateway.testing.controls import json_body
 from journal.recording import Recording
 

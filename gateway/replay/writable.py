@@ -17,6 +17,9 @@ from actors.errors import BadRequest
 from actors.names import NAMES
 from gateway import compose
 from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.replay.clock import ForkClock
 from gateway.replay.comparison import Comparison, compare
 from gateway.replay.player import FULL_SPEED, Moment
@@ -24,9 +27,6 @@ from gateway.replay.read_only import NotRunningAuthorizer
 from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
 from gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
 from gateway.replay.until import Until, compile_expression
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 from gateway.testing.controls import json_body

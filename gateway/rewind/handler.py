@@ -29,12 +29,12 @@ from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from actors.store.addressing import invalid_name
 from actors.write_context import WriteContexts
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.memory import SMALL, MemoryBudget
-from gateway.requests.request import Response
-from gateway.requests.route import Route
+from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from gateway.pipeline.route import Route
 from gateway.rewind import parameters
 from gateway.rewind.past_reads import PastReads
 from gateway.rewind.turns import LARGE, run_in_turns

@@ -15,7 +15,7 @@ from actors.quoting import quoted
 from actors.resource.options import boolean
 from actors.rewind.fields import MAX_FIELDS, MAX_LENGTH
 from actors.rewind.moments import Moment, parse_moment
-from gateway.requests.context import RequestContext
+from gateway.pipeline.context import RequestContext
 from journal.classes.dataclass import dataclass
 
 DEFAULT_LIMIT: Final = 50

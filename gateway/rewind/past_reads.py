@@ -19,9 +19,9 @@ from actors.write_context import WriteContexts
 from gateway.handlers.encoders import LARGE, Encoders
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.selectors import parse_selectors
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from journal.log import Journal
 
 AT: Final = "at"

@@ -22,10 +22,9 @@ from actors.store.reads import Reads
 from actors.value_count import is_large
 from actors.write_context import WriteContexts
 from gateway.handlers.encoders import Encoders, encode_document
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
-from gateway.requests.write_context import new_write_context
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext, new_write_context
 from gateway.wire.encoders import object_encoder
 from gateway.wire.worker_threads import encode_in_thread
 from journal.records import Event, Row

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from actors.clock import Clock
 from actors.errors import BadRequest
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
 from gateway.store import Store
 from gateway.testing.clock import AdvancingClock
 from gateway.testing.controls import Controls, json_body

@@ -15,9 +15,9 @@ import orjson
 
 from actors.errors import BadRequest
 from gateway.handlers.paths import TEST_CONTROLS
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 
 # Gets the request and the segments that stand for the placeholders of its path.
 Handler = Callable[..., Awaitable[Response]]

@@ -12,10 +12,9 @@ from typing import Final
 from actors.errors import BadRequest, NotFound, Resource
 from actors.rewind.state_restore import StateRestore
 from actors.store.proposal import Proposal
-from gateway.requests import render
-from gateway.requests.context import RequestContext
-from gateway.requests.request import Response
-from gateway.requests.write_context import new_write_context
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext, new_write_context
 from gateway.rewind.turns import run_in_turns
 from gateway.store import Store
 from gateway.testing.controls import Controls, json_body

@@ -19,7 +19,7 @@ import trio
 
 from actors.errors import ConversionFailed, RequestError
 from actors.turns import Turn
-from gateway.requests.request import EndReason
+from gateway.message import EndReason
 from gateway.watch.backlog import Backlog
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import TooOld

@@ -17,8 +17,8 @@ import trio
 from actors.kinds.declaration.definition import Definition
 from actors.store.feed import Feed
 from actors.turns import Turn
-from gateway.requests.memory import NO_LIMIT, MemoryBudget
-from gateway.requests.request import EndReason
+from gateway.memory.budget import NO_LIMIT, MemoryBudget
+from gateway.message import EndReason
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import trio
 
 from actors.errors import RequestError
-from gateway.requests.request import EndReason
+from gateway.message import EndReason
 from gateway.watch.broadcast import Missed
 
 # Seconds that a client which does not read may delay the end of its own stream. A stopping server waits for it, and

@@ -14,7 +14,7 @@ import trio
 
 from actors.errors import ConversionFailed
 from actors.turns import Turn
-from gateway.requests.request import EndReason
+from gateway.message import EndReason
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group

@@ -16,8 +16,8 @@ import trio
 
 from actors.errors import ConversionFailed, Expired
 from actors.go_json import dumps
-from gateway.requests.errors import Failure, failure_of, plain_failure
-from gateway.requests.request import EndReason, Finished
+from gateway.message import EndReason, Finished
+from gateway.pipeline.errors import Failure, failure_of, plain_failure
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group

@@ -8,7 +8,7 @@ import trio
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision
-from gateway.requests.request import Request
+from gateway.message import Request
 
 
 @dataclass

@@ -13,10 +13,9 @@ import yaml
 
 from actors.errors import Expired
 from actors.store.list_reader import ListReader
-from gateway.handlers import lists
-from gateway.requests import list_parts
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import Request
+from gateway.handlers import list_parts, lists
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Request
 from tests.gateway.api import ADMIN, Api, ApiResponse, served
 
 META = "meta.cluster.io"

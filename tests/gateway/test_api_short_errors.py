@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.requests.errors import Failure
-from gateway.requests.response_bounds import MAX_BYTES
+from gateway.pipeline.errors import MAX_BYTES, Failure
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 

@@ -7,7 +7,7 @@ import h11
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.parser import Parser
-from gateway.requests.request import Peer
+from gateway.message import Peer
 
 PATH = "/api/v1/namespaces/default/configmaps"
 BODY = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"payload":"%b"}}' % (

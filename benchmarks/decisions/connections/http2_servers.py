@@ -25,8 +25,8 @@ from gateway.connections.http2.server import Http2
 from gateway.connections.limits import Limits
 from gateway.connections.server_state import ServerState
 from gateway.connections.tls import TlsTransport
-from gateway.requests.exchange import next_audit_id
-from gateway.requests.request import Peer, Request, Response
+from gateway.exchange import next_audit_id
+from gateway.message import Peer, Request, Response
 
 BODY = b"x" * 1300
 _FIXED = (

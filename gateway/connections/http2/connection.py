@@ -27,7 +27,7 @@ from gateway.connections.http2.uploads import Uploads
 from gateway.connections.http2.watches import Watches
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.request import BodyNotRead, Peer, Request, Response
+from gateway.message import BodyNotRead, Peer, Request, Response
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
 _TURN = 32

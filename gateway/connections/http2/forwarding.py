@@ -22,9 +22,8 @@ from gateway.connections.http2.responses import Responses
 from gateway.connections.http2.stream import Stream
 from gateway.connections.http2.uploads import Uploads
 from gateway.connections.server_state import ServerState
-from gateway.requests.forwarding import CutOff, Fields
-from gateway.requests.observer import add_audit_id
-from gateway.requests.request import BodyNotRead, Request, Response, SharedFields
+from gateway.message import BodyNotRead, CutOff, Fields, Request, Response, SharedFields
+from gateway.observer import add_audit_id
 
 
 class Http2Client:

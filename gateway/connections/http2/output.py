@@ -26,7 +26,7 @@ from gateway.connections.http2.protocol import (
     HEAD_SIZE,
 )
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Exchange
+from gateway.exchange import Exchange
 
 # Bytes of bodies queued for one flush, and how many of them one stream may have.
 BURST = 256 * 1024

@@ -46,7 +46,7 @@ from gateway.connections.http2.protocol import (
 from gateway.connections.http2.stream import ReceiverOwner, Stream
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
-from gateway.requests.request import Peer, Request
+from gateway.message import Peer, Request
 
 # Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.
 _SMALL_INCREMENT = 1024

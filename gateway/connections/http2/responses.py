@@ -18,9 +18,9 @@ from gateway.connections.http2.stream import Stream
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.parts import PartsFailed, next_part
 from gateway.connections.server_state import ServerState
-from gateway.requests.exchange import Exchange
-from gateway.requests.observer import add_audit_id
-from gateway.requests.request import Response
+from gateway.exchange import Exchange
+from gateway.message import Response
+from gateway.observer import add_audit_id
 
 
 class Responses:

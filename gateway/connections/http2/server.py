@@ -7,7 +7,7 @@ from gateway.connections.http2.flusher import Flusher
 from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
-from gateway.requests.request import Peer
+from gateway.message import Peer
 
 
 class Http2:

@@ -18,9 +18,9 @@ from gateway.connections.http2.flusher import Parcel, send_parcels
 from gateway.connections.http2.output import WATCH_BURST, Output
 from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
 from gateway.connections.parsing.fault import Fault
-from gateway.requests.exchange import Exchange
-from gateway.requests.request import Request
-from gateway.requests.request import Stream as Watch
+from gateway.exchange import Exchange
+from gateway.message import Request
+from gateway.message import Stream as Watch
 from gateway.watch.broadcast import Missed, one_by_one
 
 _pack = HEAD.pack

@@ -17,8 +17,8 @@ from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.stream import Stream
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
-from gateway.requests.memory import SMALL
-from gateway.requests.request import BodyNotRead, Request
+from gateway.memory.budget import SMALL
+from gateway.message import BodyNotRead, Request
 
 # A body of unknown length takes memory in steps of this size.
 _STEP = 256 * 1024

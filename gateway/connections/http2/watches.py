@@ -18,8 +18,8 @@ from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.responses import cut_off
 from gateway.connections.http2.stream import Stream
 from gateway.connections.server_state import log
-from gateway.requests.observer import add_audit_id
-from gateway.requests.request import EndReason, Finished, Response
+from gateway.message import EndReason, Finished, Response
+from gateway.observer import add_audit_id
 from gateway.watch.framing import as_it_is
 
 

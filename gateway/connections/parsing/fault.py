@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.quoting import quoted
-from gateway.requests.parameters import INVALID_ESCAPE
+from gateway.pipeline.parameters import INVALID_ESCAPE
 from journal.classes.dataclass import dataclass
 
 

@@ -23,7 +23,7 @@ from gateway.connections.limits import KIB, Limits
 from gateway.connections.parsing.body_parts import Parts, add_part, join_parts
 from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.connections.parsing.repeated_heads import RepeatedHeads
-from gateway.requests.request import Peer, Request
+from gateway.message import Peer, Request
 
 _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 _METHODS = {name.encode(): name for name in _NAMES}

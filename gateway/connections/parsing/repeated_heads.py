@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from gateway.connections.limits import KIB, Limits
-from gateway.requests.request import Peer, Request
+from gateway.message import Peer, Request
 
 # Both blocks together, and each request line: strangers may have many idle connections.
 _MAX_KEPT: Final = 8 * KIB

@@ -23,8 +23,8 @@ from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFail
 
 from gateway.connections.metering import Meter, frame_head
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Exchange
-from gateway.requests.request import EndReason, Stream
+from gateway.exchange import Exchange
+from gateway.message import EndReason, Stream
 from gateway.watch.broadcast import one_by_one
 from gateway.watch.framing import as_binary_frame, as_text_frame
 from gateway.watch.member import CLOSE_TIMEOUT

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.background_import import imported
 from gateway.connections.transport import Transport
-from gateway.requests.exchange import Exchange
+from gateway.exchange import Exchange
 
 if TYPE_CHECKING:
     from gateway.connections.websocket.connection import WebSocket

@@ -37,9 +37,9 @@ from gateway.describe.compressed import (
     compressed,
 )
 from gateway.describe.remote import RemoteDescriptions
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import NoSuchPath
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import NoSuchPath
 from gateway.wire import compression, etags
 from gateway.wire.http_date import http_date
 from gateway.wire.negotiate import NotAcceptable, parse_accept

@@ -13,7 +13,7 @@ from actors.kinds.validation.field_errors import FieldErrors, collect, invalid, 
 from actors.kinds.values.go_format import format_value
 from actors.names import CLUSTER
 from actors.quoting import LONGEST, quoted, quoted_start
-from gateway.requests.errors import failure_of
+from gateway.pipeline.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -16,7 +16,7 @@ from gateway.audit.backends.losses import Losses
 from gateway.audit.policy import PendingList
 from gateway.audit.policy_file import parse_policy
 from gateway.audit.record import AuditRecord, Event, Pending
-from gateway.requests.request import Peer, Request, Response
+from gateway.message import Peer, Request, Response
 from tests.actors.object_store import ManualClock
 
 ODD = [

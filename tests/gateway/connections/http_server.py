@@ -27,9 +27,9 @@ from actors.certificates.context import server_context
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.observer import RequestObserver
-from gateway.requests.request import Request, Response
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Request, Response
+from gateway.observer import RequestObserver
 
 Handle = Callable[[Request], Awaitable[Response]]
 

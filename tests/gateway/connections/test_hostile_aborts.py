@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import Client, Host, served
 from tests.gateway.idle import until_idle

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import advance, until_idle
 

@@ -1,7 +1,7 @@
 """Requests above a size limit are refused at once, without reading the rest."""
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 # Less than the defaults, because large heads take long to send.

@@ -3,7 +3,7 @@
 import trio
 from trio.testing import MockClock
 
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import advance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.gateway.idle import until_idle
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.parser import Parser
-from gateway.requests.request import Peer
+from gateway.message import Peer
 from tests.cases import cases
 
 PEER = Peer()

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import hello, served
 from tests.gateway.idle import advance, until_idle

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 import trio
 
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import ReplyLost, Request, Response
+from gateway.memory.budget import MemoryBudget
+from gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import Client, Host, served
 from tests.gateway.idle import until_idle
 

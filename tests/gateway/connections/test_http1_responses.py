@@ -3,7 +3,7 @@
 import uuid
 
 from gateway.connections.heads import CLOSE, Heads
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 

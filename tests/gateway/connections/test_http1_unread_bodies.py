@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import EndReason, Finished, Request, Response
+from gateway.memory.budget import MemoryBudget
+from gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer

@@ -8,7 +8,7 @@ import httpx
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import Host, authority, served
 

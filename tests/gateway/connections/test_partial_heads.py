@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.requests.memory import STRANGER_SHARE, MemoryBudget
+from gateway.memory.budget import STRANGER_SHARE, MemoryBudget
 from tests.gateway.connections.http2.raw_client import ErrorCode, continuation, headers, raw_client
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.idle import until_idle

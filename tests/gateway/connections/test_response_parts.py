@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from actors.errors import Expired
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, Setting, raw_client, window_update
 from tests.gateway.connections.http_server import Client, Host, authority, served
 from tests.gateway.idle import advance, until_idle

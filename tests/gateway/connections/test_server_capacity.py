@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import Limits, affordable_connections
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.idle import advance, eventually, until_idle
 

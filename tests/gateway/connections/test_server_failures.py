@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, authority, hello, refuse, served
 from tests.gateway.idle import advance, until_idle
 from tests.issuers import issuer

@@ -10,7 +10,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from gateway.handlers.bodies import patch_format
-from gateway.requests.errors import UnsupportedPatch, failure_of
+from gateway.pipeline.errors import UnsupportedPatch, failure_of
 from gateway.wire.negotiate import UnsupportedMediaType
 from tests.cases import cases
 

@@ -11,8 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.tasks.resumption import called_at_poll
 from gateway.connections.persistent_reads import use, wait_input
+from gateway.message import Peer, Request
 from gateway.ops.loop_watchdog import LOGGED, RECENT, STEP, LoopWatchdog
-from gateway.requests.request import Peer, Request
 
 
 class HandClock:

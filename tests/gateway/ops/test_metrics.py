@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.mailbox import MailboxStatistics
 from actors.store.committer import CommitterStatistics, WriteDurations
 from gateway.connections.server_state import ServerStatistics
+from gateway.message import Peer, Request
 from gateway.ops.exposition import number_text
 from gateway.ops.meters import (
     meter_committer,
@@ -23,8 +24,7 @@ from gateway.ops.meters import (
 )
 from gateway.ops.metrics import InFlight, Metrics
 from gateway.ops.request_series import MeasuredParts, RequestSeries, Series
-from gateway.requests.request import Peer, Request
-from gateway.requests.route import Route, find_route
+from gateway.pipeline.route import Route, find_route
 from gateway.watch.statistics import SentEvents
 from journal.records import Event
 from tests.cases import cases

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.requests.request import EndReason
+from gateway.message import EndReason
 from gateway.watch import changes, frames
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.examples import examples

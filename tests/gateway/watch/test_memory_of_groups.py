@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.requests.errors import TooManyRequests
-from gateway.requests.memory import MemoryBudget
+from gateway.memory.budget import MemoryBudget, TooManyRequests
 from gateway.watch import interest as interests
 from gateway.watch.interest import GROUP_BYTES, SELECTOR_FACTOR, account
 from tests.gateway.api import Api, served

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gateway.connections.heads import CACHE_CONTROL, default_fields, has_body, one_line_fields
-from gateway.requests.exchange import next_audit_id
-from gateway.requests.request import Response, SharedFields
+from gateway.exchange import next_audit_id
+from gateway.message import Response, SharedFields
 from gateway.wire.http_date import http_date
 from journal.classes.named_tuple import NamedTuple
 

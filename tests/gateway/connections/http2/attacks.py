@@ -16,7 +16,7 @@ import trio
 from gateway.connections.http2.connection import Http2Connection
 from gateway.connections.http2.output import Output
 from gateway.connections.listen import Listener
-from gateway.requests.request import EndReason, Finished, Request, Response
+from gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, raw_client
 from tests.gateway.connections.http_server import Host
 

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from gateway.connections.http2 import bodies
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import attacked, block
 from tests.gateway.connections.http2.raw_client import (
     HEADERS,

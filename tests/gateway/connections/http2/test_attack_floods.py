@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import (
     attacked,
     block,

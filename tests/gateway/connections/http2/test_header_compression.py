@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request
+from gateway.message import Request
 from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder
 from tests.gateway.connections.http2.raw_client import (

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from gateway.connections.http2 import bodies
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import Request, Response
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import (
     ErrorCode,
     RawClient,

@@ -1,7 +1,7 @@
 """Bodies on several streams of one connection: together they are bounded, one after the other they are not."""
 
 from gateway.connections.limits import Limits
-from gateway.requests.request import Request, Response
+from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, raw_client, rst_stream
 from tests.gateway.connections.http_server import served
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gateway.requests.exchange import Exchange, RequestRecord
-from gateway.requests.request import Request, Response
+from gateway.exchange import Exchange, RequestRecord
+from gateway.message import Request, Response
 
 # Makes the Exchange of a request that has arrived, and stores it in the request.
 Observe = Callable[[Request], Exchange]

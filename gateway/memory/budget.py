@@ -17,10 +17,10 @@ from typing import Protocol
 
 import trio
 
+from actors.errors import RequestError
 from actors.identity import ANONYMOUS
-from gateway.requests.errors import TooManyRequests
-from gateway.requests.process_memory import ProcessMemory
-from gateway.requests.request import Request
+from gateway.memory.process import ProcessMemory
+from gateway.message import Request
 from journal.classes.dataclass import dataclass
 
 SMALL = 64 * 1024
@@ -43,6 +43,13 @@ NO_ROOM = "the server holds as much for other requests as its memory limit allow
 USER_NO_ROOM = (
     "your other requests hold as much of the server's memory as one user may, please try again later"
 )
+
+
+class TooManyRequests(RequestError):
+    """The server has no room for the request now: the client should retry."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.requests import memory
-from gateway.requests.errors import TooManyRequests
-from gateway.requests.memory import MAX_WAIT, MemoryBudget
-from gateway.requests.process_memory import ProcessMemory
-from gateway.requests.request import Peer, Request
+from gateway.memory import budget as memory
+from gateway.memory.budget import MAX_WAIT, MemoryBudget, TooManyRequests
+from gateway.memory.process import ProcessMemory
+from gateway.message import Peer, Request
 
 LARGE = 2 * memory.SMALL
 

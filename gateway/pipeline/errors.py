@@ -8,16 +8,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
-from gateway.requests.response_bounds import shorten
+from actors.go_json import dumps
+from gateway.memory.budget import TooManyRequests
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.objects import NoProtobufType
 from journal.classes.dataclass import dataclass
 from journal.errors import CannotRead, Damaged
+
+# Of the whole document. Clients show it to people, and a body that is refused must not cost as much as one that is not.
+MAX_BYTES: Final = 64 * 1024
+# An escaped character takes up to six bytes.
+_MESSAGE: Final = 6_000
+_TEXT: Final = 1_000
+_CAUSES_BYTES: Final = 24 * 1024
+
+
+def shorten(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a Status, with at most `MAX_BYTES` bytes as JSON."""
+    if len(dumps(document)) <= MAX_BYTES:
+        return document
+    shortened = {**document, "message": _cut(document["message"], _MESSAGE)}
+    if "details" in document:
+        shortened["details"] = {name: _cut_detail(value) for name, value in document["details"].items()}
+    return shortened
+
+
+def _cut_detail(value: Any) -> Any:
+    if isinstance(value, list):
+        return _cut_causes(value)
+    return _cut(value, _TEXT) if isinstance(value, str) else value
+
+
+def _cut_causes(causes: list[dict[str, str]]) -> list[dict[str, str]]:
+    kept: list[dict[str, str]] = []
+    size = 0
+    for index, one in enumerate(causes):
+        cut = {name: _cut(text, _TEXT) for name, text in one.items()}
+        size += len(dumps(cut))
+        if size > _CAUSES_BYTES:
+            return [*kept, {"message": f"and {len(causes) - index} more"}]
+        kept.append(cut)
+    return kept
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning and the end of a text: what is wrong with a long value comes after it."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{text[-half:]}"
 
 
 class MethodNotAllowed(RequestError):
@@ -58,13 +102,6 @@ class KubeletRefused(RequestError):
 class UpgradeRequired(cause.BadRequest):
     def __init__(self) -> None:
         super().__init__("Upgrade request required")
-
-
-class TooManyRequests(RequestError):
-    """The server has no room for the request now: the client should retry."""
-
-    def __init__(self, message: str) -> None:
-        self.message = message
 
 
 class NoSuchPath(Exception):

@@ -6,26 +6,90 @@ handler needs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import NO_OPINION, Decision, Rights
-from actors.flowcontrol.seats import Flow
-from gateway.requests.exchange import Exchange
-from gateway.requests.forwarding import Forwarding
-from gateway.requests.route import Route
+from actors.errors import RequestError
+from gateway.exchange import Exchange
 from gateway.wire.negotiate import Media, Representation
-from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.classes.dataclass import dataclass
 from journal.classes.named_tuple import NamedTuple
+
+# Reports the status of the response as soon as it is known.
+Report = Callable[[int], None]
+Fields = Sequence[tuple[bytes, bytes]]
+
+
+class HasHeaders(Protocol):
+    headers: dict[bytes, bytes]
+
+
+def asks_upgrade(request: HasHeaders) -> bool:
+    return b"upgrade" in request.headers.get(b"connection", b"").lower()
+
+
+class CutOff(RequestError):
+    """The other server did not send the end of its response: the client must not take what it has for the whole."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class RawConnection(Protocol):
+    """The client's connection after it has switched protocols: bytes in both directions."""
+
+    async def receive(self) -> bytes:
+        """The next bytes, b"" at the end. OSError, trio.ClosedResourceError."""
+
+    async def send(self, data: bytes) -> None:
+        """OSError, trio.ClosedResourceError."""
+
+
+class ForwardingClient(Protocol):
+    """The client of one forwarded request. `receive_body` and the others may run in two tasks."""
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether the client asks to switch protocols, and its connection can."""
+
+    async def receive_body(self) -> bytes:
+        """The next part of the body, b"" at the end. BodyNotRead."""
+
+    async def wait_disconnected(self) -> None:
+        """Return when the client has disconnected. Only after the end of the body."""
+
+    async def respond(self, response: Any) -> None:
+        """Send a whole Response."""
+
+    async def start(self, response: Any) -> None:
+        """Send the head of a Response; its body follows in parts, unless it has none."""
+
+    async def send(self, part: bytes) -> None:
+        """Send a part of the body, once the client has taken the one before. OSError, trio.ClosedResourceError."""
+
+    async def finish(self, trailers: Fields) -> None:
+        """End the body."""
+
+    async def upgrade(self, head: bytes) -> tuple[RawConnection, bytes]:
+        """Switch protocols with this head; returns the connection, and what the client has sent ahead."""
+
+
+class Forwarding(Protocol):
+    report: Report | None
+
+    async def run(self, client: ForwardingClient) -> None:
+        """Forward the request and the response.
+
+        OSError if the client disconnected, BodyNotRead if its body cannot be read and nothing has been sent, CutOff.
+        """
+
 
 IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
 MAX_CHOICES: Final = 64  # remembered for a header block
 
 # How objects are represented in responses, whether they are indented, and the encoder if that is protobuf.
-Choice = tuple[Representation, bool, ProtobufEncoder | None]
+Choice = tuple[Representation, bool, Any]
 
 
 @dataclass(slots=True)
@@ -50,43 +114,6 @@ class ClientFields(NamedTuple):
     audit_id: bytes | None  # chosen by the client
 
 
-class LastRequest:
-    """The last request with a header block, if it had no query: many clients repeat the request line too.
-
-    Connections then pass the same str objects, so that `is` finds out.
-    """
-
-    __slots__ = (
-        "attributes",
-        "changes",
-        "classification",
-        "decision",
-        "flow",
-        "method",
-        "path",
-        "rights",
-        "route",
-    )
-
-    def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
-        self.path = path
-        self.method = method
-        self.route = route
-        self.attributes = attributes  # without impersonation
-        # The decision, as long as the rights are those of the server and have as many changes as then.
-        self.decision: Decision = NO_OPINION
-        self.rights: Rights | None = None
-        self.changes = 0
-        # The flow, as long as this is the classification.
-        self.flow: Flow | None = None
-        self.classification: object = None
-
-    def keep(self, decision: Decision, rights: Rights | None) -> None:
-        """Keep the decision as long as these rights do not change; None: it depends on more."""
-        if rights is not None:
-            self.decision, self.rights, self.changes = decision, rights, rights.changes
-
-
 class HeaderFacts:
     """What handlers have computed of a header block; requests that repeat the block share it.
 
@@ -101,7 +128,7 @@ class HeaderFacts:
         self.manager = ""  # the field manager of writes that name none
         self.media: Media | None = None  # of the body
         self.client: ClientFields | None = None
-        self.last: LastRequest | None = None
+        self.last: Any = None  # of the pipeline
 
     def remember(self, shape: str, choice: Choice) -> None:
         if len(self.choices) < MAX_CHOICES:  # clients can invent resources
@@ -129,7 +156,7 @@ class Request:
     # BodyNotRead, TooManyRequests.
     arriving: Callable[[], Awaitable[bytes]] | None
     user: str  # whose memory budget it uses; empty until it is authenticated
-    reserved: int  # bytes that it holds of `gateway.requests.memory.MemoryBudget`
+    reserved: int  # bytes that it holds of `gateway.memory.budget.MemoryBudget`
 
     def __init__(
         self,

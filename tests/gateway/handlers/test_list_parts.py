@@ -9,10 +9,10 @@ import trio
 from actors.errors import TimedOut
 from actors.store.list_reader import ListReader
 from actors.store.reads import ListOptions
-from gateway.requests import list_parts
-from gateway.requests.list_parts import ListParts
-from gateway.requests.memory import MemoryBudget
-from gateway.requests.request import Peer, Request
+from gateway.handlers import list_parts
+from gateway.handlers.list_parts import ListParts
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Peer, Request
 from gateway.wire.list_layouts import JsonLayout, ListType
 from tests.actors.object_store import Store, open_store
 

@@ -14,8 +14,8 @@ import trio
 from actors.errors import TimedOut
 from actors.messages import Object
 from actors.store.list_reader import Listing, ListReader
-from gateway.requests.memory import SMALL, MemoryBudget
-from gateway.requests.request import Request
+from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.message import Request
 from gateway.wire.compression import COMPRESSOR_BYTES, Compressor
 from gateway.wire.encoders import list_metadata
 from gateway.wire.list_layouts import Element, Layout, encode_elements

@@ -1,6 +1,6 @@
 """Path and method determine the route, whether or not the resource exists."""
 
-from gateway.requests.route import find_route
+from gateway.pipeline.route import find_route
 from tests.cases import cases
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.requests.process_memory import PERIOD, ProcessMemory, anonymous_bytes, default_limit
+from gateway.memory.process import PERIOD, ProcessMemory, anonymous_bytes, default_limit
 from gateway.settings.settings import LEAST_MEMORY
 
 GIB = 1 << 30

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.requests.parameters import parse
+from gateway.pipeline.parameters import parse
 from tests.cases import cases
 
 

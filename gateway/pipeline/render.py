@@ -11,9 +11,9 @@ from typing import Any
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.problems import problems_in
 from actors.messages import Deleted
-from gateway.requests.context import RequestContext
-from gateway.requests.errors import Failure
-from gateway.requests.request import Response
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import Failure
 from gateway.wire import compression, yaml
 from gateway.wire.json import dump_line, pretty
 from gateway.wire.worker_threads import encode_in_thread

@@ -10,17 +10,59 @@ from collections.abc import Awaitable
 from math import inf
 from typing import Protocol
 
+from actors.access.attributes import Attributes
+from actors.access.authorize import NO_OPINION, Decision, Rights
 from actors.errors import BadRequest
+from actors.flowcontrol.seats import Flow
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
+from actors.messages import WriteContext
 from actors.names import Names
 from actors.resource.options import MANAGER_BYTES
-from gateway.requests.parameters import EMPTY, Parameters
-from gateway.requests.request import Request, Response
-from gateway.requests.route import Route
+from actors.write_context import WriteContexts
+from gateway.message import Request, Response
+from gateway.pipeline.parameters import EMPTY, Parameters
+from gateway.pipeline.route import Route
 from gateway.wire.negotiate import JSON, Representation
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.classes.dataclass import dataclass
+
+
+class LastRequest:
+    """The last request with a header block, if it had no query: many clients repeat the request line too.
+
+    Connections then pass the same str objects, so that `is` finds out.
+    """
+
+    __slots__ = (
+        "attributes",
+        "changes",
+        "classification",
+        "decision",
+        "flow",
+        "method",
+        "path",
+        "rights",
+        "route",
+    )
+
+    def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
+        self.path = path
+        self.method = method
+        self.route = route
+        self.attributes = attributes  # without impersonation
+        # The decision, as long as the rights are those of the server and have as many changes as then.
+        self.decision: Decision = NO_OPINION
+        self.rights: Rights | None = None
+        self.changes = 0
+        # The flow, as long as this is the classification.
+        self.flow: Flow | None = None
+        self.classification: object = None
+
+    def keep(self, decision: Decision, rights: Rights | None) -> None:
+        """Keep the decision as long as these rights do not change; None: it depends on more."""
+        if rights is not None:
+            self.decision, self.rights, self.changes = decision, rights, rights.changes
 
 
 @dataclass(slots=True)
@@ -101,3 +143,33 @@ class Rewind(Protocol):
 
     def read_at(self, context: RequestContext, definition: Definition) -> Awaitable[Response]:
         """Serve a get or list of objects as they were."""
+
+
+_SHOWN = ("fieldManager", "fieldValidation")
+
+
+def new_write_context(
+    contexts: WriteContexts, context: RequestContext, *, suffix: bool = False, large: bool = False
+) -> WriteContext:
+    exchange = context.request.exchange
+    annotations = None
+    if exchange is not None:
+        annotations = exchange.annotations
+        if annotations is None:
+            annotations = exchange.annotations = {}
+    if context.webhook_seconds is None:
+        context.webhook_seconds = {}
+    made = contexts.new(
+        context.user,
+        context.manager,
+        suffix=suffix,
+        large=large,
+        annotations=annotations,
+        webhook_seconds=context.webhook_seconds,
+    )
+    if context.parameters is EMPTY:
+        return made
+    return made._replace(
+        options=tuple((name, sent) for name in _SHOWN if (sent := context.parameters.first(name))),
+        deadline=context.deadline,
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.requests.parameters import EMPTY, parse, parse_leniently
+from gateway.pipeline.parameters import EMPTY, parse, parse_leniently
 from tests.cases import cases
 
 
