@@ -22,9 +22,7 @@ async def imported(name: str) -> ModuleType:
     """The module of this name. The caller may then use `import` statements for it, at no cost."""
     module = _imported.get(name)
     if module is None:
-        from actors.switch_interval import (
-            run_in_thread,  # kinds import this module, and commands need no event loop
-        )
+        import trio  # kinds import this module, and commands need no event loop
 
-        module = _imported[name] = await run_in_thread(importlib.import_module, name)
+        module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
     return module

@@ -8,13 +8,12 @@ write `leases.coordination.cluster.io "x"` and fill the details of a Status.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import orjson
 
 from actors.quoting import quoted, quoted_start
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 
 class RequestError(Exception):

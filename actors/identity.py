@@ -6,9 +6,7 @@ that all requests with one credential share one object.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass, replace
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"

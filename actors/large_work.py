@@ -4,26 +4,21 @@ Decoding, patching, validating and deciding take a microsecond per byte and more
 does them itself, because the hop to a thread would cost more than the work. Larger pieces wait here for the one thread:
 more threads would only take turns with the interpreter lock, and each would delay the event loop.
 
-While a piece runs, there is no garbage collection: a decoded body has some hundred thousand containers without cycles,
-and each full collection in the middle of it would hold the interpreter lock for 30 to 80 ms to find nothing.
-
 Users take turns, so that one user's many large requests delay another user's single one by one piece at most. The
 number of waiting pieces is bounded, in all and for each user.
 """
 
 from __future__ import annotations
 
-import gc
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import trio
 
-from actors import switch_interval
 from actors.errors import Overloaded, ShuttingDown
 from actors.time_limit import run_limited
-from journal.classes.dataclass import dataclass
 
 # About a millisecond of work, which other requests may wait for.
 LARGE_BYTES: Final = 64 * 1024
@@ -69,18 +64,12 @@ class LargeWork:
     async def _run(self, user: str, is_command: bool, work: Callable[..., T], *arguments: Any) -> T:
         waited = await self._take_turn(user, is_command)
         self._started += 1
-        switch_interval.shorten()
-        collects = gc.isenabled()
-        gc.disable()
         try:
             if waited:
                 # Whoever gets the result of the piece before this one uses it first: an actor proposes its events.
                 await trio.lowlevel.cancel_shielded_checkpoint()
             return await trio.to_thread.run_sync(run_limited, work, *arguments, limiter=self._thread)
         finally:
-            if collects:
-                gc.enable()
-            switch_interval.restore()
             self._pass_turn()
 
     def start(

@@ -8,13 +8,13 @@ nothing more: a memory channel per request cost three times as much in the proto
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from actors.errors import Overloaded
 from actors.tasks.resumption import pause, resume
-from journal.classes.dataclass import dataclass
 
 M = TypeVar("M")
 A = TypeVar("A")

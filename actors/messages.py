@@ -11,14 +11,12 @@ The messages of a create are tuples: they are as frozen as the others, and a fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.identity import User
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 Object = dict[str, Any]
 

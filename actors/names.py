@@ -12,7 +12,7 @@ are declared against a `Names`, so both dialects run the same code:
 
 from __future__ import annotations
 
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass
 
 REWIND_GROUP = "rewound.cluster.io"  # the API group of the past, the same in both dialects
 

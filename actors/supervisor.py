@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import trio
-
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ when it does: a start does not wait for the others.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from gateway.settings.checks import check_parsed
 from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
 from gateway.settings.token_webhook import TokenWebhookSettings
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.observer import RequestObserver
-from journal.classes.dataclass import dataclass
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
 AddControls = Callable[[Callable[..., None]], None]

@@ -7,14 +7,13 @@ handler needs them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from actors.errors import RequestError
 from gateway.exchange import Exchange
 from gateway.wire.negotiate import Media, Representation
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 # Reports the status of the response as soon as it is known.
 Report = Callable[[int], None]

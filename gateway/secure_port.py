@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from actors.allocation.ranges import first_address
@@ -21,7 +22,6 @@ from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.settings.settings import Settings
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,6 @@ from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
 from gateway.wire.protobuf.objects import ProtobufEncoder
-from journal.classes.dataclass import dataclass
 from journal.errors import (
     AlreadyOpen,
     DamagedMetaPage,

@@ -24,12 +24,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import lmdb
 
-from journal.classes.named_tuple import NamedTuple
 from journal.errors import (
     CannotGrow,
     CannotRead,

@@ -8,11 +8,10 @@ retention removed are not found.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from journal import keys, records, state
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.errors import Damaged
 from journal.records import Event, Link
 from journal.transaction import ReadTransaction

@@ -28,13 +28,12 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgpack
 
 from journal import keys
-from journal.classes.named_tuple import NamedTuple
 from journal.errors import Damaged, NewerLayout
 from journal.escapes import escaped
 from journal.keys import Buffer, pack_offset

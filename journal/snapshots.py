@@ -17,12 +17,12 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
 from journal import keys
-from journal.classes.dataclass import dataclass
 from journal.environment import Databases
 from journal.errors import Damaged, NewerLayout
 from journal.transaction import ReadTransaction

@@ -13,11 +13,11 @@ Rejected: a cache of whole responses, which would hold every body twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from journal import keys
-from journal.classes.dataclass import dataclass
 from journal.environment import Databases
 from journal.errors import Damaged
 from journal.records import Row, decode_count, decode_link, decode_row, printable, row_identity

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from journal import history, keys, records, snapshots, state
-from journal.classes.dataclass import dataclass
 from journal.environment import PageError
 from journal.errors import Damaged, DamagedTail, NewerLayout
 from journal.records import Event, Link, decode_event, printable

@@ -6,8 +6,9 @@ and request observers read it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from actors.identity import User
-from journal.classes.named_tuple import NamedTuple
 
 
 class Attributes(NamedTuple):

@@ -13,6 +13,7 @@ Only ALLOW lets a request pass: a denied request gets 403, and so does one on wh
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -21,7 +22,6 @@ from actors.access.rules import Rules
 from actors.errors import AuthorizationFailed, Forbidden, Resource
 from actors.identity import User
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
 
 
 class Verdict(Enum):

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 SECRET_PREFIX = "bootstrap-token-"
 GROUP = "system:bootstrappers"

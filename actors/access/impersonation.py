@@ -9,13 +9,13 @@ account's namespace. A service account without groups gets those of every accoun
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from actors.kinds.validation.checks import dns_label, dns_subdomain
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 ACCOUNT_PREFIX = "system:serviceaccount:"
 _VERB = "impersonate"

@@ -5,9 +5,8 @@ Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from journal.classes.dataclass import dataclass
 
 ANY: Final = "*"
 

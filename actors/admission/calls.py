@@ -12,9 +12,10 @@ with its turn: hundreds may wait, and a task with its frames takes five kilobyte
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -24,8 +25,6 @@ from actors.admission.request import AdmissionRequest, Queued
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
 from actors.turns import SharedTurns
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS = 4096

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import trio
 
@@ -24,7 +24,6 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")

@@ -20,14 +20,13 @@ The server reads all files once, at its start. An error names the file and the f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from actors.access.remote.yaml_file import NotYaml, load_yaml
 from actors.admission.selection import AVAILABLE
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 _FIELDS: Final = ("apiVersion", "kind", "plugins")
 _PLUGIN_FIELDS: Final = ("name", "path", "configuration")

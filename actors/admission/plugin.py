@@ -12,15 +12,14 @@ other commands; the actor decides the write again when the step has its outcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 from actors.access.remote.slots import Slots
 from actors.admission.request import AdmissionRequest, Reinvocation
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 
 class Rule(NamedTuple):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object, WriteContext
 from actors.store.proposal import Proposal
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

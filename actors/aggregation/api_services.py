@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.access.remote.address import ServiceAddress
 from actors.aggregation.priorities import (
@@ -24,7 +24,6 @@ from actors.messages import Object
 from actors.names import REWIND_GROUP, Names
 from actors.store.document import decode
 from actors.store.feed import Feed
-from journal.classes.named_tuple import NamedTuple
 from journal.log import Journal
 from journal.records import Event
 

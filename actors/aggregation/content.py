@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from journal.classes.named_tuple import NamedTuple
+from typing import NamedTuple
 
 
 class Undiscovered(Exception):

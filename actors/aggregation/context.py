@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.aggregation.content import RemoteContent
 from actors.identity import User
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ A higher priority comes first. An APIService carries both; a group version witho
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.named_tuple import NamedTuple
 
 MANAGED_ON_START: Final = "onstart"  # created at the start, for built-in groups
 MANAGED: Final = "true"  # exists as long as a custom kind of the group version does

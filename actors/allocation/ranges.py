@@ -7,8 +7,7 @@ parse_ports("30000-32767")
 from __future__ import annotations
 
 import ipaddress
-
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass
 
 DEFAULT_NETWORKS = "10.0.0.0/24"
 DEFAULT_PORTS = "30000-32767"

@@ -6,6 +6,7 @@ The caller reserves `Allocated.items` until the write is durable.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from actors.allocation.allocated import AllocatedItems, items_of
 from actors.allocation.ip_families import AllocationError, default_ip_families, stays_prefer_dual_stack
@@ -24,7 +25,6 @@ from actors.kinds.core.services.traits import (
 from actors.kinds.validation.field_errors import invalid
 from actors.messages import Object
 from actors.time_limit import check_time
-from journal.classes.dataclass import dataclass
 
 ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"

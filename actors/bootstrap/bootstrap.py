@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 
 import trio
@@ -36,7 +37,6 @@ from actors.names import Names
 from actors.resource.directory import Directory
 from actors.store.document import decode
 from actors.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 _log = logging.getLogger(__name__)

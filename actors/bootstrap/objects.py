@@ -7,6 +7,8 @@ Pure functions that return documents; `Bootstrap` stores them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
 from actors.allocation.ranges import ServiceRanges, first_address
 from actors.bootstrap.default_roles import default_roles
@@ -16,7 +18,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.scheduling import SYSTEM
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 _DESCRIPTIONS = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "

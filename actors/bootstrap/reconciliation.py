@@ -8,6 +8,7 @@ binding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from actors.access.authorization.rbac.covers import uncovered
@@ -15,7 +16,6 @@ from actors.access.authorization.rbac.names import autoupdate_key
 from actors.go_json import dumps
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 _AGGREGATION: Final = b'"aggregationRule":'
 

@@ -7,6 +7,7 @@ different types do not compare. cel-go 0.12 forgets the second once it has been 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.cel.declarations.functions import MIXED_COMPARISONS, functions
@@ -43,7 +44,6 @@ from actors.cel.types import (
 )
 from actors.cel.unification import Bindings, TypeTooComplex, bounded_list, bounded_map, is_as_general, kind_of
 from actors.cel.values import Uint
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

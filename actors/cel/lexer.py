@@ -7,9 +7,7 @@ should begin up to and including the first character that no token can have ther
 from __future__ import annotations
 
 import re
-from typing import Final
-
-from journal.classes.named_tuple import NamedTuple
+from typing import Final, NamedTuple
 
 # Kinds of tokens that are no operator. An operator's kind is its text.
 END: Final = "<EOF>"

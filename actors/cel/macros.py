@@ -7,10 +7,10 @@ that both find the same problems with the arguments of macros.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, Node, Select
-from journal.classes.dataclass import dataclass
 
 ACCUMULATOR: Final = "__result__"
 

@@ -12,13 +12,12 @@ processor time (`actors.time_limit.check_time`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.cel.planning.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
 from actors.cel.planning.planner import Checked, Planner
 from actors.cel.syntax import Expression
 from actors.cel.values import EvaluationError, EvaluationStopped
-from journal.classes.named_tuple import NamedTuple
 
 
 class Evaluation(NamedTuple):

@@ -7,9 +7,8 @@ of functions with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

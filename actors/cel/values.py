@@ -7,9 +7,8 @@ a comprehension, or as `self`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
-
-from journal.classes.dataclass import dataclass
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1

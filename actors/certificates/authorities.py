@@ -8,13 +8,12 @@ read again with every use, so that a renewed CA needs no restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
 
 from actors.certificates.store import CertificateError, Certificates
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import datetime
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -22,7 +22,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from actors.certificates.addresses import address_of
 from actors.certificates.names import PROXY_NAME
 from actors.identity import MASTERS
-from journal.classes.named_tuple import NamedTuple
 
 _YEAR = 365 * 86400
 # A client whose clock is behind must not see a new certificate as not yet valid.

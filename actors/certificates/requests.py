@@ -7,10 +7,10 @@ thread.
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.kinds.values.pem import blocks_of
-from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:
     from cryptography import x509

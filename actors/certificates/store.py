@@ -20,11 +20,11 @@ import hashlib
 import json
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from actors.certificates.issuing_process import IssuingFailed, make_certificates
-from journal.classes.dataclass import dataclass
 
 NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
 _PROXY = frozenset({"proxy-ca", "proxy"})

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 # type, reason and message while there is no problem
 _WITHOUT_PROBLEMS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.access.accounts.issuer import TokenIssuer
 from actors.access.authorize import Authorizer
 from actors.admission.plugins.quota.accounts import QuotaAccounts
@@ -13,7 +15,6 @@ from actors.names import Names
 from actors.resource.directory import Directory
 from actors.store.feed import Feed
 from actors.write_context import WriteContexts
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 

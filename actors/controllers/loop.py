@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import trio
@@ -20,7 +21,6 @@ import trio
 from actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
 from actors.errors import RequestError
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.records import Event
 
 logger = logging.getLogger(__name__)

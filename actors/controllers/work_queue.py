@@ -13,11 +13,10 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import trio
-
-from journal.classes.dataclass import dataclass
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -23,7 +23,6 @@ from actors.messages import Object
 from actors.patch.bounds import MAX_BYTES
 from actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
 from actors.value_count import MAX_VALUES, check_values
-from journal.classes.named_tuple import NamedTuple
 
 SUCCESS: Final = "Success"
 MORE_VALUES: Final = 4  # times as many as were sent

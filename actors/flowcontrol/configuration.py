@@ -6,6 +6,7 @@ A FlowSchema whose level does not exist is left out. The mandatory objects are a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from actors.access.attributes import Attributes
@@ -13,7 +14,6 @@ from actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
 from actors.flowcontrol.matching import matches
 from actors.kinds.flowcontrol import flow_schema, priority_level
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import trio
 
 from actors.errors import RequestError
 from actors.flowcontrol.level import Level, Waiting
-from journal.classes.dataclass import dataclass
 
 # A get takes about 0.1 ms, so that a turn takes a few milliseconds.
 TURN: Final = 32

@@ -6,6 +6,7 @@ violating it (ratcheting validation).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -28,7 +29,6 @@ from actors.kinds.validation.field_errors import (
 from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")

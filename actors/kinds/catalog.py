@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
 from actors.kinds.declaration.definition import Definition
-from journal.classes.dataclass import dataclass
 
 T = TypeVar("T")
 Address = tuple[str, str, str]  # group, version, plural

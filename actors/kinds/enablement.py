@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from actors.names import REWIND_GROUP, Names
-from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
     from actors.kinds.declaration.definition import Definition

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from actors.admission.chain import EMPTY, Chain
 from actors.admission.plugin import AsyncPlugin
@@ -13,8 +15,6 @@ from actors.kinds.declaration.versions import Conversions
 from actors.messages import Command, Create, Object, Replace
 from actors.resource.decide import Current, Decision, Store
 from actors.store.proposal import Proposal
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.view import View
 
 

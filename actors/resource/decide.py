@@ -12,7 +12,9 @@ custom kinds are in the version of the command, except for deletes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -25,8 +27,6 @@ from actors.resource.checks.metadata import validate_metadata_create, validate_m
 from actors.resource.checks.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones

@@ -9,6 +9,7 @@ starts the command again. Admission plugins that are not safe in threads run in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -18,7 +19,6 @@ from actors.resource.attempt import Attempt, Decided
 from actors.resource.commands import Commands
 from actors.resource.proposing import Body, Proposer, decide_and_propose
 from actors.store.proposal import Proposal
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
@@ -28,7 +28,6 @@ from actors.kinds.values.go_format import format_value
 from actors.messages import DeleteOptions
 from actors.names import Names
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
 
 MANAGER_BYTES = 128  # of the name of a field manager
 

@@ -6,6 +6,8 @@ resourceVersion, so that a patch with a resourceVersion has it as its preconditi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import orjson
 
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
@@ -22,7 +24,6 @@ from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, encode_unversioned
 from actors.time_limit import NeedsThread
-from journal.classes.dataclass import dataclass
 
 SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message

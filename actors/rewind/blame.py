@@ -7,6 +7,7 @@ owners of its fields (`owners`). A version costs about as much as what it change
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,6 @@ from actors.rewind.owners import Owners
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from journal import keys, records
-from journal.classes.dataclass import dataclass
 from journal.errors import Damaged
 from journal.log import Journal
 from journal.records import Event

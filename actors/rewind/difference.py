@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-
-from journal.classes.dataclass import dataclass
 
 # It changes with every write.
 RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,7 +15,6 @@ from actors.rewind.moments import rfc3339
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, Version, read_slice, uid_of
 from actors.rewind.wording import describe, escaped, shortened
-from journal.classes.named_tuple import NamedTuple
 from journal.log import Journal
 from journal.records import Event
 

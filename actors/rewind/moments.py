@@ -11,13 +11,13 @@ that retention has removed is gone.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from actors.errors import BadRequest, Expired
 from actors.quoting import quoted
 from journal import history
-from journal.classes.dataclass import dataclass
 from journal.view import View
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,9 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
-
-from journal.classes.named_tuple import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from actors.rewind.steps import Steps, Work
 from actors.selectors.facts import unpack_uids
 from journal import history, keys, records
-from journal.classes.dataclass import dataclass
 from journal.keys import MAX_OFFSET
 from journal.log import Journal
 from journal.records import Event, Link

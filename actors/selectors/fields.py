@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from actors.errors import BadRequest
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 # Kubernetes has no limit but that of the request's head.
 MAX_TERMS = 3000

@@ -13,12 +13,11 @@ always found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from actors.selectors.facts import stored_text, unpack_selectable
 from actors.selectors.fields import FieldSelector
 from actors.selectors.labels import ABSENT, IN, NOT_IN, LabelSelector
-from journal.classes.named_tuple import NamedTuple
 
 T = TypeVar("T")
 Match = Callable[[bytes], bool]

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from actors.errors import BadRequest
 from actors.kinds.validation.checks import label_value, qualified_name
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 

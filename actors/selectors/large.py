@@ -7,13 +7,12 @@ match if it has as many labels as there are wanted keys; unwanted values are loo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.selectors.facts import field_bytes, label_bytes, stored_text, unpack_selectable
 from actors.selectors.fields import FieldRequirement
 from actors.selectors.labels import GREATER, LabelRequirement
-from journal.classes.dataclass import dataclass
 
 Match = Callable[[bytes], bool]
 Values = dict[str, set[str] | None]  # by key; None: any value

@@ -20,20 +20,18 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import outcome
 import trio
 
-from actors import switch_interval
 from actors.mailbox import Reply
 from actors.store.batch_writer import BatchWriter
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
 from actors.store.slow_disk import DiskSpeed, passes_in_real_time
 from actors.turns import Turn
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 
@@ -309,13 +307,13 @@ class Committer:
         """Call `propose` and write what it returns, while no actor decides anything."""
         self.pause = pause = trio.Event()
         try:
-            events = await switch_interval.run_in_thread(lambda: self._order(list(propose())))
+            events = await trio.to_thread.run_sync(lambda: self._order(list(propose())))
             self._writing = len(events)
             at_once = self.commits_on_loop(events)
             if at_once:
                 error = self._writer.append(events)
             else:
-                error = await switch_interval.run_in_thread(self._writer.append, events)
+                error = await trio.to_thread.run_sync(self._writer.append, events)
             if at_once or error is not None:
                 self._complete(events, [], error)
             else:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import dataclass
 
 import orjson
 
 from actors.errors import BadRequest
-from journal.classes.dataclass import dataclass
 
 CURRENT = -1
 

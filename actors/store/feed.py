@@ -17,12 +17,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
 import trio
 
-from journal.classes.dataclass import dataclass
 from journal.records import Event
 from journal.view import View
 

@@ -7,6 +7,7 @@ nothing although the list goes on: a selector may not match for long, and an old
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
@@ -16,7 +17,6 @@ from actors.errors import Expired
 from actors.selectors.matcher import Match
 from actors.store.continue_token import CURRENT, Token
 from actors.turns import ProcessorTurn
-from journal.classes.dataclass import dataclass
 from journal.errors import Compacted, FutureVersion
 from journal.log import Journal
 from journal.records import Row

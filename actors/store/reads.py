@@ -6,6 +6,8 @@ Every result comes from one consistent state: the current one, or exactly an old
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import trio
 
 from actors.clock import Clock
@@ -19,7 +21,6 @@ from actors.store.continue_token import CURRENT, Token, parse_token
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
 from actors.store.list_reader import VERSION_TOO_OLD, Listing, ListReader, Start, VersionedState, state_at
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 # How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.

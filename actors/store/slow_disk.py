@@ -14,8 +14,6 @@ from typing import TypeVar
 import outcome
 import trio
 
-from actors import switch_interval
-
 T = TypeVar("T")
 
 # Commits that take longer than this on average (seconds) move to a worker thread, and back when they take less than
@@ -44,11 +42,8 @@ class DiskSpeed:
         self._average += (min(seconds, LONGEST_COUNTED) - self._average) * SMOOTHING
         if self._average > SLOW_COMMIT and not self.slow:
             self.slow = True
-            # A thread that has committed waits this long for the interpreter lock while the event loop is busy.
-            switch_interval.shorten()
         elif self._average < SLOW_COMMIT / 2 and self.slow:
             self.slow = False
-            switch_interval.restore()
 
 
 def passes_in_real_time(seconds: float) -> bool:

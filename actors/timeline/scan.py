@@ -9,16 +9,15 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import link_at
 from actors.timeline.index import Track
 from journal import keys
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.log import Journal
 from journal.records import Event
 from journal.view import View

@@ -10,7 +10,7 @@ end, does not keep the controller from deleting other namespaces.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -21,7 +21,6 @@ from actors.aggregation.content import RemoteContent, Undiscovered
 from actors.identity import User
 from actors.names import Names
 from gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
-from journal.classes.named_tuple import NamedTuple
 
 SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 30.0

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import trio
@@ -27,7 +27,6 @@ from gateway.proxy.dialing import Unreachable
 from gateway.proxy.pool import ConnectionPool
 from gateway.proxy.target import Target
 from gateway.proxy.upstream import Upstream, UpstreamFailed
-from journal.classes.named_tuple import NamedTuple
 
 # As whom the server asks for discovery and OpenAPI documents.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))

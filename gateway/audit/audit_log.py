@@ -14,6 +14,7 @@ events are stored, and `blocking-strict` also refuses a request whose RequestRec
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -25,7 +26,6 @@ from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Pol
 from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
 from gateway.message import Request, Response
 from gateway.observer import AuditNotStored, ExchangeObserver
-from journal.classes.dataclass import dataclass
 
 Handle = Callable[[Request], Awaitable[Response]]
 

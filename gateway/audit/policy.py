@@ -10,6 +10,7 @@ timeline has objects of any resource: it has no rule of its own, and is recorded
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from time import time_ns
 from typing import Any, Final
@@ -18,7 +19,6 @@ from actors.access.attributes import Attributes
 from actors.names import REWIND_GROUP
 from actors.rewind.versions import looks_like_uid
 from gateway.pipeline.route import TIMELINE_PATH
-from journal.classes.dataclass import dataclass
 
 
 class Level(IntEnum):

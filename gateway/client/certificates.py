@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
@@ -14,7 +14,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gateway.client.credentials import KeyPair
 from gateway.client.errors import ClientError
-from journal.classes.dataclass import dataclass
 
 # A server whose clock is behind must not see a new certificate as not yet valid.
 _CLOCK_SKEW = datetime.timedelta(minutes=5)

@@ -14,7 +14,7 @@ import hmac
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.access.bootstrap_token import parse_token
 from actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse_kubeconfig
@@ -24,7 +24,6 @@ from gateway.client.errors import ClientError, StatusError
 from gateway.client.server_url import with_url_credentials, without_credentials
 from gateway.client.session import Session
 from gateway.client.target import Target
-from journal.classes.named_tuple import NamedTuple
 
 NAME = "cluster-info"
 _ALGORITHM = "HS256"

@@ -10,12 +10,11 @@ import base64
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from gateway.client.errors import ClientError, CredentialError
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.names import NAMES, Names
 from gateway.client.errors import ClientError, StatusError
 from gateway.client.session import Session
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

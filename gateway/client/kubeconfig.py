@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import (
@@ -26,7 +26,6 @@ from gateway.client.errors import ConfigError
 from gateway.client.server_url import checked_url, with_url_credentials, without_credentials
 from gateway.client.target import Target
 from gateway.client.users import ClusterInfo, check_one_form, credentials_of
-from journal.classes.dataclass import dataclass
 
 DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
 _HINT = "name one with --kubeconfig, or the server with --server"

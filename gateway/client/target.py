@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from gateway.client.credentials import CredentialSource
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from gateway.client.exec.config import parse_exec
 from gateway.client.exec.plugin import ExecPlugin
 from gateway.client.oidc.tokens import OidcTokens
 from gateway.client.tls import check_pair
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ Every response has `Cache-Control: no-cache, private` and its own Audit-Id, unle
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.exchange import AUDIT_BASE, Exchange, next_audit_id, next_audit_number
 from gateway.message import Response, SharedFields
 from gateway.wire.http_date import http_date
-from journal.classes.named_tuple import NamedTuple
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE = b"connection: close\r\n"

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
-
-from journal.classes.dataclass import dataclass
 
 KIB = 1024
 TICK = 1.0

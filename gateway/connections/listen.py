@@ -11,8 +11,7 @@ import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass
 
 Address = tuple[str, int]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -22,7 +23,6 @@ from gateway.connections.transport import Transport
 from gateway.memory.budget import NO_LIMIT, MemoryBudget
 from gateway.message import Request, Response
 from gateway.observer import RequestObserver, observing
-from journal.classes.dataclass import dataclass
 
 log = logging.getLogger("rewound.gateway")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import trio
 
 from gateway.wire import compression, etags
-from journal.classes.dataclass import dataclass
 
 T = TypeVar("T")
 Member = tuple[str, str, bytes]  # "paths" or "definitions", its name there, the encoded member

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from gateway.describe.compressed import CompressedDocument, Member
-from journal.classes.dataclass import dataclass
 
 _REFERENCE: Final = "#/definitions/"
 _REFERENCES: Final = re.compile(rb'"\$ref":"#/definitions/([^"\\]+)"')

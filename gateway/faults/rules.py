@@ -8,12 +8,9 @@ that sends the same requests gets the same faults again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final
-
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
+from typing import Any, Final, NamedTuple
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 VERBS: Final = frozenset({"get", "list", "watch"}) | WRITES

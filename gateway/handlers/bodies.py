@@ -8,7 +8,7 @@ they need is taken from the budget.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import trio
@@ -33,7 +33,6 @@ from gateway.wire import yaml
 from gateway.wire.negotiate import Media, UnsupportedMediaType, body_media, served_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
-from journal.classes.named_tuple import NamedTuple
 
 # Of YAML and protobuf: some milliseconds of decoding in Python, which other requests may wait for.
 _SMALL = 8 * 1024

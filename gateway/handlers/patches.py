@@ -7,6 +7,7 @@ problems. Patches of the other three formats are validated when the actor applie
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.declaration.definition import Definition
@@ -18,7 +19,6 @@ from actors.store.reads import Reads
 from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies, patch_format, show_patch
 from gateway.pipeline.context import RequestContext, new_write_context
-from journal.classes.named_tuple import NamedTuple
 
 
 class PatchCommand(NamedTuple):

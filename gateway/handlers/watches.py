@@ -19,7 +19,6 @@ from actors.names import Names
 from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from actors.store.document import type_prefix
 from actors.store.reads import ListOptions, Reads, parse_version
-from actors.switch_interval import run_in_thread
 from gateway.handlers.encoders import Encoder
 from gateway.pipeline.context import RequestContext
 from gateway.watch.framing import Encode, StoredObjects, document
@@ -179,7 +178,7 @@ class WatchConversion:
     async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
         definition = self._encoder.definition
         if not definition.is_loaded:
-            await run_in_thread(definition.load)
+            await trio.to_thread.run_sync(definition.load)
         return await self._conversions.all(definition, bodies) if converts(definition) else list(bodies)
 
 

@@ -13,6 +13,7 @@ or anonymous, hold `STRANGER_SHARE` of it together.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
@@ -21,7 +22,6 @@ from actors.errors import RequestError
 from actors.identity import ANONYMOUS
 from gateway.memory.process import ProcessMemory
 from gateway.message import Request
-from journal.classes.dataclass import dataclass
 
 SMALL = 64 * 1024
 USER_SHARE = 1 / 2

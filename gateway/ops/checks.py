@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
@@ -26,7 +26,6 @@ from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.supervisor import Supervisor
 from gateway.ops.health import Health, Probe, ReportFormat
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
-
-from journal.classes.dataclass import dataclass
 
 Kind = Literal["counter", "gauge", "histogram"]
 # One number, or one for each value of the label (of the labels: a tuple).

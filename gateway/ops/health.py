@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Sequence
-
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass
 
 KINDS = ("livez", "readyz", "healthz")
 # The problem in a sentence; None if there is none.

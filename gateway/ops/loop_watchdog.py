@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
 from gateway.message import Request
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.message import Request
 from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
 from gateway.pipeline.parameters import parse_leniently
 from gateway.pipeline.route import Route
-from journal.classes.dataclass import dataclass
 
 # Seconds and bytes, as in v1.25.
 SLO_BOUNDS: Final = (

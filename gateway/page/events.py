@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -32,7 +32,6 @@ from gateway.pipeline.context import RequestContext
 from gateway.rewind.parameters import offset_in, token_of
 from gateway.rewind.turns import run_in_turns
 from gateway.wire.json import dump_line
-from journal.classes.dataclass import dataclass
 from journal.keys import MAX_OFFSET
 from journal.log import Journal
 

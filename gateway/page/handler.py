@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -40,7 +40,6 @@ from gateway.rewind.handler import API_VERSION
 from gateway.rewind.turns import LARGE, run_in_turns
 from gateway.wire.json import dump_line
 from gateway.wire.worker_threads import encode_in_thread
-from journal.classes.named_tuple import NamedTuple
 from journal.log import Journal
 
 # Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.errors import BadRequest
@@ -9,7 +10,6 @@ from actors.rewind.moments import Moment, parse_moment
 from actors.timeline.counts import SECOND
 from actors.timeline.scan import Filter
 from gateway.pipeline.context import RequestContext
-from journal.classes.dataclass import dataclass
 
 DEFAULT_BUCKETS: Final = 500
 MAX_BUCKETS: Final = 2000

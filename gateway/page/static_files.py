@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from gateway.pipeline.route import PAGE_PATH
-from journal.classes.named_tuple import NamedTuple
 
 _FOLDER: Final = Path(__file__).parent / "static"
 _TYPES: Final = {

@@ -11,6 +11,7 @@ for rights in each of thousands of namespaces would be thousands of decisions pe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -24,7 +25,6 @@ from actors.rewind.rights import REWIND, SECRETS
 from actors.timeline.index import Track
 from actors.turns import Turn
 from gateway.describe.rewind_group import rewindable
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 ALL: Final = None  # in the place of a namespace

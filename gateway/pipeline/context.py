@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
@@ -25,7 +26,6 @@ from gateway.pipeline.parameters import EMPTY, Parameters
 from gateway.pipeline.route import Route
 from gateway.wire.negotiate import JSON, Representation
 from gateway.wire.protobuf.objects import ProtobufEncoder
-from journal.classes.dataclass import dataclass
 
 
 class LastRequest:

@@ -7,7 +7,7 @@ left out where kube-apiserver leaves them out, because clients compare them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from actors import errors as cause
@@ -17,7 +17,6 @@ from gateway.memory.budget import TooManyRequests
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.objects import NoProtobufType
-from journal.classes.dataclass import dataclass
 from journal.errors import CannotRead, Damaged
 
 # Of the whole document. Clients show it to people, and a body that is refused must not cost as much as one that is not.

@@ -13,6 +13,7 @@ import random
 import re
 import ssl
 from functools import cached_property
+from typing import NamedTuple
 
 from actors.certificates.trust import unverifying
 from actors.errors import BadRequest, NotFound
@@ -26,7 +27,6 @@ from gateway.pipeline.errors import BackendUnavailable
 from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
 from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.target import Target
-from journal.classes.named_tuple import NamedTuple
 
 _SCHEMES = ("http", "https", "")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ssl
-
-from journal.classes.dataclass import dataclass
+from dataclasses import dataclass
 
 DIAL_SECONDS = 30.0
 

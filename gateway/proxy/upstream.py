@@ -7,14 +7,13 @@ of the way there, is an `UpstreamFailed`.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import httptools
 import trio
 
 from gateway.message import Fields
-from journal.classes.dataclass import dataclass
 
 # More than any server should send; our own requests may have half of it.
 MAX_HEAD = 256 * 1024

@@ -7,6 +7,7 @@ metadata.managedFields. Values of Secrets are masked unless the user asks for th
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from actors.store.document import in_usual_order
 from gateway.record.kinds import RecordedKind
 from gateway.secret_annotations import annotations_with_values
 from journal import keys
-from journal.classes.dataclass import dataclass
 
 Document = dict[str, Any]
 

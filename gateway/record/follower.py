@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -18,7 +18,6 @@ from gateway.client.errors import ClientError, StatusError
 from gateway.client.streaming import StreamingSession
 from gateway.record.changes import Change, change_of, removal
 from gateway.record.kinds import RecordedKind
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import trio
@@ -19,7 +19,6 @@ from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from gateway.client.errors import ClientError
 from gateway.client.streaming import StreamingSession
-from journal.classes.dataclass import dataclass
 
 Document = dict[str, Any]
 _NEEDED = {"list", "watch"}

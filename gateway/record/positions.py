@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
 from gateway.client.errors import ClientError
 from gateway.client.server_url import without_credentials
-from journal.classes.dataclass import dataclass
 
 FILE = "recording.json"
 VERSION = 1

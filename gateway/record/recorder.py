@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,6 @@ from gateway.record.kinds import (
 from gateway.record.positions import Positions, load_positions, remove_recording, save_positions
 from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

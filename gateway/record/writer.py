@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.selectors.facts import unpack_uids
 from actors.store.document import at_version, without_version
 from gateway.record.changes import USER, Change, number_of
 from journal import history, keys
-from journal.classes.named_tuple import NamedTuple
 from journal.housekeeping import retention
 from journal.log import Journal
 from journal.records import Event, make_event

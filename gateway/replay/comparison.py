@@ -10,14 +10,13 @@ Writes of the server itself count on neither side. An object is the same if it e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.rewind.difference import Change, difference
 from actors.rewind.documents import event_document
 from actors.store.document import decode
 from gateway.replay.recorded_writes import Applied, Skipped, is_of_server
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.recording import Recording
 from journal.records import Event, Row

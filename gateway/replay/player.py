@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 
 import trio
@@ -18,7 +19,6 @@ from actors.turns import Turn
 from gateway.replay.clock import ReplayClock
 from gateway.replay.server import ReplayServer
 from journal import history
-from journal.classes.dataclass import dataclass
 from journal.errors import JournalError
 from journal.recording import Recording
 from journal.records import Event

@@ -8,7 +8,7 @@ gone or was created by somebody else, is reported, and the next one follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import trio
@@ -22,7 +22,6 @@ from gateway.replay.clock import ForkClock
 from gateway.replay.merging import merged
 from gateway.replay.player import FULL_SPEED
 from gateway.store import Store
-from journal.classes.dataclass import dataclass
 from journal.recording import Recording
 from journal.records import Event, Row
 

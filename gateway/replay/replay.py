@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from gateway.replay.server import ReplayServer
 from gateway.replay.until import Until, compile_expression
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
-from journal.classes.dataclass import dataclass
 from journal.recording import Recording
 from journal.records import Event
 

@@ -9,7 +9,7 @@ clients list again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -22,7 +22,6 @@ from gateway.replay.read_only import ReadOnlyAuthorizer
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store, read_only_store
 from gateway.watch.member import CLOSE_TIMEOUT
-from journal.classes.dataclass import dataclass
 from journal.recording import Recording
 
 Announce = Callable[[Addresses], None]

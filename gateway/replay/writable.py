@@ -7,7 +7,7 @@ Controllers, clients and the server write to the copy; recorded events of others
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from gateway.replay.until import Until, compile_expression
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 from gateway.testing.controls import json_body
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.recording import Recording
 from journal.records import Event

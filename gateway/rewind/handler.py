@@ -12,7 +12,7 @@ Reads take turns on the event loop; writes are ordinary commands to the actor of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -42,7 +42,6 @@ from gateway.rewind.writes import PastWrites
 from gateway.wire.json import dump_line
 from gateway.wire.negotiate import wants_text
 from gateway.wire.worker_threads import encode_in_thread
-from journal.classes.dataclass import dataclass
 from journal.keys import MAX_OFFSET
 from journal.log import Journal
 from journal.records import Event

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -16,7 +17,6 @@ from actors.resource.options import boolean
 from actors.rewind.fields import MAX_FIELDS, MAX_LENGTH
 from actors.rewind.moments import Moment, parse_moment
 from gateway.pipeline.context import RequestContext
-from journal.classes.dataclass import dataclass
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gateway.settings.checks import check_file, check_parsed
-from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:
     from actors.admission.configuration import AdmissionConfiguration

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gateway.settings.checks import SettingsError, check_choice, check_file, refuse_without
-from journal.classes.dataclass import dataclass
 
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")

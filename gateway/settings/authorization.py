@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.settings.checks import REVIEW_VERSIONS, SettingsError, check_choice, check_file, refuse_without
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

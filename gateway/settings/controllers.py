@@ -5,10 +5,10 @@ The names of controllers are those of v1.25. Only names here, so that reading th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.settings.checks import SettingsError
-from journal.classes.dataclass import dataclass
 
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")

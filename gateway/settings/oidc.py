@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
 from gateway.settings.checks import SettingsError, check_authorities, check_choice, split_list
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

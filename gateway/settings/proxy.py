@@ -4,6 +4,7 @@ it refuses.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.settings.checks import (
@@ -14,7 +15,6 @@ from gateway.settings.checks import (
     check_file,
     split_list,
 )
-from journal.classes.dataclass import dataclass
 
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _TYPES_FLAG = "--kubelet-preferred-address-types"

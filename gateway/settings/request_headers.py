@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from actors.access.authentication.request_headers import RequestHeaders
 from gateway.settings.checks import SettingsError, check_authorities, split_list
-from journal.classes.dataclass import dataclass
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What the server itself reads as something else.

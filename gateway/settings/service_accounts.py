@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from actors.access.accounts.options import AccountOptions, default_issuer
 from actors.names import Names
 from gateway.settings.checks import SettingsError, check_file
-from journal.classes.dataclass import dataclass
 
 _HOUR, _LONGEST = 3600, 2**32  # seconds
 

@@ -7,7 +7,7 @@ seconds.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.access.authorization.modes import parse_modes
@@ -40,7 +40,6 @@ from gateway.settings.request_headers import RequestHeaderSettings
 from gateway.settings.service_accounts import ServiceAccountSettings
 from gateway.settings.signing import SigningSettings
 from gateway.settings.token_webhook import TokenWebhookSettings
-from journal.classes.dataclass import dataclass
 
 LOOPBACK = "127.0.0.1"
 _DEFAULT_STREAMS = 250

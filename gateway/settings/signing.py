@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.names import Names
 from gateway.settings.checks import SettingsError, check_certificate_and_key, check_file
-from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:
     from actors.certificates.authorities import AuthorityFiles

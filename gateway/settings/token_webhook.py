@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.settings.checks import REVIEW_VERSIONS, check_choice, check_file, refuse_without
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

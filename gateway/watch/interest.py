@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.watch.framing import Encode
 from gateway.watch.selection import Selection
 from gateway.watch.statistics import SentEvents
-from journal.classes.dataclass import dataclass
 
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 

@@ -7,13 +7,13 @@ new version; a change of an object that matches neither before nor after is skip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from actors.selectors.index import NO_CRITERIA, Criteria
 from actors.turns import Turn
 from gateway.watch.changes import Changes
 from gateway.watch.frames import Frame
 from gateway.watch.framing import Encode
-from journal.classes.dataclass import dataclass
 from journal.records import Event
 
 # Encoded between two looks at the clock: bytes of objects, and what each event counts as beside them.

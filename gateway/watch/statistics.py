@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from journal.classes.dataclass import dataclass
 
 # Bytes of an event, as in v1.25.
 EVENT_SIZES: Final = tuple(1024.0 * 2**power for power in range(8))

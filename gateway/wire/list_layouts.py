@@ -9,7 +9,7 @@ were encoded at once. The metadata of a list stands where it always does, unless
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
@@ -23,7 +23,6 @@ from gateway.wire.json import pretty
 from gateway.wire.protobuf.envelope import wrap
 from gateway.wire.protobuf.objects import ProtobufEncoder, load
 from gateway.wire.worker_threads import encode_in_thread
-from journal.classes.dataclass import dataclass
 
 Element = Callable[[bytes], bytes]
 

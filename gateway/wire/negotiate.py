@@ -11,10 +11,10 @@ and negotiation is one dictionary lookup.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 Media = Literal["json", "yaml", "protobuf"]
 

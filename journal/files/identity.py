@@ -32,9 +32,8 @@ import uuid
 from contextlib import suppress
 from os import pwrite
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
-
-from journal.classes.named_tuple import NamedTuple
 
 FILE = "identity"
 

@@ -24,8 +24,7 @@ import os
 import struct
 import sys
 import zlib
-
-from journal.classes.named_tuple import NamedTuple
+from typing import NamedTuple
 
 SIZE = 152  # bytes of a meta page that LMDB uses
 

@@ -16,11 +16,11 @@ The newest event always stays: the head is read from it, and no offset may be us
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from journal import keys, records
-from journal.classes.dataclass import dataclass
 from journal.environment import Databases
 from journal.log import Journal
 from journal.records import NAME, NAMESPACE, PREVIOUS, REMOVED, TYPE_ID

@@ -7,10 +7,9 @@ version of the file, that of the newer meta page; a caller beside a live server 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from journal import keys
-from journal.classes.dataclass import dataclass
 from journal.pages.layout import (
     FIRST_PAGE,
     MAGIC,

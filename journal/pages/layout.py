@@ -16,8 +16,8 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from journal.classes.named_tuple import NamedTuple
 from journal.files.meta_pages import Database as Database
 
 BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # flags of a page

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from operator import lt
+from typing import NamedTuple
 
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.pages.layout import (
     BIG,
     BRANCH,

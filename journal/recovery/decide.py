@@ -10,11 +10,10 @@ the first version from which on all is there; below it every object has one even
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from journal import keys
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.recovery.strays import Strays
 from journal.recovery.survey import FoundLink, FoundRow, Place, Trees
 

@@ -10,11 +10,10 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from journal import keys, verify
-from journal.classes.dataclass import dataclass
 from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
 from journal.files import identity
 from journal.files.data_file import DATA, LOCK

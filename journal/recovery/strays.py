@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
 import msgpack
 
 from journal import keys, records
-from journal.classes.dataclass import dataclass
 from journal.errors import Damaged, NewerLayout
 from journal.pages.layout import (
     FIRST_PAGE,

@@ -8,11 +8,10 @@ meta page leads to any more (the meta page is damaged, the version that it named
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from journal import keys, records
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 from journal.environment import Databases
 from journal.errors import Damaged, NewerLayout
 from journal.pages.audit import MAIN, meta_faults

@@ -25,14 +25,13 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import BinaryIO
 from zlib import crc32
 
 import msgpack
 
 from journal import keys, records
-from journal.classes.dataclass import dataclass
 from journal.errors import Damaged, DamagedFile, NewerLayout
 from journal.records import Event
 from journal.transaction import ReadTransaction

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable
 
@@ -92,16 +91,6 @@ async def test_cancelled_work_loses_its_place() -> None:
         assert [type(one) for one in outcomes] == [ShuttingDown]
         gate.open()
     assert gate.done == ["c"]
-
-
-async def test_no_garbage_collection_while_work_runs() -> None:
-    async with trio.open_nursery() as nursery:
-        work = LargeWork(nursery)
-        assert gc.isenabled()
-        assert not await work.run("a", gc.isenabled)
-        with pytest.raises(ZeroDivisionError):
-            await work.run("a", lambda: 1 / 0)
-        assert gc.isenabled()
 
 
 def test_time_limit_ends_long_work_at_its_next_check() -> None:

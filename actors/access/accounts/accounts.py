@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.access.accounts.authenticate import AccountTokens
 from actors.access.accounts.issuer import TokenIssuer
 from actors.access.accounts.keys import AccountKeys, KeyFiles, check_own_key
@@ -9,7 +11,6 @@ from actors.access.accounts.options import AccountOptions
 from actors.clock import Clock
 from actors.names import Names
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 
 from actors.access.accounts.claims import Claims, InvalidClaims, Subject, read_bound, read_secret, user_of
@@ -28,7 +28,6 @@ from actors.identity import User
 from actors.names import Names
 from actors.quoting import quoted_start
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 

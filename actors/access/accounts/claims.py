@@ -12,12 +12,12 @@ Tokens in Secrets have an issuer of their own, flat claims (`<domain>/serviceacc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from actors.access.token_json import WrongClaim, check_texts, time_of
 from actors.identity import User
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 ACCOUNTS, SECRETS, PODS, NODES = "serviceaccounts", "secrets", "pods", "nodes"
 BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and what it names

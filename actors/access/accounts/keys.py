@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ import trio
 from actors.background_import import imported
 from actors.certificates.store import write_atomically
 from actors.errors import KeysUnusable
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ nothing about how much of a guessed token is right.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import time_ns
 from typing import Any, Protocol
 
@@ -26,7 +26,6 @@ from actors.access.authentication.client_certificate import user_of_certificate
 from actors.access.authentication.request_headers import HeaderFields, RequestHeaders
 from actors.errors import Unauthorized
 from actors.identity import AUTHENTICATED, User
-from journal.classes.dataclass import dataclass
 
 # Headers with tokens that are valid for some time, of about a kilobyte each. The oldest is forgotten first.
 MAX_CACHED_HEADERS = 2000

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,7 +22,6 @@ from actors.access.authentication.oidc_keys import BadSignature, token_header, v
 from actors.access.authentication.oidc_provider import Provider
 from actors.background_import import imported
 from actors.clock import Clock
-from journal.classes.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

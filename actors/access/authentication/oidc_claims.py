@@ -6,11 +6,11 @@ The groups claim has to be an array of strings, or null for none; Kubernetes wou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from actors.access.token_json import WrongClaim, check_texts, time_of
 from actors.identity import User
-from journal.classes.dataclass import dataclass
 
 # Of asymmetric keys alone: whoever can verify with a symmetric one can also sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")

@@ -10,12 +10,11 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.access.token_json import object_of
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

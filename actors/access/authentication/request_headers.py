@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 from actors.access.authentication.client_certificate import common_name
 from actors.errors import Unauthorized
 from actors.identity import User
-from journal.classes.dataclass import dataclass
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 

@@ -13,7 +13,7 @@ skipped. Both dialects' names are accepted, so that a file can be moved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from actors.access.authorize import ALLOWED, Decision, Verdict
 from actors.access.rules import ANY, PathRule, ResourceRule, Rules
 from actors.identity import AUTHENTICATED, User
 from actors.names import NAMES
-from journal.classes.dataclass import dataclass
 
 READ_VERBS: Final = ("get", "list", "watch")
 _NO_MATCH = Decision(Verdict.NO_OPINION, "No policy matched.")

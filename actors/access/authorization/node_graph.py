@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
@@ -32,7 +33,6 @@ from actors.selectors.facts import field_bytes, unpack_uids
 from actors.store.document import decode
 from actors.store.feed import Feed
 from actors.turns import Turn
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 

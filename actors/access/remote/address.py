@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 from posixpath import normpath
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
-
-from journal.classes.named_tuple import NamedTuple
 
 _UNESCAPED = "/$&+,:;=@-_.~"  # as Go writes a path
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.access.remote.slots import Slots
 from actors.access.remote.tls_stream import ByteStream
-from journal.classes.named_tuple import NamedTuple
 
 LARGE_BODY: Final = 1 << 20
 MAX_HEAD: Final = 32 * 1024

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 import trio
@@ -24,7 +24,6 @@ from actors.access.remote.slots import Slots
 from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
 from actors.certificates.trust import verifying
 from actors.turns import SharedTurns
-from journal.classes.named_tuple import NamedTuple
 
 IDLE_SECONDS: Final = 90.0
 MAX_LARGE_BODIES: Final = 8  # that are read at once

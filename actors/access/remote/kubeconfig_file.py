@@ -14,12 +14,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from actors.access.remote.yaml_file import NotYaml, load_yaml
-from journal.classes.dataclass import dataclass
 
 Pem = bytes | Path  # the contents, or the file that has them
 

@@ -7,12 +7,10 @@ who wait makes the call instead.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import trio
-
-from journal.classes.dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -13,6 +13,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,7 +28,6 @@ from actors.access.remote.kubeconfig_file import (
     read_pem,
 )
 from actors.certificates.trust import InvalidBundle, unverifying, verifying
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, repr=False)

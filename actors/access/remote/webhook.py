@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -32,7 +33,6 @@ from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
 from actors.access.remote.tls_stream import TooSlow
 from actors.go_json import dumps
-from journal.classes.dataclass import dataclass
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5

@@ -6,12 +6,12 @@ A `LimitRange` is parsed once; checks compare whole nano-units. Several violatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from actors.kinds.core.resources import nanos
 from actors.kinds.values.quantity import NANOS, canonical_quantity
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 Amounts = Mapping[str, str]  # quantities by the name of the resource
 

@@ -7,14 +7,13 @@ selector is evaluated once per write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.admission.request import CONNECT, AdmissionRequest
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.selector import Selector
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 Labels = Mapping[str, str]
 

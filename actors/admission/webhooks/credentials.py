@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
@@ -23,7 +24,6 @@ from actors.access.remote.target import identify
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.certificates.trust import unverifying
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 ANONYMOUS = User("")
 

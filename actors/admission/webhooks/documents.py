@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,7 +16,6 @@ from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.managed_fields.managers import read_entries
 from actors.store.document import null_empty_lists
-from journal.classes.named_tuple import NamedTuple
 
 INVALID_MANAGERS = (
     ".metadata.managedFields was in an invalid state after admission; "

@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from actors.access.remote.address import ServiceAddress
 from actors.admission.webhooks.selector import Selector, compile_selector
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
-from journal.classes.named_tuple import NamedTuple
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 ANY: Final = "*"

@@ -9,7 +9,7 @@ no rule matches costs one lookup; what is left for others is the objectSelector.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -29,7 +29,6 @@ from actors.names import Names
 from actors.selectors.facts import unpack_labels
 from actors.store.feed import Feed
 from actors.write_context import SERVER_USER
-from journal.classes.named_tuple import NamedTuple
 from journal.log import Journal
 from journal.records import Event
 

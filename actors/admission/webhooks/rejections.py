@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-from journal.classes.named_tuple import NamedTuple
+from typing import Final, NamedTuple
 
 CALLING, INTERNAL, NO_ERROR = "calling_webhook_error", "apiserver_internal_error", "no_error"
 HIGHEST_CODE: Final = 600

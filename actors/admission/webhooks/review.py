@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -19,7 +19,6 @@ from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
 from actors.quoting import quoted
-from journal.classes.dataclass import dataclass
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 # How many selectors that no webhook has any more stay compiled.
 _KEPT: Final = 4096

@@ -6,11 +6,10 @@ it, their product is how often; if not, as often as the smallest value of the sc
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from actors.cel.cost.ranges import MOST
-from journal.classes.dataclass import dataclass
 
 LARGEST_REQUEST: Final = 3 * 1024 * 1024
 MOST_OF_A_RULE: Final = 10_000_000

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
-
-from journal.classes.dataclass import dataclass
 
 MOST: Final = 2**64 - 1
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.cel.cost.paths import Path
 from actors.cel.cost.ranges import Range
 from actors.cel.syntax import Node
 from actors.cel.types import Type
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.cel.data.escaping import escape, unescape
 from actors.cel.data.native import go_type
 from actors.cel.values import BadData
-from journal.classes.named_tuple import NamedTuple
 
 
 class Shape:

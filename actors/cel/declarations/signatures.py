@@ -10,10 +10,10 @@ order in which the checker tries the overloads of a function.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from actors.cel.types import BYTES, DURATION, TIMESTAMP, Type, TypeParameter
-from journal.classes.dataclass import dataclass
 
 _LINE: Final = re.compile(r"(\S+) (\S+) (?:(\S.*)\.)?\((.*)\) (\S.*)")
 _TOKEN: Final = re.compile(r"[A-Za-z]+|[(),]")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from actors.cel.runtime.containers import MapValue
 from actors.cel.values import EvaluationError, no_such_overload
-from journal.classes.dataclass import dataclass
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _REMEMBERED: Final = 512  # characters; loops read the same few texts again and again

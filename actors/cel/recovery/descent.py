@@ -7,14 +7,13 @@ rule that meets a token that does not fit, and cannot recover in place, returns 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from actors.cel.lexer import FLOAT, IDENTIFIER, INT, Token
 from actors.cel.limits import DEEPEST_RULE
 from actors.cel.recovery import grammar as at
 from actors.cel.recovery.strategy import Mismatch, NoAlternative, Strategy
 from actors.cel.source import Problems
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -19,10 +19,10 @@ literal: '-'? NUM_INT | NUM_UINT | '-'? NUM_FLOAT | STRING | BYTES | 'true' | 'f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.cel.lexer import BYTES, END, FLOAT, IDENTIFIER, INT, STRING, UINT
-from journal.classes.dataclass import dataclass
 
 # In a set of tokens: the rule may end here, so whatever follows the rule can stand here too.
 RULE_END: Final = ""

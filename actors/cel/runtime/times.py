@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.cel.runtime.numbers import print_seconds
 from actors.cel.values import MAX_INT, MIN_INT, Duration, EvaluationError, Timestamp
 from actors.quoting import quoted_start
-from journal.classes.named_tuple import NamedTuple
 
 SECOND: Final = 1_000_000_000
 MIN_SECONDS: Final = -62135596800  # 0001-01-01T00:00:00Z

@@ -9,7 +9,7 @@ Endpoints or the APIService changes. Requests of clients check nothing: they rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.access.remote.address import ServiceAddress
 from actors.aggregation.api_services import AVAILABLE, ApiService, parse_api_service
@@ -25,7 +25,6 @@ from actors.messages import Object
 from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.write_context import SERVER_USER
-from journal.classes.named_tuple import NamedTuple
 from journal.records import Event
 
 MANAGER: Final = "kube-aggregator"

@@ -8,6 +8,8 @@ the right may be given later. Requests to other signers are never approved here.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import trio
 
 from actors.access.attributes import Attributes
@@ -21,7 +23,6 @@ from actors.controllers.loop import RetryLater
 from actors.identity import User
 from actors.kinds.certificates import CONDITION, STATUS
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 
 class _Right(NamedTuple):

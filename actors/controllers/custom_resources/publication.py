@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.controllers.custom_resources.outline import outline
@@ -31,7 +31,6 @@ from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Event
 

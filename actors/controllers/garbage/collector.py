@@ -17,6 +17,7 @@ references that it could not resolve because the kind was unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import trio
 
@@ -38,7 +39,6 @@ from actors.messages import DeleteOptions, Object
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
 from actors.turns import Turn
-from journal.classes.dataclass import dataclass
 from journal.records import Event, Row
 from journal.view import View
 

@@ -9,9 +9,8 @@ waits for one at the back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from sys import intern
-
-from journal.classes.dataclass import dataclass
 
 Key = tuple[int, str, str]  # type id, namespace, name
 

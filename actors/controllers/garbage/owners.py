@@ -11,14 +11,13 @@ garbage collector then leaves the object alone, because it must not delete on do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from actors.controllers.deletion import is_in_foreground_deletion
 from actors.controllers.stored_types import StoredTypes
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.selectors.facts import unpack_uids
-from journal.classes.dataclass import dataclass
 from journal.view import View
 
 

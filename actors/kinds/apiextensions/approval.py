@@ -8,6 +8,7 @@ metadata:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
 
 CONDITION: Final = "KubernetesAPIApprovalPolicyConformant"
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"

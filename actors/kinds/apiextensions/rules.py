@@ -7,6 +7,7 @@ and `spec.version` is the name of the first version. The paths in errors are tho
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -30,7 +31,6 @@ from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import need_thread
-from journal.classes.dataclass import dataclass
 
 # v1.25 has no such limits. Each version is a kind of its own for discovery and OpenAPI.
 MOST_VERSIONS: Final = 100

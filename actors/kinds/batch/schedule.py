@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.kinds.values.durations import duration_error
 from actors.quoting import cut, quoted_start
-from journal.classes.named_tuple import NamedTuple
 
 DESCRIPTORS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),

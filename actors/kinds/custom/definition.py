@@ -6,6 +6,7 @@ CustomResourceDefinition instead of the parsed schema.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -17,7 +18,6 @@ from actors.kinds.schema.fields import CustomStruct, Struct
 from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 if TYPE_CHECKING:  # loaded with the first custom kind that is used
     from actors.kinds.structural.compile import Compiled

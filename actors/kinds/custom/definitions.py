@@ -7,6 +7,7 @@ All definitions of a kind share its `Versions`, which convert objects between th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import orjson
@@ -29,7 +30,6 @@ from actors.kinds.declaration.versions import Versions, VersionSchema
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 TERMINATING = "create not allowed while custom resource definition is terminating"

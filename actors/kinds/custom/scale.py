@@ -9,6 +9,7 @@ The paths have no brackets or other operators, so that an update through the sub
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from actors.kinds.declaration.scale import COLUMNS, SCALE
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 MAX_REPLICAS: Final = 2**31 - 1
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

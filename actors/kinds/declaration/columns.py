@@ -9,11 +9,11 @@ Created At.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 Cell = Callable[[Object, int], Any]
 

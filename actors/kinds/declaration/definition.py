@@ -7,7 +7,7 @@ kind on their own. Functions in a definition are pure and see objects in storage
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,6 @@ from actors.kinds.schema.fields import Struct
 from actors.kinds.validation.checks import CheckName
 from actors.messages import Object
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

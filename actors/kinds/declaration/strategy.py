@@ -9,10 +9,10 @@ changes nothing but the collector that it adds errors to. Objects are in storage
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
 ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)

@@ -18,13 +18,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from actors.errors import ConversionFailed
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 Upgrade = Callable[[Object], Object]
 

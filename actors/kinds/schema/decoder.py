@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
@@ -18,7 +18,6 @@ from actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, Pydantic
 from actors.kinds.schema.scalars import WrongType, json_type_of
 from actors.messages import Object
 from actors.quoting import quoted_start
-from journal.classes.named_tuple import NamedTuple
 
 
 class NotDecodable(Exception):

@@ -17,9 +17,8 @@ resource is made of the same parts at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
-
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

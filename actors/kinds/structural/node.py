@@ -12,13 +12,13 @@ A default of null counts as no default, as in v1.25.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import check_time
-from journal.classes.dataclass import dataclass
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 

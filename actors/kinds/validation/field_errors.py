@@ -16,13 +16,13 @@ The texts are part of the API: clients and people match on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
 from actors.kinds.values.go_format import format_value
 from actors.messages import Object
 from actors.quoting import cut, quoted_list, quoted_start
-from journal.classes.dataclass import dataclass
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024

@@ -9,9 +9,9 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from actors.quoting import quoted_start
-from journal.classes.named_tuple import NamedTuple
 
 _MAX_EXPONENT = 1 << 31
 _BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)

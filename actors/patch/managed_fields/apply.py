@@ -16,6 +16,7 @@ The caller has decoded the configuration once, so its types are right; it may co
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.messages import Object
@@ -31,7 +32,6 @@ from actors.patch.managed_fields.merging import merge
 from actors.patch.managed_fields.ownership import Comparisons, without
 from actors.patch.managed_fields.pruning import prune
 from actors.time_limit import check_time
-from journal.classes.dataclass import dataclass
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 IDENTITY: Final = ("name", "namespace", "uid")

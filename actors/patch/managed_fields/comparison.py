@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
 from actors.patch.managed_fields.topology import (
@@ -27,7 +27,6 @@ from actors.patch.managed_fields.topology import (
     Repeated,
     Shape,
 )
-from journal.classes.named_tuple import NamedTuple
 
 
 class Changes(NamedTuple):

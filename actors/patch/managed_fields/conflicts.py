@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
 from actors.patch.managed_fields.field_path import in_order, path_text
 from actors.patch.managed_fields.field_set import Fields, members
 from actors.patch.managed_fields.managers import UPDATE, Entry
 from actors.quoting import quoted
-from journal.classes.named_tuple import NamedTuple
 
 MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
 

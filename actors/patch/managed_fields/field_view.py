@@ -8,6 +8,7 @@ manager owns or removes them there or conflicts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.kinds.custom.definition import CustomDefinition
@@ -19,7 +20,6 @@ from actors.messages import Object
 from actors.patch.managed_fields.comparison import NewObjects
 from actors.patch.managed_fields.schema_topology import SchemaShapes
 from actors.patch.managed_fields.topology import NOTHING, Excluded, Record, Shapes
-from journal.classes.dataclass import dataclass
 
 # Metadata that the server sets; no manager owns it.
 NEVER_OWNED: Final = (

@@ -8,13 +8,12 @@ those of updaters, both by time. Stored entries are trusted; `read_entries` chec
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.messages import Object
 from actors.patch.managed_fields.field_path import NotFields, read_fields
 from actors.patch.managed_fields.field_set import Fields, union_of_all
 from actors.time_limit import check_time
-from journal.classes.named_tuple import NamedTuple
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"

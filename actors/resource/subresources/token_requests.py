@@ -6,7 +6,7 @@ decides which error a client gets: mutating admission, name, account, validation
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
 from actors.access.accounts.issuer import TokenIssuer
@@ -25,7 +25,6 @@ from actors.resource.directory import Directory
 from actors.selectors.facts import unpack_uids
 from actors.store.addressing import not_found
 from actors.store.document import decode
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Row
 

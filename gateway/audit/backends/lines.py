@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from actors.names import Names
 from gateway.audit.event import EventFormat
 from gateway.audit.legacy import legacy_line
 from gateway.audit.record import Event, Pending
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

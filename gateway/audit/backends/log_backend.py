@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Event as Signal
 from threading import Thread
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -32,7 +32,6 @@ from gateway.audit.backends.throttle import Throttle
 from gateway.audit.event import events_of
 from gateway.audit.policy import PendingList
 from gateway.audit.record import Event, Pending
-from journal.classes.named_tuple import NamedTuple
 
 # Of how many requests the event loop makes lines at a time: more would save little, and hold it longer than 0.2 ms.
 _GATHERED: Final = 32

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,7 +40,6 @@ from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import exact, local, rfc3339
 from gateway.cli.journal.query.versions import resolve
 from journal import history, keys
-from journal.classes.dataclass import dataclass
 from journal.errors import Compacted
 from journal.history import ObjectChange
 from journal.records import Event

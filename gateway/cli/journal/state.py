@@ -9,7 +9,7 @@ A table for people; with -o json or -o yaml the objects, in one document of kind
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
@@ -35,7 +35,6 @@ from gateway.cli.journal.query.secrets import Masking, masked
 from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import local
 from gateway.cli.journal.query.versions import resolve
-from journal.classes.dataclass import dataclass
 from journal.view import View
 
 SLICE = 500  # objects read in one view

@@ -9,7 +9,7 @@ The bytes of a type are those of its events. Every version from the retention fl
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gateway.cli.journal.printing.columns import Columns
@@ -20,7 +20,6 @@ from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.times import exact, rfc3339, span
 from journal import history, keys, snapshots
-from journal.classes.dataclass import dataclass
 from journal.files.data_file import DATA
 from journal.view import View
 

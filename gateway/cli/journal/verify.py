@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +27,6 @@ from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from journal.classes.dataclass import dataclass
 from journal.pages.audit import Damage
 from journal.verify import SHOWN, Report
 

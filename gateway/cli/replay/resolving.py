@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from gateway.replay.control import moment_at, parse_speed
 from gateway.replay.player import Moment
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Settings
-from journal.classes.dataclass import dataclass
 from journal.recording import Recording
 
 

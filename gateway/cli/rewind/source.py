@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
-
-from journal.classes.dataclass import dataclass
 
 Document = dict[str, Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from actors.names import NAMES, Names
 from gateway.client.errors import ConfigError
-from journal.classes.dataclass import dataclass
 
 NEVER, IF_AVAILABLE, ALWAYS = "Never", "IfAvailable", "Always"
 _VERSIONS = {

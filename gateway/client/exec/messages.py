@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from actors.access.remote.yaml_file import NotYaml, load_yaml
@@ -11,7 +12,6 @@ from actors.kinds.values.times import micros_of
 from gateway.client.credentials import Credential, KeyPair, bearer
 from gateway.client.errors import CredentialError
 from gateway.client.exec.config import ExecConfig
-from journal.classes.dataclass import dataclass
 
 KIND = "ExecCredential"
 

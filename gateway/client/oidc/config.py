@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.client.errors import ConfigError
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, repr=False)

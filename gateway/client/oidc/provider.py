@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -18,7 +18,6 @@ from gateway.client.errors import CredentialError
 from gateway.client.oidc.config import OidcConfig, is_https
 from gateway.client.proxies import environment_proxy
 from gateway.client.tls import client_context
-from journal.classes.dataclass import dataclass
 
 _SECONDS = 30
 _ERROR_CODE = re.compile(r"[a-z_]{1,60}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.quoting import quoted
 from gateway.pipeline.parameters import INVALID_ESCAPE
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from actors.access.authentication.request_headers import HeaderFields
 from actors.errors import Unauthorized
 from actors.names import Names
 from gateway.connections.parsing.fault import Fault
-from journal.classes.dataclass import dataclass
 
 VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]

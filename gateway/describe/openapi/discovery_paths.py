@@ -6,7 +6,7 @@ The paths of the past are the same for every resource, which is a parameter of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.kinds.schema.fields import Struct
@@ -15,7 +15,6 @@ from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import DRY_RUN, NAME, NAMESPACE, PRETTY, Parameter
 from gateway.wire import meta_types, rewind_types
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

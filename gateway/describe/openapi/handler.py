@@ -28,7 +28,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
-from actors.switch_interval import run_in_thread
 from gateway.describe.compressed import (
     CompressedDocument,
     Part,
@@ -152,7 +151,7 @@ class OpenApi:
             return known
         members = documents.members_of_version_2(media == JSON, section)
         if has_large_schemas(section):
-            collected = await run_in_thread(list, members)
+            collected = await trio.to_thread.run_sync(list, members)
         else:
             collected = await collect_in_slices(members)
         made = await trio.to_thread.run_sync(Part.of, collected, b"," if media == JSON else b"")
@@ -201,7 +200,7 @@ class OpenApi:
             made = self._protobuf.get(name)
             if made is None or made.etag != document.etag:
                 body, _ = await document.content(gzip=False)
-                made = self._protobuf[name] = await run_in_thread(_protobuf_of, body, document.etag)
+                made = self._protobuf[name] = await trio.to_thread.run_sync(_protobuf_of, body, document.etag)
             return made
 
     async def _document(self, make: Callable[[], Documents], section: Section) -> _Document:

@@ -7,7 +7,7 @@ once, with the path.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
@@ -19,7 +19,6 @@ from gateway.describe.openapi.parameters import Parameter, in_order
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 from gateway.wire.patch_types import PATCH_MEDIA, STRATEGIC
-from journal.classes.dataclass import dataclass
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 

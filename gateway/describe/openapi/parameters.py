@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Literal
-
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

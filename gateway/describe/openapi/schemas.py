@@ -8,6 +8,7 @@ that share a `cache` encode each definition once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from actors.kinds.declaration.meta import METADATA
@@ -39,7 +40,6 @@ from actors.names import Names
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import SCALARS, Naming
 from gateway.describe.openapi.texts import Texts
-from journal.classes.dataclass import dataclass
 
 T = TypeVar("T")
 Document = dict[str, Any]

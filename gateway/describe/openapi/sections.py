@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,6 @@ from actors.names import REWIND_GROUP
 from gateway.describe.openapi.discovery_paths import DiscoveryPaths, paths_of_the_past
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operations, Path
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ declarations, and are not repeated in the texts. Files are read on first use, be
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from actors.kinds.schema.fields import Field, JsonValue, Struct
-from journal.classes.dataclass import dataclass
 
 FOLDER: Final = Path(__file__).parent.parent / "texts"
 COMMON_GROUP: Final = "meta"

@@ -7,6 +7,7 @@ iterator of entries, so that the caller can yield to other tasks in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.names import Names
@@ -15,7 +16,6 @@ from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.schemas import Document, Schemas
 from gateway.describe.openapi.sections import Section
-from journal.classes.dataclass import dataclass
 
 UNAUTHORIZED: Final = {"description": "Unauthorized"}
 _SECURITY: Final = {

@@ -8,7 +8,7 @@ In a watch, each event has its length in four bytes before it; the object inside
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.wire.protobuf.wire_format import (
     LEN,
@@ -19,7 +19,6 @@ from gateway.wire.protobuf.wire_format import (
     tag,
     varint,
 )
-from journal.classes.named_tuple import NamedTuple
 
 MAGIC: Final = b"k8s\x00"
 _NO_ENCODING_OR_TYPE: Final = string(3, "") + string(4, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,7 +24,6 @@ from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
 from gateway.wire.protobuf.wire_format import MalformedMessage
 from gateway.wire.protobuf.writer import MessageWriter, message_writer
 from gateway.wire.worker_threads import encode_in_thread
-from journal.classes.named_tuple import NamedTuple
 
 # About a millisecond of conversion, which other requests may wait for.
 _THREAD_THRESHOLD = 32 * 1024

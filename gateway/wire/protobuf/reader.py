@@ -8,6 +8,7 @@ field occurs twice, the last value wins, and messages are merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,6 @@ from actors.messages import Object
 from actors.time_limit import check_time
 from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, raw_json, text_of
 from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, MalformedMessage, read_fields, read_varint
-from journal.classes.dataclass import dataclass
 
 Path = list[str | int]  # field names and list indices, innermost first
 

@@ -11,7 +11,7 @@ Rejected: PyYAML's own constructors. They recurse, share aliased objects, and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yaml.events import (
@@ -31,7 +31,6 @@ from actors.time_limit import check_time
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
 from gateway.wire.yaml.tags import COLLECTIONS, MERGE, resolve_tagged, short_tag
-from journal.classes.dataclass import dataclass
 
 # The limit of JSON bodies, and of the JSON encoder; manifests stay below 60.
 MAX_DEPTH: Final = 200

@@ -8,7 +8,7 @@ is kept; rules with resourceNames are kept with their names. `*` as a user or gr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -22,7 +22,6 @@ from actors.errors import Resource
 from actors.identity import User
 from actors.messages import Object
 from actors.quoting import quoted_start
-from journal.classes.dataclass import dataclass
 
 # A kept decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
 # usually are is decided anew each time.

@@ -10,12 +10,12 @@ The size of a compiled role grows with the sum of the lists in its rules, never 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from actors.access.rules import ANY
 from actors.identity import User
 from actors.messages import Object
 from actors.quoting import quoted
-from journal.classes.dataclass import dataclass
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 

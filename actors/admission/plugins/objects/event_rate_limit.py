@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from actors.access.authorize import join_errors
@@ -19,7 +20,6 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import RateLimited, Resource
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 EVENTS: Final = Resource("", "events")
 SERVER, NAMESPACE, USER, SOURCE_AND_OBJECT = TYPES = ("Server", "Namespace", "User", "SourceAndObject")

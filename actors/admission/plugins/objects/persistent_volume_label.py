@@ -7,6 +7,7 @@ unless it has a rule for one of the labels already.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.configuration import PluginConfiguration
@@ -18,7 +19,6 @@ from actors.kinds.core.persistent_volume import SPEC
 from actors.kinds.validation.checks import label_value
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 VOLUMES: Final = Resource("", "persistentvolumes")
 # The sources whose disks are in one zone: how messages show them, and the field that names the disk.

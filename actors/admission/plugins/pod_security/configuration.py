@@ -11,6 +11,7 @@ The versions v1, v1beta1 and v1alpha1 have the same fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.admission.configuration import PluginConfiguration
@@ -28,7 +29,6 @@ from actors.admission.plugins.pod_security.policy import (
 )
 from actors.kinds.validation.checks import dns_label, dns_subdomain
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
 _DEFAULTS: Final = tuple(key for mode in MODES for key in (mode, f"{mode}-version"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 _EMPTY: Object = {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration
 from actors.admission.plugins.pod_security.evaluated_pod import EvaluatedPod
@@ -23,7 +23,6 @@ from actors.admission.plugins.pod_security.policy import (
 from actors.admission.plugins.pod_security.standards import NEWEST, Standards, describe
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden
-from journal.classes.named_tuple import NamedTuple
 
 ALLOW, DENY = "allow", "deny"
 

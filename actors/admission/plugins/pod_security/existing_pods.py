@@ -8,7 +8,7 @@ others. The work runs in a task of its own, in turns; the namespace itself is ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -24,7 +24,6 @@ from actors.large_work import LARGE_BYTES
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
 from actors.turns import Turn
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 from journal.records import Row
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.kinds.validation.field_errors import FieldError, invalid
 from actors.names import Names
-from journal.classes.named_tuple import NamedTuple
 
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from the least strict to the strictest

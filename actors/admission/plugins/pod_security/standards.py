@@ -8,7 +8,7 @@ baseline. The order of the checks is the order in the message: those of baseline
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.admission.plugins.pod_security import baseline, restricted
 from actors.admission.plugins.pod_security.evaluated_pod import Check, EvaluatedPod, Violation
@@ -21,7 +21,6 @@ from actors.admission.plugins.pod_security.policy import (
 )
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.named_tuple import NamedTuple
 
 NEWEST: Final = 25  # v1.25
 

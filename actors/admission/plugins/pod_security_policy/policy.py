@@ -6,12 +6,12 @@ no pod, and is left out like one that does not exist.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.plugins.pod_security_policy.profiles import AppArmor, Seccomp
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 MUST, MAY, ANY, NON_ROOT = "MustRunAs", "MayRunAs", "RunAsAny", "MustRunAsNonRoot"
 GROUP_RULES: Final = (MUST, MAY, ANY)

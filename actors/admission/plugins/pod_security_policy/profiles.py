@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from actors.kinds.validation.field_errors import FieldErrors, forbidden
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted
-from journal.classes.dataclass import dataclass
 
 RUNTIME_DEFAULT: Final = frozenset({"runtime/default", "docker/default"})
 

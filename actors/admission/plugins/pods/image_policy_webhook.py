@@ -7,6 +7,7 @@ allowed so gets an annotation. Ephemeral containers are reviewed when they are a
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

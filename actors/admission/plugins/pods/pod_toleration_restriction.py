@@ -7,6 +7,7 @@ QoS class BestEffort also tolerate memory pressure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -25,7 +26,6 @@ from actors.kinds.validation.field_errors import collect
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 PODS: Final = Resource("", "pods")

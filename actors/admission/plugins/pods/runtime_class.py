@@ -5,6 +5,7 @@ A pod may set its overhead only to the value of its class.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.cached_objects import CachedObjects
@@ -19,7 +20,6 @@ from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start
 from actors.store.feed import Feed
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 PODS: Final = Resource("", "pods")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from actors.admission.plugins.quota.amounts import ONE, ZERO, Amount, Usage, add, select, subtract, whole
 from actors.admission.plugins.quota.quotas import Charges, Quota, QuotaSet
 from actors.admission.plugins.quota.usage import ENDED, Demand
 from actors.store.document import decode
-from journal.classes.dataclass import dataclass
 from journal.records import Event
 from journal.view import View
 

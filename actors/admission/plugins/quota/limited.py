@@ -12,6 +12,7 @@ limitedResources:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugins.quota.quotas import Quota
@@ -20,7 +21,6 @@ from actors.admission.plugins.quota.usage import Demand
 from actors.errors import Resource
 from actors.kinds.core.resource_quota import SCOPES
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

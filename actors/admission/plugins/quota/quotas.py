@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from actors.admission.plugins.quota.amounts import NOTHING, ONE, ZERO, Amount, Usage, parse_amounts, select
 from actors.admission.plugins.quota.scopes import PodTraits, Requirement, parse_scopes
 from actors.admission.plugins.quota.usage import COUNT, OLD_COUNTS, Demand, Measure
 from actors.errors import Resource
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 Charges = tuple[Usage, ...]  # one usage for each quota

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.kinds.core.pods.qos import qos_class
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

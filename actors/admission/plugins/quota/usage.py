@@ -7,6 +7,7 @@ The names are those of v1.25: `cpu` and `requests.cpu` mean the same, `pods` cou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.plugins.quota.amounts import (
@@ -27,7 +28,6 @@ from actors.kinds.core.resources import HUGE_PAGES, STANDARD_CONTAINER_RESOURCES
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 PODS: Final = Resource("", "pods")
 SERVICES: Final = Resource("", "services")

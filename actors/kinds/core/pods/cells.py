@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has stopped reporting
 

@@ -6,7 +6,7 @@ ephemeral containers have no ports, resources, probes or lifecycle hooks.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, env_from_rules, variable_rules
@@ -30,7 +30,6 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")

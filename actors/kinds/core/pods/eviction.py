@@ -7,6 +7,7 @@ budget, and only then deletes the pod; from that write on the budget counts the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from actors.errors import EvictionRefused, Forbidden, Resource, TooManyBudgets
@@ -17,7 +18,6 @@ from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 MAX_DISRUPTED_PODS: Final = 2000  # in status.disruptedPods: the controller has not seen them deleted
 RETRY_AFTER: Final = 10  # seconds, while the controller has not observed the latest generation

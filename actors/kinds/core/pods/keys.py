@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.kinds.core.pods.paths import descending, without_backsteps
 from actors.kinds.core.pods.volumes import Volumes
@@ -16,7 +16,6 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.messages import Object
-from journal.classes.named_tuple import NamedTuple
 
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 NOT_UNIQUE: Final = "must be unique"

@@ -6,6 +6,7 @@ Templates of workloads have the same spec as pods. A few defaults and rules are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.kinds.core.pods.affinity import AFFINITY, affinity_rules
@@ -64,7 +65,6 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.messages import Object
-from journal.classes.dataclass import dataclass
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")

@@ -5,6 +5,7 @@ Defaults inside the metadata of embedded objects are checked as part of an objec
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from actors.kinds.structural.coercion import TYPE_META, compile_coercion
@@ -17,7 +18,6 @@ from actors.kinds.structural.validation.findings import report
 from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
 from actors.kinds.values.go_syntax import show
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
 

@@ -6,7 +6,7 @@ or below it, has its rules left unchecked.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.kinds.structural.coercion import TYPE_META
@@ -17,7 +17,6 @@ from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.kinds.values.go_format import Formatted
 from actors.names import Names
 from actors.time_limit import check_time
-from journal.classes.dataclass import dataclass
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _CORRELATABLE_MAPS: Final = (None, "granular", "atomic")

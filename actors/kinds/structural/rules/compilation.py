@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from actors.cel.checker import check
@@ -14,7 +15,6 @@ from actors.cel.values import CannotCompile
 from actors.kinds.structural.node import Rule
 from actors.kinds.structural.rules.declared import Declared, named
 from actors.names import Names
-from journal.classes.dataclass import dataclass
 
 VARIABLES: Final = ("self", "oldSelf")
 

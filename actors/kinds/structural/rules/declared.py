@@ -8,7 +8,7 @@ items of a list, `.@elem` for the values of a map. Sizes without a limit in the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.cel.data.escaping import escape
@@ -27,7 +27,6 @@ from actors.cel.types import (
     map_of,
 )
 from actors.kinds.structural.node import Node
-from journal.classes.dataclass import dataclass
 
 _LARGEST_REQUEST: Final = 3 * 1024 * 1024
 _LONGEST_TEXT: Final = _LARGEST_REQUEST - 2

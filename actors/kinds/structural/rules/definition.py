@@ -7,7 +7,7 @@ has rules, because a rule sees the fields below it by that type; without such a 
 from __future__ import annotations
 
 import zlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from actors.cel.cost.definition import (
@@ -27,7 +27,6 @@ from actors.kinds.values.go_format import Formatted
 from actors.names import Names
 from actors.quoting import quoted
 from actors.time_limit import check_time
-from journal.classes.dataclass import dataclass
 
 _NO_TYPE: Final = "unable to convert structural schema to CEL declarations"
 

@@ -7,6 +7,7 @@ that passed (`matches`), because the failures of the branch with the most matche
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -14,7 +15,6 @@ import orjson
 from actors.kinds.validation.field_errors import FieldError, FieldErrors, invalid, required, too_many
 from actors.kinds.values.go_syntax import float_text, show
 from actors.quoting import quoted_list, quoted_start
-from journal.classes.dataclass import dataclass
 
 TYPE, REQUIRED, TOO_LONG, ENUM, TOO_MANY, OTHER, COMPOSITE = (
     "type",

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any, TextIO
 
 import orjson
-
-from journal.classes.dataclass import dataclass
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}

@@ -8,6 +8,7 @@ skips removed ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,6 @@ from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, d
 from gateway.cli.journal.query.secrets import Masking, masked, masked_pair
 from gateway.cli.journal.query.selection import Selection
 from journal import history
-from journal.classes.dataclass import dataclass
 from journal.errors import Damaged
 from journal.log import Journal
 from journal.records import Event

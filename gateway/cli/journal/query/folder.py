@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.cli.journal.query.kinds import Kinds
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 JOURNAL = "journal"  # folder of the journal in a data folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from actors.kinds.apiextensions.definition import definition_type
 from actors.kinds.built_in import built_in
@@ -16,7 +17,6 @@ from actors.kinds.custom.definitions import definitions_of, parsed
 from actors.kinds.declaration.definition import Definition
 from actors.names import NAMES, Names
 from gateway.cli.journal.query.failure import UsageError
-from journal.classes.dataclass import dataclass
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)

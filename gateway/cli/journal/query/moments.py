@@ -10,10 +10,10 @@ now                      the newest event
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
 from gateway.cli.durations import duration
-from journal.classes.dataclass import dataclass
 from journal.keys import MAX_OFFSET
 from journal.view import View
 

@@ -6,13 +6,13 @@ One object has an index, one type has an index; every other selection reads all 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from gateway.cli.journal.query.failure import UsageError
 from gateway.cli.journal.query.flags import Options
 from gateway.cli.journal.query.kinds import Kind, Kinds
 from journal import history, keys
-from journal.classes.dataclass import dataclass
 from journal.history import Index
 from journal.records import Event
 from journal.view import View

@@ -11,13 +11,13 @@ cache. Callers copy `headers` before they change or pass on what a handler may c
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from gateway.connections.http2.heads.fields import Field
 from gateway.connections.http2.heads.hpack import Decoder
 from gateway.connections.limits import Limits
 from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.message import HeaderFacts
-from journal.classes.dataclass import dataclass
 
 # An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
 _CACHED_BLOCKS = 16

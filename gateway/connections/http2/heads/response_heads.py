@@ -7,12 +7,12 @@ date is encoded once a second; a response adds its Audit-Id, its length, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from gateway.connections.heads import CACHE_CONTROL, default_fields, has_body, one_line_fields
 from gateway.exchange import next_audit_id
 from gateway.message import Response, SharedFields
 from gateway.wire.http_date import http_date
-from journal.classes.named_tuple import NamedTuple
 
 # Entries of the static table: statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}

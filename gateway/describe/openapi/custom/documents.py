@@ -16,7 +16,6 @@ from actors.kinds.schema.fields import CustomStruct, Struct
 from actors.kinds.structural.openapi import published
 from actors.large_work import LARGE_BYTES
 from actors.names import Names
-from actors.switch_interval import run_in_thread
 from actors.turns import Turn
 from gateway.describe.compressed import collect_body
 from gateway.describe.openapi.custom.fragments import (
@@ -100,7 +99,7 @@ class CustomDocuments:
 
     async def _made(self, definition: CustomDefinition) -> Fragment:
         if _is_large(definition):
-            return await run_in_thread(self._make, definition)
+            return await trio.to_thread.run_sync(self._make, definition)
         return self._make(definition)
 
     def _make(self, definition: CustomDefinition) -> Fragment:

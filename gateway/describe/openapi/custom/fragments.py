@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from actors.kinds.custom.definition import CustomDefinition
 from gateway.describe.openapi.custom.templates import Names, Template
 from gateway.describe.openapi.schemas import References, Schemas
-from journal.classes.dataclass import dataclass
 
 KEPT_BYTES: Final = 8 << 20
 

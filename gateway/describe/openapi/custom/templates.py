@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from actors.go_json import dumps
@@ -21,7 +22,6 @@ from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operations, Path
 from gateway.describe.openapi.schemas import References
 from gateway.wire.meta_types import list_of
-from journal.classes.dataclass import dataclass
 
 # Characters of Unicode's private use area stand for the names: of three bytes each, and never escaped in JSON.
 _MARKS: Final = [chr(0xE000 + number) for number in range(8)]
