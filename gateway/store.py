@@ -1,72 +1,47 @@
-"""The store: everything below HTTP, opened for one data folder.
+"""The store: everything below HTTP of one server, as one value that constructors take.
 
-The journal, its committer and feed, an actor per resource type, admission, controllers and housekeeping. `compose`
-opens it before the server listens, and closes it when every request has ended.
+`gateway.composition.open_store` builds it for a data folder. What serves requests takes the store and uses the services
+in it that it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-import trio
-
-from actors.admission.built_in import plugins
-from actors.admission.chain import Admission
+from actors.access.accounts.accounts import Accounts
+from actors.access.authentication.authenticate import Authenticator
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
-from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
-from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.timings import Timings
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
-from actors.aggregation.context import AggregationContext
-from actors.bootstrap.namespace_creation import create_namespace
-from actors.clock import Clock
-from actors.controllers.built_in import controllers
-from actors.controllers.context import ControllerContext
-from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.loop import Loop
-from actors.controllers.quota.charges import QuotaCharges
-from actors.conversion.converter import Converter, NoClients
-from actors.kinds.built_in import built_in
+from actors.conversion.converter import Converter
 from actors.kinds.registry import Registry
-from actors.names import NAMES, Names
+from actors.names import Names
 from actors.resource.directory import Directory
-from actors.resource.object_size import ObjectSizes
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
-from actors.store.housekeeping import Housekeeping
 from actors.store.reads import Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
-from gateway.access import Access, build_access
 from gateway.aggregation.on_demand import ServersOnDemand
-from gateway.aggregation.trust import published_trust
-from gateway.data_folder import CreatedPaths
-from gateway.extensions import Extensions
-from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
-from gateway.secure_port import signing_authorities
-from gateway.settings.admission import CONFIGURATION_FLAG
-from gateway.settings.checks import check_parsed
-from gateway.settings.settings import Settings
-from gateway.wire.protobuf.objects import ProtobufEncoder
-from journal.errors import (
-    AlreadyOpen,
-    DamagedMetaPage,
-    DamagedTail,
-    IncompleteFolder,
-    LostCommits,
-    NewerLayout,
-    WrongDialect,
-    WrongIdentity,
-)
 from journal.log import Journal
+
+Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    authenticator: Authenticator
+    authorizer: Authorizer
+    accounts: Accounts
+    rbac: Rbac  # also without the mode RBAC: writing roles and bindings needs the rights in them
+    audiences: tuple[str, ...]  # of this server: of tokens that name none
+    tasks: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,207 +63,3 @@ class Store:
     api_services: ApiServices
     aggregated: ServersOnDemand
     loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
-
-
-_NOT_CREATED_HERE = (
-    AlreadyOpen,
-    DamagedMetaPage,
-    DamagedTail,
-    IncompleteFolder,
-    LostCommits,
-    NewerLayout,
-    WrongDialect,
-    WrongIdentity,
-)
-
-
-@asynccontextmanager
-async def open_store(
-    settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
-) -> AsyncIterator[Store]:
-    """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
-    journal = _open_journal(settings, created)
-    try:
-        async with trio.open_nursery() as nursery:
-            store = _build_store(settings, journal, clock, nursery, extensions)
-            try:
-                yield store
-            finally:
-                with trio.CancelScope(shield=True):
-                    await store.committer.drained()
-                nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True):
-                    await store.aggregated.close()
-    finally:
-        created.remove()
-        journal.close()
-
-
-def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
-    try:
-        journal = Journal.open(settings.journal, dialect=settings.dialect)
-    except _NOT_CREATED_HERE:
-        raise  # another process uses the folder or wrote to it, and may have created it a moment ago
-    except BaseException:
-        created.remove()
-        raise
-    if journal.head:
-        created.keep()  # somebody wrote to it: this start did not create it
-    return journal
-
-
-def read_only_store(
-    settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery, extensions: Extensions
-) -> Store:
-    """The store of a journal that nothing writes to: without controllers, housekeeping and tasks of plugins."""
-    return _build_store(settings, journal, clock, nursery, extensions, writes=False)
-
-
-def _build_store(
-    settings: Settings,
-    journal: Journal,
-    clock: Clock,
-    nursery: trio.Nursery,
-    extensions: Extensions,
-    *,
-    writes: bool = True,
-) -> Store:
-    names = NAMES[settings.dialect]
-    catalog = built_in(names, settings.features, settings.enablement)
-    journal.register_types(catalog.stored_types())
-    feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
-    committer = Committer(journal, feed)
-    registry = Registry(catalog, committer.register_types)
-    publication = Publication(names, registry, journal, feed, committer.next_offset)
-    committer.commits_on_loop = publication.establishes
-    access = build_access(settings, names, journal, feed, clock, extensions)
-
-    async def create_missing_namespace(name: str) -> None:
-        await create_namespace(registry, directory, write_contexts, name)
-
-    quotas = QuotaAccounts(names, journal, feed, settings.features)
-    conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
-    calls_out = writes and not extensions.isolated
-    converter = Converter(names, conversion_clients if calls_out else NoClients())
-    running = _running_plugins(
-        settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
-    )
-    admission = Admission(running)
-    protobuf = ProtobufEncoder(registry, names)
-    directory = Directory(
-        registry,
-        journal,
-        committer,
-        admission,
-        supervisor,
-        nursery,
-        converter=converter,
-        sizes=ObjectSizes(settings.max_object_size, names, protobuf.size),
-    )
-    quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
-    authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed, forwards=calls_out)
-    aggregated = ServersOnDemand(settings, api_services, journal, authorities)
-    aggregation = AggregationContext(
-        api_services,
-        aggregated.probe,
-        aggregated.describe,
-        partial(published_trust, settings, authorities),
-        aggregated.delete_content,
-        bool(settings.secure_port),
-    )
-    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
-    store = Store(
-        names,
-        registry,
-        journal,
-        feed,
-        committer,
-        directory,
-        horizon,
-        Reads(journal, feed, horizon, clock),
-        write_contexts,
-        supervisor,
-        access,
-        running,
-        admission.timings,
-        converter,
-        aggregation.api_services,
-        aggregated,
-    )
-    nursery.start_soon(supervisor.keep, "committer", committer.run)
-    nursery.start_soon(supervisor.keep, FEED_TASK, feed.run)
-    nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
-    for name, task in access.tasks:
-        nursery.start_soon(supervisor.keep, name, task)
-    if not writes:
-        return store
-    retention = settings.journal_retention
-    keep = round(retention * 1_000_000) if retention else None
-    housekeeping = Housekeeping(journal, committer, clock, keep)
-    nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for one in running:
-        if one.runs:
-            nursery.start_soon(supervisor.keep, f"{PLUGIN_TASK}{one.name}", one.run)
-    context = ControllerContext(
-        names,
-        registry,
-        journal,
-        feed,
-        directory,
-        write_contexts,
-        clock,
-        access.authorizer,
-        authorities,
-        settings.signing.cluster_signing_duration,
-        settings.controllers.enabled_controllers(settings.dialect),
-        access.accounts.issuer,
-        quotas,
-        bool(settings.secure_port),
-        settings.controllers.event_ttl,
-        None if extensions.isolated else aggregation,
-    )
-    for loop in controllers(context, publication):
-        store.loops.append(loop)
-        nursery.start_soon(supervisor.keep, loop.name, loop.run)
-    return store
-
-
-def _running_plugins(
-    settings: Settings,
-    journal: Journal,
-    feed: Feed,
-    access: Access,
-    registry: Registry,
-    extensions: Extensions,
-    create_missing_namespace: CreateNamespace,
-    quotas: QuotaAccounts,
-    converter: Converter,
-) -> tuple[Plugin, ...]:
-    """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
-    names = NAMES[settings.dialect]
-    configuration = settings.admission.configuration(names)
-    off = settings.plugins_off
-    own = check_parsed(
-        CONFIGURATION_FLAG,
-        lambda: plugins(
-            names,
-            journal,
-            feed,
-            access.authorizer,
-            access.rbac,
-            settings.service_ranges,
-            settings.features,
-            configuration,
-            find_kind=lambda api_version, kind: registry.current.of_kind(api_version, kind),
-            create_namespace=create_missing_namespace,
-            quotas=quotas,
-            registry=registry,
-            converter=converter,
-            off=off,
-        ),
-    )
-    running = tuple(one for one in (*own, *extensions.admission_plugins) if one.name not in off)
-    for plugin in running:
-        check_parsed(CONFIGURATION_FLAG, plugin.check_configuration)
-    return running

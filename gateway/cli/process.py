@@ -10,9 +10,9 @@ import trio
 
 from actors.clock import Clock
 from actors.kinds.schema import pydantic_decoder
-from gateway.compose import Announce, run
+from gateway.composition.run import Announce, run
+from gateway.composition.used_later import import_used_later
 from gateway.settings.settings import Addresses, Settings
-from gateway.used_later import import_used_later
 
 
 async def serve_until_signal(settings: Settings, announce: Announce, clock: Clock | None = None) -> None:

@@ -1,6 +1,6 @@
 """The server: accepts connections and gives each a task, a transport and a protocol.
 
-`compose` creates one `Server` and runs `serve`. Connections speak HTTP/1.1 (`http1`) or HTTP/2 (`http2`).
+`ApiServer` creates one `Server` and runs `serve`. Connections speak HTTP/1.1 (`http1`) or HTTP/2 (`http2`).
 One watchdog enforces the time limits of all connections. When the server stops, it accepts no more, closes idle
 connections at once, completes requests in progress within `grace`, and only then aborts the rest. A connection on
 which only its peer is awaited ends within seconds (`Limits.draining`).

@@ -16,7 +16,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.selectors.facts import pack_facts
 from actors.store.document import in_usual_order
 from gateway.record.kinds import RecordedKind
-from gateway.secret_annotations import annotations_with_values
+from gateway.record.secret_annotations import annotations_with_values
 from journal import keys
 
 Document = dict[str, Any]

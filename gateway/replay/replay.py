@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from actors.names import NAMES
-from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.replay.clock import ReplayClock
 from gateway.replay.control import ReplayControl
 from gateway.replay.player import Moment, Player

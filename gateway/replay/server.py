@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 import trio
 
 from actors.clock import Clock
-from gateway.api_server import ApiServer
-from gateway.extensions import Extensions
+from gateway.composition.api_server import ApiServer
+from gateway.composition.extensions import Extensions
+from gateway.composition.open_store import read_only_store
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
 from gateway.replay.read_only import ReadOnlyAuthorizer
 from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store, read_only_store
+from gateway.store import Store
 from gateway.watch.member import CLOSE_TIMEOUT
 from journal.recording import Recording
 

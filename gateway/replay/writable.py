@@ -15,8 +15,8 @@ import trio
 
 from actors.errors import BadRequest
 from actors.names import NAMES
-from gateway import compose
-from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.run import run
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
@@ -144,7 +144,7 @@ async def run_writable(
             )
             nursery.start_soon(_play, writes, clock, progress, stop)
 
-        await compose.run(settings, ready, stop, clock, extensions, play)
+        await run(settings, ready, stop, clock, extensions, play)
         nursery.cancel_scope.cancel()
     return _compared(settings, recording, plan, applied, writers)
 

@@ -1,4 +1,4 @@
-"""The settings of a server: one frozen value, made from the command line, read by `compose`.
+"""The settings of a server: one frozen value, made from the command line, read by `gateway.composition`.
 
 Every rule about the settings is here or in the module of a group, so that a `Settings` that exists can be served: files
 exist, certificates have keys, at least one port is open. An error names the flag and says what to do next. Times are in

@@ -1,7 +1,7 @@
 """A clock that a test moves: the wall clock and the deadlines of the event loop by the same seconds.
 
     clock = AdvancingClock()
-    trio.run(serve, clock=clock.deadlines)      serve passes `clock` to `compose.run`
+    trio.run(serve, clock=clock.deadlines)      serve passes `clock` to `composition.run`
     await clock.advance(3600)
 
 Between two moves time passes as usual. `advance` stops at every deadline on its way and lets the tasks run that it

@@ -29,8 +29,8 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES
 from actors.store.committer import Committer
-from gateway import compose
-from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.run import run
 from gateway.settings.settings import LOOPBACK, Addresses, Settings
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
@@ -184,7 +184,7 @@ class Api:
             self.addresses = addresses
             task_status.started()
 
-        await compose.run(self.settings, announce, self.stop, self.clock, self.extensions)
+        await run(self.settings, announce, self.stop, self.clock, self.extensions)
         self.stopped.set()
 
     async def finish(self) -> None:
@@ -351,7 +351,10 @@ async def served(
 
 
 class SlowDisk(Committer):
-    """A Committer that waits before each write: tests replace `gateway.store.Committer` and set `gate` on the class."""
+    """A Committer that waits before each write.
+
+    Tests replace `gateway.composition.open_store.Committer` and set `gate` on the class.
+    """
 
     gate: trio.Event | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.registry import Registry
-from gateway import store
+from gateway.composition import open_store
 from tests.gateway.api import Api, served
 
 
@@ -24,6 +24,6 @@ async def registering(**changed: Any) -> AsyncIterator[tuple[Api, Registry]]:
             made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "Registry", Recorded)
+        patch.setattr(open_store, "Registry", Recorded)
         async with served(**changed) as api:
             yield api, made[-1]

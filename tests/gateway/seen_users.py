@@ -11,7 +11,7 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import Decision, Verdict
 from actors.access.rules import Rules
 from actors.identity import User
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from tests.gateway.api import Api
 from tests.gateway.https import served_securely
 

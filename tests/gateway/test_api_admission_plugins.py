@@ -8,7 +8,7 @@ import trio
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway import store
+from gateway.composition import open_store
 from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.idle import until_idle
@@ -75,7 +75,7 @@ async def test_list_without_a_timeout_waits_three_seconds_for_a_version(
 async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "Committer", SlowDisk)
+    monkeypatch.setattr(open_store, "Committer", SlowDisk)
     monkeypatch.setattr("actors.resource.collection.BATCH", 2)
     async with served() as api:
         for name in "abcde":

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cli import process
 from gateway.cli.main import main
-from gateway.compose import Announce
+from gateway.composition.run import Announce
 from gateway.settings.settings import Addresses, Settings
 
 

@@ -76,7 +76,7 @@ NOT_BEFORE_THE_FLAGS = (
     "actors.kinds.core",
     "actors.resource",
     "cryptography",
-    "gateway.compose",
+    "gateway.composition",
     "lmdb",
     "trio",
 )
@@ -88,7 +88,7 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
         [sys.executable, "-c", PROGRAM, *arguments], check=True, capture_output=True, text=True, timeout=60
     )
     imported = run.stdout.split()
-    assert "gateway.compose" in imported
+    assert "gateway.composition.run" in imported
     assert [name for name in imported if _is_below(name, NOT_AT_THE_START)] == []
 
 

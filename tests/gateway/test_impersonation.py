@@ -10,7 +10,7 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import ALLOWED, NO_OPINION, Decision
 from actors.access.rules import Rules
 from actors.identity import User
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from tests.cases import cases
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, served
 from tests.gateway.shared_server import shared

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.settings.oidc import OidcSettings
 from tests.actors.access.authentication.test_token_methods import Known
 from tests.actors.object_store import ManualClock

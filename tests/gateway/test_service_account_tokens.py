@@ -11,7 +11,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.names import NAMES
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (

@@ -11,11 +11,11 @@ import trio
 
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.clock import WallClock
-from gateway import compose
 from gateway.cli.main import main
-from gateway.data_folder import CreatedPaths
-from gateway.extensions import NO_EXTENSIONS
-from gateway.store import open_store
+from gateway.composition.data_folder import CreatedPaths
+from gateway.composition.extensions import NO_EXTENSIONS
+from gateway.composition.open_store import open_store
+from gateway.composition.run import run
 from journal.errors import WrongDialect
 from journal.log import Journal
 from tests.gateway.api import config_map, served, settings
@@ -117,5 +117,5 @@ async def test_folder_stays_once_clients_could_write(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Bootstrap, "create_objects", fail)
     given = settings(tmp_path)
     with pytest.raises(ExceptionGroup):
-        await compose.run(given, lambda _: None, trio.Event())
+        await run(given, lambda _: None, trio.Event())
     assert (given.journal / "data.mdb").exists()

@@ -10,7 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from actors.bootstrap.bootstrap import Bootstrap
-from gateway import compose, store
+from gateway.composition import open_store
+from gateway.composition.run import run
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.gateway.idle import until_idle
@@ -43,7 +44,7 @@ async def test_first_list_has_a_resource_version_to_watch_from(monkeypatch: pyte
         async with trio.open_nursery() as nursery:
             stop = trio.Event()
             asked = settings(folder, insecure_port=port)
-            nursery.start_soon(compose.run, asked, lambda _: None, stop, ManualClock())
+            nursery.start_soon(run, asked, lambda _: None, stop, ManualClock())
             await gate.entered.wait()
             access = {"authorization": f"Bearer {ADMIN}"}
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=access) as client:
@@ -64,7 +65,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
         async with trio.open_nursery() as nursery:
             announced: list[object] = []
             stop = trio.Event()
-            nursery.start_soon(compose.run, asked, announced.append, stop, ManualClock())
+            nursery.start_soon(run, asked, announced.append, stop, ManualClock())
             await gate.entered.wait()
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
                 assert await statuses(client) == [200 if grace else 500, 500, 500]
@@ -122,7 +123,7 @@ async def test_without_a_delay_the_listeners_close_at_once() -> None:
 async def test_running_writes_finish_and_persist_when_the_server_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "Committer", SlowDisk)
+    monkeypatch.setattr(open_store, "Committer", SlowDisk)
     async with served() as api:
         statuses_of_writes = []
 
@@ -148,12 +149,12 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
 
 async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unacknowledged writes may be lost, but must not keep the server from ending."""
-    monkeypatch.setattr(store, "Committer", SlowDisk)
+    monkeypatch.setattr(open_store, "Committer", SlowDisk)
     with memory_folder() as folder:
         asked = settings(folder, insecure_port=reserve_port())
         async with trio.open_nursery() as nursery:
             announced = trio.Event()
-            nursery.start_soon(compose.run, asked, lambda _: announced.set(), trio.Event(), ManualClock())
+            nursery.start_soon(run, asked, lambda _: announced.set(), trio.Event(), ManualClock())
             await announced.wait()
             monkeypatch.setattr(SlowDisk, "gate", trio.Event())
             body = b'{"metadata":{"name":"a"}}'

@@ -1,8 +1,8 @@
 """The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
 
-`gateway/access.py` has a function per mode that creates its authorizer; this module knows the names of the modes, and
-the order. A mode that has no function yet is accepted, and decides nothing. Flags are parsed with this module before
-anything about access is imported.
+`gateway/composition/access.py` has a function per mode that creates its authorizer; this module knows the names of
+the modes, and the order. A mode that has no function yet is accepted, and decides nothing. Flags are parsed with this
+module before anything about access is imported.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
-from gateway.access import Access, build_access
-from gateway.extensions import NO_EXTENSIONS
+from gateway.composition.access import Access, build_access
+from gateway.composition.extensions import NO_EXTENSIONS
 from gateway.settings.settings import Settings
 from journal.log import Journal
 from journal.records import Event

@@ -12,7 +12,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.write_context import SERVER_USER
-from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings.controllers import ControllerSettings
 from tests.gateway.api import Api, Document, served
 

@@ -11,7 +11,7 @@ import trio
 
 from actors.access.authentication.authenticate import Authenticated
 from actors.identity import User
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.settings.proxy import ProxySettings
 from tests.actors.access.remote.https_peer import Received, https_peer, pki
 from tests.gateway.account_tokens import eventually

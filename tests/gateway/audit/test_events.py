@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.handlers.dispatch import Dispatch
 from gateway.settings.audit import AuditSettings
 from tests.gateway.api import ALICE, config_map, served

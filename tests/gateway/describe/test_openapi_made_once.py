@@ -62,6 +62,6 @@ def test_modules_are_imported_on_first_use() -> None:
     import subprocess
     import sys
 
-    loaded = "import gateway.compose, sys; print('gateway.describe.openapi.documents' in sys.modules)"
+    loaded = "import gateway.composition.run, sys; print('gateway.describe.openapi.documents' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

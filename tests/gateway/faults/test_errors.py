@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from actors.access.authorization.always_allow import AlwaysAllow
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError
 from tests.actors.object_store import Document, memory_folder

@@ -11,7 +11,7 @@ from actors.access.authentication.authenticate import Authenticated
 from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Verdict
 from actors.access.rules import Rules
 from actors.identity import User
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, config_map, served
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.watch import changes, frames
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from trio.testing import MockClock
 
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import advance, until_idle

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway import store
+from gateway.composition import open_store
 from tests.gateway.api import ApiResponse, SlowDisk
 from tests.gateway.idle import until_idle
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, MAPS, Hooks, hooking
@@ -161,7 +161,7 @@ async def test_write_that_is_being_stored_at_its_deadline_says_so(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A 504 means that nothing is stored, so a write that waits for the disk gets no 504."""
-    monkeypatch.setattr(store, "Committer", SlowDisk)
+    monkeypatch.setattr(open_store, "Committer", SlowDisk)
     async with hooking(hang=(hanging := Hanging())) as hooks:
         await hooks.configure("validating", hooks.hook("a.example.com", "/hang"))
         asked = Asked(hooks, "POST", MAPS, {"metadata": {"name": "a"}}, timeout="2s")

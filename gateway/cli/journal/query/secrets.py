@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from gateway.cli.journal.query.kinds import Kinds
-from gateway.secret_annotations import annotations_with_values
+from gateway.record.secret_annotations import annotations_with_values
 
 TYPE_NAME = "secrets"
 MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"

@@ -15,13 +15,14 @@ import trio
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.objects import ServingAddress
 from actors.clock import Clock, WallClock
-from gateway.api_server import ApiServer
-from gateway.data_folder import CreatedPaths, warn_of_readable_files
-from gateway.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.api_server import ApiServer
+from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.open_store import open_store
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
 from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store, open_store
+from gateway.store import Store
 
 Announce = Callable[[Addresses], None]
 

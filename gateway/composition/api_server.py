@@ -1,6 +1,6 @@
 """The API over HTTP for one store: request pipeline, listeners, health checks and metrics.
 
-`compose` builds one, starts `serve` and awaits `stop`.
+`gateway.composition` builds one, starts `serve` and awaits `stop`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from actors.kinds.features import LIST_CHUNKING
 from actors.rewind.rights import PastRights
 from actors.tasks.resumption import called_at_poll
 from gateway.aggregation.routing import aggregated_at
+from gateway.composition.extensions import AddControls, Extensions
+from gateway.composition.page_on_demand import PageOnDemand
+from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.server import Server
 from gateway.connections.server_state import Handle
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
-from gateway.extensions import AddControls, Extensions
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
@@ -54,7 +56,6 @@ from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.ops.request_series import RequestSeries, summed
-from gateway.page_on_demand import PageOnDemand
 from gateway.pipeline.context import RequestContext, removed_release
 from gateway.pipeline.errors import plain_failure
 from gateway.pipeline.route import Route, is_forwarded_path
@@ -63,7 +64,6 @@ from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
 from gateway.rewind.writes import PastWrites
-from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
 from gateway.watch.hub import Hub

@@ -1,6 +1,6 @@
 """What a start creates in its data folder, so that a failed start can remove it again, and who else can read it.
 
-`compose` makes a `CreatedPaths` before it opens the journal, and calls `remove` while it still holds the journal's
+`run` makes a `CreatedPaths` before it opens the journal, and calls `remove` while it still holds the journal's
 lock, unless the server began to listen. Paths that existed before, symbolic links to nothing among them, are never
 touched; a folder is removed only when it is empty.
 """

@@ -1,7 +1,7 @@
 """The secure port: its certificates, its TLS context, and the kubeconfig of the administrator.
 
 The certificates are those of the data folder (`actors.certificates`); an operator may give another serving
-certificate and further client CAs. `compose` calls `prepare_tls` before it listens and `write_admin_kubeconfig` when
+certificate and further client CAs. `ApiServer` calls `prepare_tls` before it listens and `write_admin_kubeconfig` when
 the port is known.
 """
 

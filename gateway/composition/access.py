@@ -1,18 +1,17 @@
 """Authentication and authorization of one server, built from its settings: who makes a request, and what it may do.
 
-`store` builds it before actors, admission and controllers, which ask the authorizer too. Every method reads what it
-needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that a flag must ask for are imported
-when it does: a start does not wait for the others.
+`open_store` builds it before actors, admission and controllers, which ask the authorizer too. Each method reads what
+it needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that a flag must ask for are
+imported when it does: a start does not wait for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.access.accounts.accounts import Accounts, build_accounts
+from actors.access.accounts.accounts import build_accounts
 from actors.access.accounts.keys import KeyFiles
 from actors.access.authentication.authenticate import Authenticator, TokenMethod
 from actors.access.authorization.always_allow import AlwaysAllow
@@ -25,29 +24,18 @@ from actors.clock import Clock
 from actors.identity import User
 from actors.names import Names
 from actors.store.feed import Feed
-from gateway.extensions import Extensions
+from gateway.composition.extensions import Extensions
 from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import check_parsed
 from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
 from gateway.settings.token_webhook import TokenWebhookSettings
+from gateway.store import Access, Task
 from journal.log import Journal
 
 if TYPE_CHECKING:
     from actors.access.authorization.node_graph import NodeGraph
     from actors.access.remote.webhook import Webhook
-
-Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    authenticator: Authenticator
-    authorizer: Authorizer
-    accounts: Accounts
-    rbac: Rbac  # also without the mode RBAC: writing roles and bindings needs the rights in them
-    audiences: tuple[str, ...]  # of this server: of tokens that name none
-    tasks: tuple[Task, ...] = ()
 
 
 def build_access(

@@ -1,0 +1,1 @@
+"""Puts a server together: opens its store, builds what serves requests, and runs it until it is to stop."""
