@@ -14,7 +14,6 @@ from typing import Generic, TypeVar
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from actors.errors import Overloaded
-from actors.tasks.resumption import pause, resume
 
 M = TypeVar("M")
 A = TypeVar("A")
@@ -45,12 +44,12 @@ class Reply(Generic[A]):
         task = self._task
         if task is not None:
             self._task = None
-            resume(task)
+            reschedule(task)
 
     async def wait(self) -> A:
         if not self._is_set:
             self._task = current_task()
-            await pause(self._abort)
+            await wait_task_rescheduled(self._abort)
         if self._error is not None:
             raise self._error
         return self._value

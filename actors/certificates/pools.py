@@ -1,11 +1,13 @@
 """Which CAs have issued a client certificate: those of ordinary clients, those of authenticating proxies, or both.
 
 The TLS handshake verifies a certificate against all of them together, because a server cannot know who connects. The
-server then calls `TrustPools.of` once per connection with the verified chain. The first certificate of the chain, from
-the client's own upwards, that one of the files holds decides: so a proxy CA that a client CA has issued makes no
-ordinary users, and the other way round. (Kubernetes verifies against each file by itself, and would accept such a
-certificate in both roles.) A CA is its name and its key: a renewed certificate of a CA is the same CA, and a CA in both
-files makes both.
+server then calls `TrustPools.of` once per connection. The first certificate of the verified chain, from the client's
+own upwards, that one of the files holds decides: so a proxy CA that a client CA has issued makes no ordinary users, and
+the other way round. (Kubernetes verifies against each file by itself, and would accept such a certificate in both
+roles.) A CA is its name and its key: a renewed certificate of a CA is the same CA, and a CA in both files makes both.
+
+Before Python 3.13 the chain is not public. There the issuer of the client's certificate decides, which must be in one
+of the files: a certificate that an intermediate CA has issued has no role until that CA is added to its file.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from actors.certificates.store import CertificateError
 # A resumed TLS session has no verified chain: it has the roles of the session that it continues. OpenSSL remembers no
 # more sessions than these without tickets, and the context of a server with pools issues no tickets.
 MAX_REMEMBERED = 20_480
-_DER = 2  # of _ssl.Certificate.public_bytes
 
 
 class Roles(NamedTuple):
@@ -38,31 +39,56 @@ class TrustPools:
         proxies = _read(proxy_authority)
         client_keys, proxy_keys = ({_identity(one) for one in pool} for pool in (clients, proxies))
         self.overlap = not client_keys.isdisjoint(proxy_keys)  # a CA makes both ordinary clients and proxies
+        self._certificates = [*clients, *proxies]
         self._authorities = {
             der: Roles(identity in client_keys, identity in proxy_keys)
-            for der, identity in _with_identities([*clients, *proxies])
+            for der, identity in _with_identities(self._certificates)
         }
         self._remembered: dict[bytes, Roles] = {}
 
-    def of(self, certificate: bytes, chain: Sequence[bytes]) -> Roles:
-        """The roles of a client certificate (DER), by its verified chain; the chain of a resumed session is empty."""
+    def of(self, certificate: bytes, chain: Sequence[bytes] | None) -> Roles:
+        """The roles of a client certificate (DER), by its verified chain, or by its issuer if that is not known.
+
+        The chain of a resumed session is empty.
+        """
         digest = hashlib.sha256(certificate).digest()
-        if not chain:
-            return self._remembered.get(digest, NO_ROLES)
-        roles = next((self._authorities[one] for one in chain if one in self._authorities), NO_ROLES)
+        if not chain and (roles := self._remembered.get(digest)) is not None:
+            return roles
+        if chain is None:
+            roles = self._of_issuer(certificate)
+        elif not chain:
+            return NO_ROLES
+        else:
+            roles = next((self._authorities[one] for one in chain if one in self._authorities), NO_ROLES)
         while len(self._remembered) >= MAX_REMEMBERED and digest not in self._remembered:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[digest] = roles
         return roles
 
+    def _of_issuer(self, certificate: bytes) -> Roles:
+        from cryptography import x509
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.serialization import Encoding
 
-def verified_chain(tls: ssl.SSLObject) -> list[bytes]:
-    """The chain by which a handshake verified the peer's certificate, in DER; empty for a resumed session."""
+        if certificate in self._authorities:
+            return self._authorities[certificate]
+        read = x509.load_der_x509_certificate(certificate)
+        for authority in self._certificates:
+            try:
+                read.verify_directly_issued_by(authority)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            return self._authorities[authority.public_bytes(Encoding.DER)]
+        return NO_ROLES
+
+
+def verified_chain(tls: ssl.SSLObject) -> list[bytes] | None:
+    """The chain by which a handshake verified the peer's certificate, in DER; empty for a resumed session.
+
+    None before Python 3.13, which cannot tell.
+    """
     public = getattr(tls, "get_verified_chain", None)
-    if public is not None:  # since Python 3.13
-        return list(public())
-    chain: list[Any] | None = tls._sslobj.get_verified_chain()  # type: ignore[attr-defined]
-    return [one.public_bytes(_DER) for one in chain or ()]
+    return None if public is None else list(public())
 
 
 def _read(path: Path) -> list[Any]:

@@ -26,7 +26,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
 from actors.rewind.rights import PastRights
-from actors.tasks.resumption import called_at_poll
 from gateway.aggregation.routing import aggregated_at
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.page_on_demand import PageOnDemand
@@ -52,7 +51,6 @@ from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.exposition import Distributions
 from gateway.ops.health import Health
-from gateway.ops.instruments import quick_instruments
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.ops.request_series import RequestSeries, summed
@@ -426,14 +424,12 @@ class ApiServer:
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
         """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
-        with quick_instruments():
-            self._watchdog.begin()
-            trio.lowlevel.add_instrument(self._watchdog)
-            try:
-                with called_at_poll(self._watchdog.polled):
-                    yield
-            finally:
-                trio.lowlevel.remove_instrument(self._watchdog)
+        self._watchdog.begin()
+        trio.lowlevel.add_instrument(self._watchdog)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self._watchdog)
 
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""

@@ -22,7 +22,6 @@ from actors.certificates.pools import Roles, TrustPools
 from gateway.connections.http1 import Http1Connection
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
-from gateway.connections.persistent_reads import use as use_persistent_reads
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
@@ -82,7 +81,6 @@ class Server:
     ) -> None:
         """Serve until `stop`; returns when all accepted requests have their responses, or `grace` is over."""
         self._pools = pools
-        use_persistent_reads()
         opened = open_listeners(secure, insecure, tls)
         listeners = [listener for listener in opened if listener is not None]
         try:
@@ -242,10 +240,16 @@ class Server:
             ending = self._state.interrupt_expired()
 
 
+NO_POOL: Final = (
+    "no CA of --client-ca-file or --requestheader-client-ca-file has issued the client certificate; "
+    "before Python 3.13, an intermediate CA has to be in the file itself"
+)
+
+
 def _set_roles(peer: Peer, roles: Roles) -> None:
     """A certificate counts only in the roles that the CA which issued it has."""
     if not (roles.client or roles.proxy):
-        raise HandshakeFailed("no CA of the trust pools has issued the client certificate")
+        raise HandshakeFailed(NO_POOL)
     if roles.proxy:
         peer.proxy_certificate = peer.certificate
     if not roles.client:

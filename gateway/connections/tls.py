@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any
 
 from trio import ClosedResourceError, current_time
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, wait_readable
 
 from actors.certificates.pools import verified_chain
 from gateway.connections.limits import Limits
-from gateway.connections.persistent_reads import wait_input
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls_broadcasts import SLICE, SMALL_SLICE, broadcast, send_each
 from gateway.connections.transport import RECEIVE, Transport
@@ -52,7 +50,6 @@ class TlsTransport(Transport):
         "_output",
         "_received",
         "_sending",
-        "_ssl",
         "_tls",
         "_unsent",
     )
@@ -63,8 +60,6 @@ class TlsTransport(Transport):
         super().__init__(sock, limits)
         self._bios = bios
         self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
-        # What `_tls` calls to read and write: one call less for each.
-        self._ssl: Any = self._tls._sslobj  # type: ignore[attr-defined]
         self._received = b""  # ciphertext received after the record that was read
         self._failure: ssl.SSLError | None = None  # what followed the bytes that `receive` returned last
         self._output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
@@ -125,8 +120,8 @@ class TlsTransport(Transport):
         # An empty dict would mean a certificate that was not verified.
         return self._tls.getpeercert() or None  # type: ignore[return-value]
 
-    def certificate_chain(self) -> tuple[bytes, list[bytes]]:
-        """The chain is empty if the session was resumed."""
+    def certificate_chain(self) -> tuple[bytes, list[bytes] | None]:
+        """The client's certificate and its verified chain, as `TrustPools.of` takes them."""
         return self._tls.getpeercert(binary_form=True) or b"", verified_chain(self._tls)
 
     async def receive(self) -> bytes:
@@ -139,7 +134,7 @@ class TlsTransport(Transport):
             else:
                 if self._failure is not None:
                     return self._ended(self._failure)
-                await wait_input(self.fd)
+                await wait_readable(self.fd)
                 try:
                     data = self.socket.recv(RECEIVE)
                 except BlockingIOError:
@@ -148,7 +143,7 @@ class TlsTransport(Transport):
                     return b""
             incoming.write(data)
             try:
-                plain: bytes = self._ssl.read(_RECORD)
+                plain: bytes = self._tls.read(_RECORD)
             except ssl.SSLWantReadError:
                 self._empty_bios()
                 continue
@@ -167,7 +162,7 @@ class TlsTransport(Transport):
         parts = [plain]
         try:
             while self._bios.incoming.pending:
-                more = self._ssl.read(_RECORD)
+                more = self._tls.read(_RECORD)
                 if not more:
                     raise ssl.SSLZeroReturnError("the peer sent close_notify")
                 parts.append(more)
@@ -188,7 +183,7 @@ class TlsTransport(Transport):
         data, self._received = self._received or super().receive_nowait(), b""
         self._bios.incoming.write(data)
         try:
-            return self._with_more_records(self._ssl.read(_RECORD))
+            return self._with_more_records(self._tls.read(_RECORD))
         except ssl.SSLError:
             return b""
         finally:
@@ -204,7 +199,7 @@ class TlsTransport(Transport):
     def _encrypt(self, data: bytes | memoryview) -> bytes:
         """Return all unsent ciphertext in the order it was made, that of `data` last."""
         try:
-            self._ssl.write(data)
+            self._tls.write(data)
         except OSError:
             self._empty_bios()
             raise
@@ -232,7 +227,7 @@ class TlsTransport(Transport):
 
     def send_nowait(self, data: bytes) -> memoryview | None:
         try:  # as `_encrypt` and `_send_cipher`, without their calls
-            self._ssl.write(data)
+            self._tls.write(data)
         except OSError:
             self._empty_bios()
             raise

@@ -57,7 +57,7 @@ def send_each(
                     if taken != len(data):
                         missed.append((index, taken))
                     continue
-                transport._ssl.write(data)
+                transport._tls.write(data)
                 cipher = transport._bios.outgoing.read()
             except OSError as error:
                 transport._empty_bios()

@@ -21,7 +21,6 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from gateway.connections.limits import Limits
-from gateway.connections.persistent_reads import wait_input
 from gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
@@ -70,14 +69,14 @@ class Transport:
     def certificate(self) -> dict[str, object] | None:
         return None
 
-    def certificate_chain(self) -> tuple[bytes, list[bytes]]:
+    def certificate_chain(self) -> tuple[bytes, list[bytes] | None]:
         """The client's certificate, and the chain by which it was verified, in DER; the chain is empty if unknown."""
         return b"", []
 
     async def receive(self) -> bytes:
         """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
         while True:
-            await wait_input(self.fd)
+            await wait_readable(self.fd)
             try:
                 return self.socket.recv(RECEIVE)
             except BlockingIOError:

@@ -53,7 +53,6 @@ class LoopWatchdog(trio.abc.Instrument):
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
         self._began = now()
-        self._polls = False  # it waits for the sockets
         self._longest = 0.0
         self._recent = self._before = 0.0  # of this period, and of the one before
         self._period_ends = self._began + RECENT
@@ -66,19 +65,10 @@ class LoopWatchdog(trio.abc.Instrument):
         """Measure from now on: what the loop did before is the start of the server."""
         self._began = self._now()
 
-    def polled(self) -> None:
-        """Tasks run from now on; some run before trio calls `after_io_wait` (`actors.tasks.resumption`)."""
-        if self._polls:
-            self._polls = False
-            self._began = self._now()
-
     def after_io_wait(self, timeout: float) -> None:
-        if self._polls:  # as `polled`
-            self._polls = False
-            self._began = self._now()
+        self._began = self._now()
 
     def before_io_wait(self, timeout: float) -> None:
-        self._polls = True
         if (ended := self._now()) - self._began > STEP:
             self._record(_Hold(ended - self._began, self._began), ended)
 

@@ -6,9 +6,6 @@ from typing import Final
 
 import trio
 
-# trio.testing has it under a public name, but importing that module imports pytest, where it is installed.
-from trio._core._run import wait_all_tasks_blocked
-
 LONGEST: Final = 5.0  # seconds: a server with constant traffic is never idle
 _PAUSE: Final = 0.001  # seconds between two looks at threads
 
@@ -18,6 +15,8 @@ async def wait_until_idle(longest: float = LONGEST) -> bool:
 
     False if they still run after so many seconds.
     """
+    from trio.testing import wait_all_tasks_blocked  # imports pytest, where it is installed
+
     threads = trio.to_thread.current_default_thread_limiter()
     with trio.move_on_after(longest):
         await wait_all_tasks_blocked()

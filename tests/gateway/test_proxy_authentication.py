@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -212,12 +213,19 @@ async def test_ca_nearest_to_the_certificate_decides() -> None:
     clients = bundle(issuer("clients"), below_proxies)
     headers = {"X-Remote-User": "alice"}
     async with served_to_all(request_headers=settings, client_ca_file=clients) as (api, seen):
+        through_intermediate = sent.leaf("front", intermediates=(sent,))
         for certificate in (
             below_clients.leaf("front"),
             below_clients.leaf("front", intermediates=(below_clients,)),
-            sent.leaf("front", intermediates=(sent,)),
+            through_intermediate,
         ):
             async with client(api, certificate) as proxy:
+                if certificate is through_intermediate and sys.version_info < (3, 13):
+                    with pytest.raises(
+                        httpx.RemoteProtocolError
+                    ):  # the chain is not public: no role is known
+                        await proxy.get(PATH, headers=headers)
+                    continue
                 await proxy.get(PATH, headers=headers)
                 assert seen.last().name == "alice"
                 assert (await proxy.get(PATH)).status_code == 401

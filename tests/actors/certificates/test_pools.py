@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 
 import actors.certificates.pools as module
 from actors.certificates.pools import NO_ROLES, Roles, TrustPools
@@ -35,6 +36,24 @@ def test_ca_nearest_to_the_certificate_decides() -> None:
 def test_chain_without_a_known_ca_has_no_role() -> None:
     pools = TrustPools([issuer("clients").file], issuer("proxies").file)
     assert pools.of(b"a", [b"a", der(issuer("both"))]) == NO_ROLES
+
+
+def test_issuer_decides_where_the_chain_is_unknown() -> None:
+    below = issuer("clients").intermediate("department")
+    pools = TrustPools([bundle(issuer("clients"), below)], issuer("proxies").file)
+
+    def roles(one: Issuer) -> Roles:
+        return pools.of(
+            load_pem_x509_certificate(one.leaf("a").read_bytes()).public_bytes(Encoding.DER), None
+        )
+
+    assert roles(issuer("clients")) == roles(below) == CLIENT
+    assert roles(issuer("proxies")) == PROXY
+    assert roles(issuer("both")) == roles(issuer("proxies").intermediate("unknown")) == NO_ROLES
+    assert pools.of(der(issuer("proxies")), None) == PROXY
+    same_name = issuer("clients").intermediate("x")  # a forged issuer: the name is right, the key is not
+    forged = Issuer(issuer("clients").certificate, same_name.key, same_name.file)
+    assert roles(forged) == NO_ROLES
 
 
 def test_remembered_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-import socket
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
-from actors.tasks.resumption import called_at_poll
-from gateway.connections.persistent_reads import use, wait_input
 from gateway.message import Peer, Request
 from gateway.ops.loop_watchdog import LOGGED, RECENT, STEP, LoopWatchdog
 
@@ -52,26 +48,6 @@ async def test_counts_steps_above_the_limits(clock: HandClock, watchdog: LoopWat
     found = watchdog.statistics()
     assert found.longest == pytest.approx(LOGGED * 1.1)
     assert (found.over_step, found.over_logged) == (2, 1)
-
-
-async def test_tasks_that_run_at_a_poll_count(clock: HandClock, watchdog: LoopWatchdog) -> None:
-    use()
-    here, there = socket.socketpair()
-
-    async def take_long() -> None:
-        await wait_input(here.fileno())
-        clock.now += LOGGED * 1.1
-
-    trio.lowlevel.add_instrument(watchdog)
-    with here, there, called_at_poll(watchdog.polled):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(take_long)
-            await wait_all_tasks_blocked()
-            there.send(b"x")
-        await trio.lowlevel.checkpoint()
-        trio.lowlevel.notify_closing(here)
-    trio.lowlevel.remove_instrument(watchdog)
-    assert watchdog.statistics().longest == pytest.approx(LOGGED * 1.1)
 
 
 async def test_the_time_before_it_begins_does_not_count(clock: HandClock, watchdog: LoopWatchdog) -> None:
