@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Set
 
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
+from actors.access.remote.calls import NO_CALLS, Calls
 from actors.admission.completions.role_escalation import RoleEscalation
 from actors.admission.completions.schema_library import SchemaLibrary
 from actors.admission.completions.service_allocation import ServiceAllocation
@@ -88,6 +89,7 @@ def plugins(
     quotas: QuotaAccounts | None = None,
     registry: Registry | None = None,
     converter: Converter | None = None,
+    calls: Calls = NO_CALLS,
     off: Set[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
     """All plugins, except large ones that are `off`."""
@@ -109,7 +111,7 @@ def plugins(
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),
         AlwaysPullImages(),
-        *(_image_policy_webhook(names, of) if used("ImagePolicyWebhook") else ()),
+        *(_image_policy_webhook(names, of, calls) if used("ImagePolicyWebhook") else ()),
         *pod_security(names, journal, feed, configuration.of("PodSecurity")),
         *(_pod_security_policy(names, journal, feed, authorizer) if used("PodSecurityPolicy") else ()),
         *(_pod_node_selector(names, journal, feed, of) if used("PodNodeSelector") else ()),
@@ -129,7 +131,7 @@ def plugins(
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
-        *webhook_plugins(names, journal, feed, configuration, registry, converter),
+        *webhook_plugins(names, journal, feed, configuration, registry, calls, converter),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),
@@ -144,10 +146,10 @@ def plugins(
     )
 
 
-def _image_policy_webhook(names: Names, of: _Configured) -> Iterable[Plugin]:
+def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterable[Plugin]:
     from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
 
-    return (ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook"))),)
+    return (ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook")), calls),)
 
 
 def _pod_security_policy(

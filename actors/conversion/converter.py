@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import trio
 
 from actors.access.remote.address import ServiceAddress, WebhookAddress
-from actors.access.remote.webhook import WebhookError
+from actors.access.remote.calls import WebhookError
 from actors.conversion.review import Batch
 from actors.conversion.timings import ConversionTimings
 from actors.errors import ConversionFailed

@@ -6,7 +6,6 @@ import logging
 from pathlib import Path
 
 from actors.access.remote.target import read_target
-from actors.access.remote.webhook import Webhook
 from actors.clock import Clock
 from actors.names import Names
 from gateway.audit.audit_log import Attached, AuditLog
@@ -17,6 +16,7 @@ from gateway.audit.backends.rotated_file import RotatedFile, StandardOutput
 from gateway.audit.backends.throttle import Throttle
 from gateway.audit.backends.webhook_backend import WebhookBackend
 from gateway.audit.policy_file import read_policy
+from gateway.outgoing.webhook import HttpsWebhook
 from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings, BackendSettings
 from gateway.settings.checks import SettingsError, check_parsed
 
@@ -72,7 +72,7 @@ def _webhook_backend(settings: AuditSettings, path: Path, names: Names) -> Attac
     given = settings.backend("webhook")
     target = check_parsed("--audit-webhook-config-file", lambda: read_target(path))
     backend = WebhookBackend(
-        Webhook(target),
+        HttpsWebhook(target),
         _lines(given, names),
         f"{names.group('audit')}/v1",
         buffer_size=given.batch_buffer_size,

@@ -35,7 +35,7 @@ from journal.log import Journal
 
 if TYPE_CHECKING:
     from actors.access.authorization.node_graph import NodeGraph
-    from actors.access.remote.webhook import Webhook
+    from actors.access.remote.calls import Webhook
 
 
 def build_access(
@@ -105,9 +105,9 @@ def _token_webhook(
 
 def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
     from actors.access.remote.target import read_target
-    from actors.access.remote.webhook import Webhook
+    from gateway.outgoing.webhook import HttpsWebhook
 
-    webhook = Webhook(check_parsed(flag, lambda: read_target(path)))
+    webhook = HttpsWebhook(check_parsed(flag, lambda: read_target(path)))
     tasks.append(("webhook connections", webhook.run))
     return webhook
 

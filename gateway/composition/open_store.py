@@ -12,6 +12,7 @@ from functools import partial
 
 import trio
 
+from actors.access.remote.calls import Calls
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
@@ -48,6 +49,7 @@ from gateway.composition.data_folder import CreatedPaths
 from gateway.composition.extensions import Extensions
 from gateway.composition.secure_port import signing_authorities
 from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
+from gateway.outgoing.webhook import HttpsCalls
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
@@ -142,11 +144,21 @@ def _build_store(
         await create_namespace(registry, directory, write_contexts, name)
 
     quotas = QuotaAccounts(names, journal, feed, settings.features)
-    conversion_clients = WebhookClients(Services(journal), WebhookCredentials())
+    calls = HttpsCalls()
+    conversion_clients = WebhookClients(Services(journal), WebhookCredentials(), calls)
     calls_out = writes and not extensions.isolated
     converter = Converter(names, conversion_clients if calls_out else NoClients())
     running = _running_plugins(
-        settings, journal, feed, access, registry, extensions, create_missing_namespace, quotas, converter
+        settings,
+        journal,
+        feed,
+        access,
+        registry,
+        extensions,
+        create_missing_namespace,
+        quotas,
+        converter,
+        calls,
     )
     admission = Admission(running)
     protobuf = ProtobufEncoder(registry, names)
@@ -239,6 +251,7 @@ def _running_plugins(
     create_missing_namespace: CreateNamespace,
     quotas: QuotaAccounts,
     converter: Converter,
+    calls: Calls,
 ) -> tuple[Plugin, ...]:
     """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
     names = NAMES[settings.dialect]
@@ -260,6 +273,7 @@ def _running_plugins(
             quotas=quotas,
             registry=registry,
             converter=converter,
+            calls=calls,
             off=off,
         ),
     )

@@ -12,8 +12,8 @@ import pytest
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.authorization import AuthorizationSettings
 from gateway.settings.checks import SettingsError
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
 from tests.gateway.api import ADMIN, ALICE, Api, served, settings
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 
 PODS = "/api/v1/namespaces/default/pods"
 REVIEWS = "/apis/authorization.cluster.io/v1"

@@ -13,8 +13,8 @@ import trio
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from gateway.settings.token_webhook import TokenWebhookSettings
-from tests.actors.access.remote.https_peer import Peer, Received, https_peer
 from tests.gateway.api import ADMIN, Api, served
+from tests.gateway.outgoing.https_peer import Peer, Received, https_peer
 
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = {"cluster": "authentication.cluster.io", "kubernetes": "authentication.k8s.io"}

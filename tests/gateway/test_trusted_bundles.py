@@ -13,6 +13,7 @@ import yaml
 from cryptography import x509
 
 from actors.access.authentication.oidc_provider import client_context as provider_context
+from actors.access.remote.calls import NO_CALLS
 from actors.access.remote.kubeconfig_file import User
 from actors.access.remote.target import read_target
 from actors.admission.webhooks.clients import WebhookClients
@@ -72,7 +73,7 @@ def of_kubeconfig(bundle: bytes, folder: Path) -> ssl.SSLContext:
 
 
 def of_webhook(bundle: bytes, _: Path) -> ssl.SSLContext:
-    clients = WebhookClients(None, WebhookCredentials())  # type: ignore[arg-type]
+    clients = WebhookClients(None, WebhookCredentials(), NO_CALLS)  # type: ignore[arg-type]
     return clients._tls(bundle, User(""))
 
 

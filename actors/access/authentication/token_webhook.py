@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
+from actors.access.remote.calls import Webhook, WebhookError, review
 from actors.access.remote.expiring_cache import ExpiringCache
 from actors.access.remote.shared_calls import SharedCalls
-from actors.access.remote.webhook import Webhook, WebhookError
 from actors.identity import User
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class TokenWebhook:
         if audiences:
             spec["audiences"] = list(audiences)
         try:
-            status = await self._webhook.review(self._api_version, "TokenReview", spec)
+            status = await review(self._webhook, self._api_version, "TokenReview", spec)
             result = self._result(status, audiences)
         except WebhookError as error:
             logger.warning("token webhook: %s", error)

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision, Verdict
+from actors.access.remote.calls import Webhook, WebhookError, review
 from actors.access.remote.expiring_cache import ExpiringCache
 from actors.access.remote.shared_calls import SharedCalls
-from actors.access.remote.webhook import Webhook, WebhookError
 from actors.access.rules import Rules
 from actors.identity import User
 
@@ -59,7 +59,7 @@ class WebhookAuthorizer:
 
     async def _call(self, key: Attributes) -> Decision:
         try:
-            status = await self._webhook.review(self._api_version, "SubjectAccessReview", self._spec(key))
+            status = await review(self._webhook, self._api_version, "SubjectAccessReview", self._spec(key))
         except WebhookError as error:
             logger.warning("authorization webhook: %s", error)
             raise

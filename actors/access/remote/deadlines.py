@@ -13,6 +13,10 @@ from typing import Protocol
 import trio
 
 
+class TooSlow(Exception):
+    """The time of a call is over."""
+
+
 class Expires(Protocol):
     def expire(self) -> None:
         """End what waits, now and later, with TooSlow."""

@@ -11,8 +11,7 @@ from typing import Protocol
 import outcome
 import trio
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.tls_stream import TooSlow
+from actors.access.remote.deadlines import Deadlines, TooSlow
 
 
 class Waiter(Protocol):

@@ -7,7 +7,6 @@ because its contents change.
 
 from __future__ import annotations
 
-import base64
 import os
 import ssl
 import tempfile
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from actors.access.remote.address import cleaned_url
@@ -29,6 +29,8 @@ from actors.access.remote.kubeconfig_file import (
 )
 from actors.certificates.trust import InvalidBundle, unverifying, verifying
 
+ANONYMOUS: Final = User("")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
@@ -37,9 +39,8 @@ class Target:
     tls: ssl.SSLContext
     server_name: str = ""  # in the certificate, if it is not the host of the URL
     proxy_url: str = ""
-    authorization: str = ""  # value of the header
-    token_file: Path | None = None
-    host: str = ""  # value of the header, if it is not the host of the URL
+    user: User = ANONYMOUS
+    host: str = ""  # by which the webhook is known, with the port, if the URL has another one
 
 
 def read_target(path: Path) -> Target:
@@ -67,19 +68,8 @@ def target_of(path: Path, selected: Selected) -> Target:
         _tls(path, cluster, user),
         cluster.tls_server_name,
         cluster.proxy_url,
-        authorization_of(user),
-        None if user.token else user.token_file,
+        user,
     )
-
-
-def authorization_of(user: User) -> str:
-    """The value of the Authorization header; "" if the user has neither token nor password in the file."""
-    if user.token:
-        return f"Bearer {user.token}"
-    if user.username:
-        pair = f"{user.username}:{user.password}".encode()
-        return f"Basic {base64.b64encode(pair).decode()}"
-    return ""
 
 
 def _tls(path: Path, cluster: Cluster, user: User) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import trio
 
-from actors.access.remote.webhook import WebhookError
+from actors.access.remote.calls import WebhookError
 from actors.admission.plugin import Queue
 from actors.admission.request import AdmissionRequest
 from actors.admission.timings import WebhookTimings
@@ -183,7 +183,7 @@ class WebhookCaller:
             read = partial(self._reviews.verdict, uid, hook, raw, mutating=self._mutating)
             verdict = await trio.to_thread.run_sync(read) if len(raw) > LARGE_BYTES else read()
         except WebhookError as error:
-            raise CallFailed(hook, f"failed to call webhook: {error}", error.status or BAD_REQUEST) from None
+            raise CallFailed(hook, f"failed to call webhook: {error}", error.code or BAD_REQUEST) from None
         except Undecodable as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", BAD_REQUEST) from None
         except BadResponse as error:

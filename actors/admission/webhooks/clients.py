@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import trio
 
 from actors.access.remote.address import Addressed, cleaned_path, cleaned_url
+from actors.access.remote.calls import Calls, MakeBody, Webhook, WebhookError
 from actors.access.remote.kubeconfig_file import KubeconfigError, User
 from actors.access.remote.shared_calls import SharedCalls
 from actors.access.remote.slots import Slots
-from actors.access.remote.target import Target, authorization_of
-from actors.access.remote.webhook import MakeBody, Webhook, WebhookError
+from actors.access.remote.target import Target
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.services import Services, Unresolved
 from actors.certificates.trust import InvalidBundle, verifying
@@ -31,8 +31,9 @@ _Key = tuple[str, int, bool, bytes]  # host and port, whether it is a service, C
 
 
 class WebhookClients:
-    def __init__(self, services: Services, credentials: WebhookCredentials) -> None:
+    def __init__(self, services: Services, credentials: WebhookCredentials, calls: Calls) -> None:
         self._services = services
+        self._calls = calls
         self._credentials = credentials
         self._clients: OrderedDict[_Key, Webhook] = OrderedDict()
         # Hundreds of writes may need the same new client: a thread and a TLS context for each would take megabytes.
@@ -114,7 +115,7 @@ class WebhookClients:
         user = self._credentials.user(host, port)
         # In a thread: to load the roots of the system takes tens of milliseconds.
         tls = await trio.to_thread.run_sync(partial(self._tls, hook.ca_bundle, user))
-        return Webhook(_target(hook, url, host, port, tls, user))
+        return self._calls.webhook(_target(hook, url, host, port, tls, user))
 
     def _close_idle(self) -> None:
         idle = next((key for key, one in self._clients.items() if one.idle), None)
@@ -148,7 +149,6 @@ def _target(hook: Addressed, url: str, host: str, port: int, tls: ssl.SSLContext
         tls,
         host if hook.service is not None else "",
         "",
-        authorization_of(user),
-        None if user.token else user.token_file,
+        user,
         name if hook.service is not None else "",
     )

@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
-from actors.access.remote.target import identify
+from actors.access.remote.target import ANONYMOUS, identify
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.certificates.trust import unverifying
 from actors.names import Names
-
-ANONYMOUS = User("")
 
 
 @dataclass(frozen=True, slots=True)

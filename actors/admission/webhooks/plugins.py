@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.access.remote.calls import Calls
 from actors.admission.configuration import AdmissionConfiguration
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.clients import WebhookClients
@@ -27,11 +28,12 @@ def webhook_plugins(
     feed: Feed,
     configuration: AdmissionConfiguration,
     registry: Registry | None,
+    calls: Calls,
     converter: Converter | None = None,
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     """Without a registry, no version of a kind is equivalent to another one."""
     services, rejections, timings = Services(journal), Rejections(), WebhookTimings()
-    converter = converter or Converter(names, WebhookClients(services, WebhookCredentials()))
+    converter = converter or Converter(names, WebhookClients(services, WebhookCredentials(), calls))
 
     def equivalents(definition: Definition) -> Sequence[Definition]:
         found = registry.current.stored_type(definition.type_name) if registry is not None else None
@@ -41,7 +43,8 @@ def webhook_plugins(
         configurations = Configurations(names, kind, journal, feed, equivalents)
         if registry is not None:
             registry.follow(lambda *_: configurations.forget_kinds())
-        return configurations, WebhookClients(services, read_credentials(configuration.of(plugin), names))
+        credentials = read_credentials(configuration.of(plugin), names)
+        return configurations, WebhookClients(services, credentials, calls)
 
     return (
         MutatingAdmissionWebhook(

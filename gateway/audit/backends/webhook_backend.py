@@ -13,7 +13,7 @@ from collections import deque
 
 import trio
 
-from actors.access.remote.webhook import Webhook, WebhookError
+from actors.access.remote.calls import Webhook, WebhookError
 from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import FLUSH_SECONDS, MAX_QUEUED_BYTES
 from gateway.audit.backends.losses import Losses

@@ -10,13 +10,14 @@ from typing import Any
 import trio
 
 from actors.access.remote.address import WebhookAddress
+from actors.access.remote.calls import WebhookError
 from actors.access.remote.kubeconfig_file import User
-from actors.access.remote.webhook import WebhookError
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.services import Services
+from gateway.outgoing.webhook import HttpsCalls
 from journal.log import Journal
-from tests.actors.access.remote.https_peer import Peer, Received, https_peer, pki
+from tests.gateway.outgoing.https_peer import Peer, Received, https_peer, pki
 
 CALLS = 20
 
@@ -35,7 +36,7 @@ async def call_at_once(folder: Path, peer: Peer, ca_bundle: bytes) -> tuple[list
     """What calls to the same webhook respond or raise, and how many TLS contexts were created for them."""
     CountedContexts.identified = 0
     with closing(Journal.open(folder / "journal")) as journal:
-        clients = WebhookClients(Services(journal), CountedContexts())
+        clients = WebhookClients(Services(journal), CountedContexts(), HttpsCalls())
         hook = WebhookAddress(f"https://127.0.0.1:{peer.port}/review", None, ca_bundle, 10)
         outcomes: list[Any] = []
 

@@ -11,11 +11,11 @@ import pytest
 
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.admission.plugins.pods.image_policy_webhook import parse_image_policy
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
 from tests.actors.object_store import Refused
 from tests.gateway.admission.audited import annotations_of_pods, audited
 from tests.gateway.admission.configured import configured
 from tests.gateway.api import Api, served
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 
 V1ALPHA1 = "imagepolicy.cluster.io/v1alpha1"
 FAILED_OPEN = "alpha.image-policy.cluster.io/failed-open"

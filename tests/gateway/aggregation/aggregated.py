@@ -18,10 +18,10 @@ from typing import Any
 import orjson
 
 from gateway.settings.proxy import ProxySettings
-from tests.actors.access.remote.https_peer import pki
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served
+from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.proxy.backends import Backend, Call, Respond
 
 GROUP, VERSION = "things.example.com", "v1"

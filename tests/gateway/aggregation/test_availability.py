@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.actors.access.remote.https_peer import pki
 from tests.gateway.aggregation.aggregated import (
     API_SERVICES,
     GROUP_VERSION,
@@ -20,6 +19,7 @@ from tests.gateway.aggregation.aggregated import (
     register,
 )
 from tests.gateway.api import Api
+from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.proxy.backends import Call, serving
 
 MERGE = {"content-type": "application/merge-patch+json"}

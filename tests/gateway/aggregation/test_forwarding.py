@@ -13,7 +13,6 @@ from actors.access.authentication.authenticate import Authenticated
 from actors.identity import User
 from gateway.composition.extensions import Extensions
 from gateway.settings.proxy import ProxySettings
-from tests.actors.access.remote.https_peer import Received, https_peer, pki
 from tests.gateway.account_tokens import eventually
 from tests.gateway.aggregation.aggregated import (
     API_SERVICES,
@@ -31,6 +30,7 @@ from tests.gateway.aggregation.aggregated import (
 from tests.gateway.api import ALICE
 from tests.gateway.granting import Grants
 from tests.gateway.https import served_securely
+from tests.gateway.outgoing.https_peer import Received, https_peer, pki
 from tests.gateway.proxy.backends import (
     LOOPBACK,
     Call,

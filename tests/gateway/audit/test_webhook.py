@@ -12,9 +12,9 @@ import trio
 
 from gateway.audit.backends.throttle import Throttle
 from gateway.settings.audit import AuditSettings
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer, write_kubeconfig
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import PATH, rules
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer, write_kubeconfig
 
 POLICY = rules("level: Metadata, verbs: [create]", more="omitStages: [RequestReceived]\n")
 OK = Reply(body=b"")  # audit servers need not respond with a document

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.actors.access.remote.https_peer import Peer, Received, https_peer, pki
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, served
 from tests.gateway.custom.kinds import DEFINITIONS, GROUP, MERGE, NAME, define, definition, version
+from tests.gateway.outgoing.https_peer import Peer, Received, https_peer, pki
 
 FIELDS = {"v1": "size", "v2": "length"}
 

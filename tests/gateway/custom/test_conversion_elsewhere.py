@@ -6,9 +6,9 @@ import base64
 import ssl
 from typing import Any
 
-from tests.actors.access.remote.https_peer import Received, https_peer, pki
 from tests.gateway.custom.converting import converting
 from tests.gateway.custom.kinds import GROUP
+from tests.gateway.outgoing.https_peer import Received, https_peer, pki
 from tests.gateway.webhooks.hooking import adding
 
 RULE = {"operations": ["*"], "apiGroups": [GROUP], "apiVersions": ["v2"], "resources": ["widgets"]}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.actors.access.remote.https_peer import Reply, pki
 from tests.actors.object_store import Document
 from tests.gateway.custom.converting import converting
 from tests.gateway.custom.kinds import GROUP, MERGE
+from tests.gateway.outgoing.https_peer import Reply, pki
 
 SINGLE = f"conversion webhook for {GROUP}/v1, Kind=Widget"
 LISTED = f"conversion webhook for {GROUP}/v2, Kind=WidgetList"

@@ -19,8 +19,8 @@ from typing import Any
 import trio
 
 from gateway.settings.proxy import ProxySettings
-from tests.actors.access.remote.https_peer import pki
 from tests.gateway.api import ADMIN, Api, served
+from tests.gateway.outgoing.https_peer import pki
 
 POD = "/api/v1/namespaces/default/pods/p"
 LOOPBACK = "127.0.0.1"

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.settings.checks import SettingsError
 from gateway.settings.proxy import ProxySettings
-from tests.actors.access.remote.https_peer import pki
 from tests.gateway.api import Api
+from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.proxy.backends import (
     POD,
     Call,

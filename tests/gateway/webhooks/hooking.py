@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer, pki
 from tests.gateway.api import Api, ApiResponse, served
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer, pki
 
 Respond = Callable[[dict[str, Any]], Any]  # the review's request -> response members, a Reply or None
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -6,8 +6,8 @@ from typing import Any
 
 from actors.admission.timings import BOUNDS, MAX_SERIES, Histogram, Timings, WebhookTimings
 from actors.admission.webhooks.rejections import NO_ERROR, Rejections
-from tests.actors.access.remote.https_peer import Reply
 from tests.gateway.api import Api
+from tests.gateway.outgoing.https_peer import Reply
 from tests.gateway.webhooks.hooking import DENY, hooking
 
 PREFIX = "apiserver_admission"

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from gateway.settings.audit import AuditSettings
-from tests.actors.access.remote.https_peer import Reply
 from tests.actors.object_store import memory_folder
 from tests.cases import checking
+from tests.gateway.outgoing.https_peer import Reply
 from tests.gateway.webhooks.hooking import MAPS, Hooks, adding, hooking, patching
 
 POLICY = """\

@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.remote import webhook
-from tests.actors.access.remote.https_peer import Reply
+from gateway.outgoing import webhook
+from tests.gateway.outgoing.https_peer import Reply
 from tests.gateway.webhooks.hooking import adding, hooking, patching
 
 OTHER_TYPE = b'{"apiVersion": "admission.cluster.io/v1beta1", "kind": "AdmissionReview", "response": {}}'

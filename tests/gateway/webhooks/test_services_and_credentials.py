@@ -17,10 +17,10 @@ from actors.admission.webhooks.services import Services, Unresolved
 from actors.names import CLUSTER
 from gateway.settings.admission import AdmissionSettings
 from gateway.settings.checks import SettingsError
-from tests.actors.access.remote.https_peer import pki
 from tests.actors.object_store import open_store
 from tests.cases import cases
 from tests.gateway.api import served
+from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.webhooks.hooking import Hooks, hooking
 
 

@@ -10,6 +10,7 @@ import orjson
 import pytest
 import trio
 
+from actors.access.remote.calls import NO_CALLS
 from actors.admission.configuration import NO_CONFIGURATION
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.admission.webhooks.candidates import Match
@@ -19,8 +20,8 @@ from actors.admission.webhooks.rejections import CALLING, INTERNAL
 from actors.errors import BadRequest, WebhookFailed
 from actors.names import CLUSTER
 from gateway.settings.audit import AuditSettings
-from tests.actors.access.remote.https_peer import Reply, pki
 from tests.actors.object_store import memory_folder, open_store
+from tests.gateway.outgoing.https_peer import Reply, pki
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking
 
 
@@ -389,7 +390,9 @@ async def test_status_and_scale_are_reviewed_as_subresources() -> None:
 async def test_stored_configurations_that_could_not_be_created_today() -> None:
     """They come from imports: side effects in a dry run, and review versions that the server does not know."""
     async with open_store() as store:
-        mutating, _ = webhook_plugins(CLUSTER, store.journal, store.feed, NO_CONFIGURATION, store.registry)
+        mutating, _ = webhook_plugins(
+            CLUSTER, store.journal, store.feed, NO_CONFIGURATION, store.registry, NO_CALLS
+        )
         stored = {
             "metadata": {"name": "old"},
             "webhooks": [

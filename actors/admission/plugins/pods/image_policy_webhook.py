@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import orjson
 
+from actors.access.remote.calls import Calls, WebhookError, review
 from actors.access.remote.expiring_cache import ExpiringCache
 from actors.access.remote.shared_calls import SharedCalls
 from actors.access.remote.target import Target, read_target
-from actors.access.remote.webhook import Webhook, WebhookError
 from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.refusals import forbidden
@@ -59,9 +59,9 @@ class ImagePolicyWebhook(AsyncPlugin):
     annotates = True
     validates = (rule(CREATE, UPDATE, of=(PODS,), subresources=("", EPHEMERAL)),)
 
-    def __init__(self, names: Names, policy: ImagePolicy | None) -> None:
+    def __init__(self, names: Names, policy: ImagePolicy | None, calls: Calls) -> None:
         self._policy = policy
-        self._webhook = None if policy is None else Webhook(policy.target)
+        self._webhook = None if policy is None else calls.webhook(policy.target)
         self._api_version = f"{names.group('imagepolicy')}/v1alpha1"
         self._annotations = f".{names.group('image-policy')}/"
         self._failed_open = f"alpha{self._annotations}failed-open"
@@ -115,8 +115,8 @@ class ImagePolicyWebhook(AsyncPlugin):
         policy, webhook = self._policy, self._webhook
         assert policy is not None and webhook is not None
         try:
-            status = await webhook.review(
-                self._api_version, "ImageReview", spec, first_delay=policy.retry_seconds
+            status = await review(
+                webhook, self._api_version, "ImageReview", spec, first_delay=policy.retry_seconds
             )
             decision = _decision(status)
         except WebhookError as error:

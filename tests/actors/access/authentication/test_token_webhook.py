@@ -15,8 +15,8 @@ import trio.testing
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
 from actors.access.authentication.token_webhook import TokenWebhook
 from actors.identity import User
-from tests.actors.access.remote.calling import calling
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
+from tests.gateway.outgoing.calling import calling
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 
 VERSION = "authentication.cluster.io/v1beta1"
 OWN = ("https://api",)

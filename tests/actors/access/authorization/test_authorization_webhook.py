@@ -15,8 +15,8 @@ from actors.access.attributes import Attributes
 from actors.access.authorization.webhook import MAX_CACHED_LENGTH, WebhookAuthorizer
 from actors.access.authorize import Decision, Verdict
 from actors.identity import User
-from tests.actors.access.remote.calling import calling
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
+from tests.gateway.outgoing.calling import calling
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 
 GROUP = "authorization.cluster.io"
 JANE = User("jane", "42", ("devs", "system:authenticated"), (("scope", ("a",)),))

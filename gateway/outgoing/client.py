@@ -18,12 +18,12 @@ from urllib.parse import quote, unquote, urlsplit
 
 import trio
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.http_response import Disconnected, Response, ResponseError, ResponseReader
+from actors.access.remote.deadlines import Deadlines, TooSlow
 from actors.access.remote.slots import Slots
-from actors.access.remote.tls_stream import ByteStream, TlsStream, TooSlow, dial
 from actors.certificates.trust import verifying
 from actors.turns import SharedTurns
+from gateway.outgoing.response import Disconnected, Response, ResponseError, ResponseReader
+from gateway.outgoing.streams import ByteStream, TlsStream, dial
 
 IDLE_SECONDS: Final = 90.0
 MAX_LARGE_BODIES: Final = 8  # that are read at once
@@ -187,9 +187,9 @@ class HttpsClient:
         return None
 
     def _keep(self, connection: _Connection) -> None:
-        if len(self._idle) >= self._kept:
-            self._idle.pop(0)[1].stream.close()
         self._idle.append((trio.current_time(), connection))
+        if len(self._idle) > self._kept:
+            self._idle.pop(0)[1].stream.close()
 
     def _close_expired(self) -> None:
         oldest = trio.current_time() - IDLE_SECONDS

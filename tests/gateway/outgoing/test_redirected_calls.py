@@ -9,9 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.webhook import MAX_REQUESTS, MAX_RETRIES, WebhookError
-from tests.actors.access.remote.calling import calling
-from tests.actors.access.remote.https_peer import Peer, Received, Reply, https_peer
+from actors.access.remote.calls import WebhookError
+from gateway.outgoing.webhook import MAX_REQUESTS, MAX_RETRIES
+from tests.gateway.outgoing.calling import calling
+from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 
 BODY = b'{"a":1}'
 

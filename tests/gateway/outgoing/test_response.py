@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.http_response import (
+from actors.access.remote.deadlines import Deadlines, TooSlow
+from actors.access.remote.slots import Slots
+from gateway.outgoing.response import (
     LARGE_BODY,
     MAX_CHUNKS,
     MAX_HEAD,
@@ -17,8 +18,6 @@ from actors.access.remote.http_response import (
     ResponseReader,
     ResponseTooLarge,
 )
-from actors.access.remote.slots import Slots
-from actors.access.remote.tls_stream import TooSlow
 from tests.cases import cases
 
 LARGEST = 1000

@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
+from actors.access.remote.deadlines import TooSlow
 from actors.turns import SharedTurns
 
 _T = TypeVar("_T")
@@ -23,10 +24,6 @@ _T = TypeVar("_T")
 FIRST_PART: Final = 1 << 12
 PART: Final = 1 << 16
 RECORD: Final = 1 << 14  # what OpenSSL decrypts at once
-
-
-class TooSlow(Exception):
-    """The time of a call is over."""
 
 
 class ByteStream(Protocol):

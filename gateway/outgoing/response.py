@@ -13,7 +13,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from actors.access.remote.slots import Slots
-from actors.access.remote.tls_stream import ByteStream
+from gateway.outgoing.streams import ByteStream
 
 LARGE_BODY: Final = 1 << 20
 MAX_HEAD: Final = 32 * 1024

@@ -11,11 +11,12 @@ import pytest
 import trio
 import trio.testing
 
+from actors.access.remote.calls import WebhookError, review
 from actors.access.remote.kubeconfig_file import KubeconfigError
 from actors.access.remote.target import read_target
-from actors.access.remote.webhook import MAX_CALLS, MAX_RESPONSE, TRIES, WebhookError
-from tests.actors.access.remote.calling import calling
-from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
+from gateway.outgoing.webhook import MAX_CALLS, MAX_RESPONSE, TRIES
+from tests.gateway.outgoing.calling import calling, post
+from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
 
 
 def echo(received: Received) -> Any:
@@ -24,7 +25,7 @@ def echo(received: Received) -> Any:
 
 async def test_posts_json_with_the_client_certificate(tmp_path: Path) -> None:
     async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, "/deep/path")) as webhook:
-        assert await webhook.post({"a": 1}) == {"got": {"a": 1}}
+        assert await post(webhook, {"a": 1}) == {"got": {"a": 1}}
         [received] = peer.received
         assert (received.target, received.client) == ("/deep/path", "client")
         assert received.headers["content-type"] == "application/json"
@@ -37,21 +38,21 @@ async def test_posts_json_with_the_client_certificate(tmp_path: Path) -> None:
 )
 async def test_path_is_cleaned_and_the_query_dropped(tmp_path: Path, path: str, called: str) -> None:
     async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, path)) as webhook:
-        await webhook.post({})
+        await post(webhook, {})
         assert [received.target for received in peer.received] == [called]
 
 
 async def test_url_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, "/x?key=hidden")) as webhook:
-        await webhook.post({})
+        await post(webhook, {})
     assert "hidden" not in caplog.text
 
 
 async def test_connections_are_reused(tmp_path: Path) -> None:
     async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path)) as webhook:
         for number in range(3):
-            await webhook.post({"n": number})
+            await post(webhook, {"n": number})
         assert (peer.connections, len(peer.received)) == (1, 3)
 
 
@@ -72,7 +73,7 @@ async def test_certificates_may_be_in_the_file_itself(tmp_path: Path) -> None:
             },
         )
         async with calling(file) as webhook:
-            assert await webhook.post({}) == {"got": {}}
+            assert await post(webhook, {}) == {"got": {}}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ async def test_certificates_may_be_in_the_file_itself(tmp_path: Path) -> None:
 async def test_credentials_are_sent(tmp_path: Path, user: dict[str, str], header: str) -> None:
     (tmp_path / "token.txt").write_text("from-file\n")
     async with https_peer(echo) as peer, calling(peer.kubeconfig(tmp_path, **user)) as webhook:
-        await webhook.post({})
+        await post(webhook, {})
         assert peer.received[0].headers["authorization"] == header
 
 
@@ -99,11 +100,11 @@ async def test_token_file_is_read_again_after_a_minute(
         https_peer(echo) as peer,
         calling(peer.kubeconfig(tmp_path, tokenFile="token.txt")) as webhook,
     ):
-        await webhook.post({})
+        await post(webhook, {})
         token.write_text("second")
-        await webhook.post({})
+        await post(webhook, {})
         autojump_clock.jump(61)
-        await webhook.post({})
+        await post(webhook, {})
         sent = [received.headers["authorization"] for received in peer.received]
         assert sent == ["Bearer first", "Bearer first", "Bearer second"]
 
@@ -124,7 +125,7 @@ async def test_peer_with_a_wrong_certificate_is_refused_at_once(
         calling(peer.kubeconfig(tmp_path, cluster=cluster)) as webhook,
     ):
         with pytest.raises(WebhookError, match="certificate verify failed"):
-            await webhook.post({})
+            await post(webhook, {})
         assert peer.received == [] and peer.connections == 1
 
 
@@ -137,7 +138,7 @@ async def test_peer_under_another_name(tmp_path: Path, cluster: dict[str, Any]) 
         https_peer(echo, certificate="other") as peer,
         calling(peer.kubeconfig(tmp_path, cluster=cluster)) as webhook,
     ):
-        assert await webhook.post({}) == {"got": {}}
+        assert await post(webhook, {}) == {"got": {}}
 
 
 @pytest.mark.parametrize("status", [429, 500, 504])
@@ -150,7 +151,7 @@ async def test_call_is_repeated_until_it_succeeds(
         calling(peer.kubeconfig(tmp_path)) as webhook,
     ):
         began = trio.current_time()
-        assert await webhook.post({}) == {"ok": True}
+        assert await post(webhook, {}) == {"ok": True}
         # 0.5 s, Retry-After, 1.125 s, each of the two delays up to a fifth longer.
         assert 8.6 <= trio.current_time() - began <= 9.0
         assert len(peer.received) == 4
@@ -162,7 +163,7 @@ async def test_time_to_wait_that_is_no_number_is_ignored(tmp_path: Path) -> None
         calling(peer.kubeconfig(tmp_path)) as webhook,
     ):
         with pytest.raises(WebhookError, match="responded with status 503"):
-            await webhook.post({})
+            await post(webhook, {})
 
 
 async def test_tries_end_after_five(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
@@ -171,7 +172,7 @@ async def test_tries_end_after_five(tmp_path: Path, autojump_clock: trio.testing
         calling(peer.kubeconfig(tmp_path, "/x?key=hidden")) as webhook,
     ):
         with pytest.raises(WebhookError) as raised:
-            await webhook.post({})
+            await post(webhook, {})
         assert str(raised.value) == f"https://127.0.0.1:{peer.port}/x: responded with status 500"
         assert len(peer.received) == TRIES
 
@@ -184,7 +185,7 @@ async def test_closed_port_is_a_failure_after_five_tries(
     async with calling(file) as webhook:
         began = trio.current_time()
         with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1"):
-            await webhook.post({})
+            await post(webhook, {})
         assert 4.0 <= trio.current_time() - began <= 5.0
 
 
@@ -195,7 +196,7 @@ async def test_other_statuses_fail_at_once(tmp_path: Path, status: int) -> None:
         calling(peer.kubeconfig(tmp_path)) as webhook,
     ):
         with pytest.raises(WebhookError, match=f"status {status}"):
-            await webhook.post({})
+            await post(webhook, {})
         assert len(peer.received) == 1
 
 
@@ -213,7 +214,7 @@ async def test_unusable_response_is_a_failure(tmp_path: Path, body: bytes, error
         calling(peer.kubeconfig(tmp_path)) as webhook,
     ):
         with pytest.raises(WebhookError, match=error):
-            await webhook.post({})
+            await review(webhook, "g/v1", "R", {})
         assert len(peer.received) == 1
 
 
@@ -226,7 +227,7 @@ async def test_silent_peer_fails_after_thirty_seconds(
     ):
         began = trio.current_time()
         with pytest.raises(WebhookError, match="within 30 s"):
-            await webhook.post({})
+            await post(webhook, {})
         assert trio.current_time() - began == pytest.approx(30)
         assert len(peer.received) == 1
 
@@ -243,11 +244,11 @@ async def test_review_needs_the_version_of_the_request(tmp_path: Path) -> None:
         https_peer(lambda received: replies.pop(0)) as peer,
         calling(peer.kubeconfig(tmp_path)) as webhook,
     ):
-        assert await webhook.review("g/v1", "R", {"s": 1}) == {"x": 1}
+        assert await review(webhook, "g/v1", "R", {"s": 1}) == {"x": 1}
         assert peer.received[0].document == {"apiVersion": "g/v1", "kind": "R", "spec": {"s": 1}}
         for error in ("'g/v1beta1', not 'g/v1'", "None, not 'g/v1'", "kind 'S'", "not an object"):
             with pytest.raises(WebhookError, match=error):
-                await webhook.review("g/v1", "R", {})
+                await review(webhook, "g/v1", "R", {})
 
 
 @pytest.mark.parametrize(
@@ -283,13 +284,13 @@ async def test_cancelled_calls_leave_no_connection_behind(tmp_path: Path) -> Non
         return {}
 
     async with https_peer(respond) as peer, calling(peer.kubeconfig(tmp_path)) as webhook:
-        await webhook.post({})
+        await post(webhook, {})
         for _ in range(MAX_CALLS // 10):
             async with trio.open_nursery() as nursery:
                 count = len(peer.received) + 11
                 for _ in range(11):
-                    nursery.start_soon(webhook.post, {"wait": True})
+                    nursery.start_soon(post, webhook, {"wait": True})
                 while len(peer.received) < count:
                     await trio.testing.wait_all_tasks_blocked(0.001)
                 nursery.cancel_scope.cancel()
-        assert await webhook.post({}) == {}, "more calls than connections were cancelled"
+        assert await post(webhook, {}) == {}, "more calls than connections were cancelled"

@@ -1,9 +1,9 @@
-"""Outgoing calls: POSTs a JSON document to a webhook over HTTPS and returns the JSON object of the response.
+"""Calls of webhooks: POSTs a JSON document over HTTPS and returns the body of the response.
 
 Connections are reused. A call is bounded in time (30 s per try, or less), in size of the response and in number (100 at
 once, others wait). Cancelling the caller cancels the call. There are two forms, as in Kubernetes:
 
-- Token and access reviews (`post`, `send`, `review`) are tried up to five times: after connection errors, 429, 500,
+- Token and access reviews (`send`) are tried up to five times: after connection errors, 429, 500,
   504, and every response with a Retry-After header. Everything else fails at once, also a call that took too long:
   another try would rarely be faster.
 - Calls of admission and conversion (`ask`, `send_once`) have one time limit for everything. They follow redirects, and
@@ -15,6 +15,7 @@ once, others wait). Cancelling the caller cancels the call. There are two forms,
 
 from __future__ import annotations
 
+import base64
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
@@ -23,20 +24,18 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-import orjson
 import trio
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.http_response import Response, ResponseError, ResponseTooLarge
-from actors.access.remote.https_client import HttpsClient, InvalidUrl
+from actors.access.remote.calls import FIRST_DELAY, MakeBody, WebhookError
+from actors.access.remote.deadlines import Deadlines, TooSlow
+from actors.access.remote.kubeconfig_file import User
 from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
-from actors.access.remote.tls_stream import TooSlow
-from actors.go_json import dumps
+from gateway.outgoing.client import HttpsClient, InvalidUrl
+from gateway.outgoing.response import Response, ResponseError, ResponseTooLarge
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5
-FIRST_DELAY: Final = 0.5
 DELAY_FACTOR: Final = 1.5
 JITTER: Final = 0.2
 MAX_RETRY_AFTER: Final = 30.0
@@ -53,14 +52,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REPEATS_POST: Final = frozenset({307, 308})
 
 T = TypeVar("T")
-MakeBody = Callable[[], bytes | Awaitable[bytes]]
 Call = Callable[[bytes, str, int, float], Awaitable[bytes]]  # (body, URL, largest response, deadline)
-
-
-class WebhookError(Exception):
-    """The webhook could not be called, or its response cannot be used. The text has no credentials in it."""
-
-    status = 0  # of the response, if there is one
 
 
 @dataclass(slots=True)
@@ -69,7 +61,16 @@ class _Retriable(Exception):
     delay: float = 0.0  # seconds, from Retry-After
 
 
-class Webhook:
+class HttpsCalls:
+    """The `Calls` of a server."""
+
+    def webhook(self, target: Target) -> HttpsWebhook:
+        return HttpsWebhook(target)
+
+
+class HttpsWebhook:
+    """A `Webhook` that is called by POSTs."""
+
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client = HttpsClient(
@@ -81,10 +82,11 @@ class Webhook:
         self.queue = Slots(MAX_CALLS, deadlines)
         self._token, self._token_expires = "", float("-inf")
         self._fixed_headers = _headers_for(target)
+        self._authorized = "authorization" in self._fixed_headers
 
-    async def post(self, document: Any, first_delay: float = FIRST_DELAY) -> dict[str, Any]:
-        """The object that the webhook responds with. WebhookError if there is none after all tries."""
-        return self._object(await self.send(dumps(document), first_delay))
+    @property
+    def shown(self) -> str:
+        return self._target.shown
 
     def ask(
         self, make: MakeBody, url: str, seconds: float, since: float | None = None
@@ -128,22 +130,6 @@ class Webhook:
             return await self._try(lambda: body)
         except _Retriable as failed:
             raise failed.error from None
-
-    async def review(
-        self, api_version: str, kind: str, spec: dict[str, Any], *, first_delay: float = FIRST_DELAY
-    ) -> dict[str, Any]:
-        """The status with which the webhook completes a review. The response must have the version of the request."""
-        response = await self.post({"apiVersion": api_version, "kind": kind, "spec": spec}, first_delay)
-        if response.get("apiVersion") != api_version:
-            raise self._error(
-                f"responded with apiVersion {response.get('apiVersion')!r}, not {api_version!r}"
-            )
-        if response.get("kind", kind) != kind:
-            raise self._error(f"responded with kind {response.get('kind')!r}, not {kind!r}")
-        status = response.get("status", {})
-        if not isinstance(status, dict):
-            raise self._error("responded with a status that is not an object")
-        return status
 
     async def run(self) -> None:
         """Keep connections until cancelled, then close them."""
@@ -191,15 +177,6 @@ class Webhook:
         """The URL of a call, with the name of the service whose address is called."""
         parts = urlsplit(url)
         return parts._replace(netloc=self._target.host or parts.netloc.rpartition("@")[2]).geturl()
-
-    def _object(self, raw: bytes) -> dict[str, Any]:
-        try:
-            value = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            raise self._error("the response is not JSON") from None
-        if not isinstance(value, dict):
-            raise self._error("the response is not a JSON object")
-        return value
 
     async def _call(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
         response = await self._request("POST", url, self._headers(), body, largest or MAX_RESPONSE, deadline)
@@ -261,8 +238,8 @@ class Webhook:
             raise _Retriable(self._error(_shown(error))) from None
 
     def _headers(self) -> dict[str, str]:
-        path = self._target.token_file
-        if path is None or self._target.authorization:
+        path = self._target.user.token_file
+        if path is None or self._authorized:
             return self._fixed_headers
         token = self._token_of(path)
         return {**self._fixed_headers, "authorization": f"Bearer {token}"} if token else self._fixed_headers
@@ -279,7 +256,7 @@ class Webhook:
 
     def _status_error(self, response: Response) -> Exception:
         error = self._error(f"responded with status {response.status}")
-        error.status = response.status
+        error.code = response.status
         retry_after = response.fields.get(b"retry-after", b"")
         if retry_after.isdigit():
             return _Retriable(error, min(float(retry_after[:9]), MAX_RETRY_AFTER))
@@ -304,9 +281,19 @@ def _headers_for(target: Target, *, known: bool = True) -> dict[str, str]:
     }
     if target.host and known:
         headers["host"] = target.host
-    if target.authorization and known:
-        headers["authorization"] = target.authorization
+    if (authorization := _authorization(target.user)) and known:
+        headers["authorization"] = authorization
     return headers
+
+
+def _authorization(user: User) -> str:
+    """The value of the Authorization header; "" if the user has neither token nor password in the file."""
+    if user.token:
+        return f"Bearer {user.token}"
+    if user.username:
+        pair = f"{user.username}:{user.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    return ""
 
 
 async def _before(deadline: float, work: Awaitable[T]) -> T:

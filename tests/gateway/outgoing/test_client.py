@@ -11,16 +11,16 @@ from functools import partial
 import pytest
 import trio
 
-from actors.access.remote.http_response import LARGE_BODY, Disconnected, ResponseError, ResponseTooLarge
-from actors.access.remote.https_client import (
+from gateway.outgoing.client import (
     IDLE_SECONDS,
     MAX_LARGE_BODIES,
     HttpsClient,
     InvalidUrl,
     parse_url,
 )
-from tests.actors.access.remote.https_peer import Received, Reply, https_peer, pki
+from gateway.outgoing.response import LARGE_BODY, Disconnected, ResponseError, ResponseTooLarge
 from tests.cases import cases
+from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki
 
 LARGEST = 1 << 20
 
@@ -107,6 +107,14 @@ async def test_no_more_connections_are_kept_than_asked_for() -> None:
             await calls.request(url, {}, b"{}", LARGEST)
         assert peer.connections == 2
         calls.close()
+
+
+async def test_client_may_keep_no_connections() -> None:
+    async with https_peer(lambda received: {}) as peer:
+        calls, url = client(kept=0), f"https://127.0.0.1:{peer.port}/"
+        for _ in range(2):
+            await calls.request(url, {}, b"{}", LARGEST)
+        assert peer.connections == 2
 
 
 async def test_connections_at_once_do_not_mix_what_they_send() -> None:
