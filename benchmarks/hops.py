@@ -1,0 +1,169 @@
+"""`python -m benchmarks.hops` counts what a request passes: files and functions of ours, and calls.
+
+A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks/hops.md). A
+server runs in a child process; a signal makes it record the calls of its event loop's thread while one warm request is
+served. What all rounds have in common is counted, so that a controller that happens to run in one of them does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPSConnection
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PACKAGES = ("actors", "gateway", "journal")
+PORT = 16871
+ROUNDS = 7
+WARM = 30
+PATH = "/api/v1/namespaces/default/configmaps"
+
+Hops = Counter[tuple[str, str]]  # calls by file and function
+
+
+def _serve(folder: Path) -> int:
+    """The child: serve, and write the recorded calls after each recording."""
+    import gateway
+
+    root = Path(str(gateway.__file__)).parent.parent
+    prefixes = tuple(f"{root / package}{os.sep}" for package in PACKAGES)
+    calls: Hops = Counter()
+
+    def record(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(prefixes):
+            calls[code.co_filename.removeprefix(f"{root}{os.sep}"), code.co_qualname] += 1
+
+    def begin(number: int, frame: FrameType | None) -> None:
+        calls.clear()
+        (folder / "began").touch()
+        sys.setprofile(record)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.setprofile(None)
+        text = json.dumps([[*name, count] for name, count in calls.items()])
+        (folder / "calls.new").write_text(text)
+        (folder / "calls.new").rename(folder / "calls")
+
+    signal.signal(signal.SIGUSR1, begin)
+    signal.signal(signal.SIGUSR2, end)
+    from gateway.cli.main import main as rewound
+
+    return rewound(["serve", "--data-dir", str(folder / "data"), "--secure-port", str(PORT)])
+
+
+def _wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
+
+
+class Recorder:
+    def __init__(self, folder: Path, server: subprocess.Popen[bytes]) -> None:
+        self._folder, self._server = folder, server
+        pki = folder / "data" / "pki"
+        context = ssl.create_default_context(cafile=pki / "ca.crt")
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        self._connection = HTTPSConnection("127.0.0.1", PORT, context=context)
+        self._made = 0
+
+    def get(self) -> None:
+        self._ask("GET", f"{PATH}/kept", 200)
+
+    def list(self) -> None:
+        self._ask("GET", f"{PATH}?limit=10", 200)
+
+    def create(self, name: str = "") -> None:
+        self._made += 1
+        name = name or f"made-{self._made}"
+        document = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name},
+            "data": {"k": "v" * 900},
+        }
+        self._ask("POST", PATH, 201, json.dumps(document))
+
+    def patch(self) -> None:
+        self._made += 1
+        self._ask("PATCH", f"{PATH}/kept", 200, json.dumps({"data": {"x": str(self._made)}}))
+
+    def _ask(self, method: str, path: str, status: int, body: str | None = None) -> None:
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        self._connection.request(method, path, body, {"Content-Type": media} if body else {})
+        response = self._connection.getresponse()
+        data = response.read()
+        if response.status != status:
+            raise SystemExit(f"{method} {path}: {response.status} {data.decode()}")
+
+    def record(self, request: Any) -> Hops:
+        for _ in range(WARM):
+            request()
+        rounds: list[Hops] = []
+        for _ in range(ROUNDS):
+            for name in ("began", "calls"):
+                (self._folder / name).unlink(missing_ok=True)
+            time.sleep(0.05)  # what the request before has left to do
+            self._server.send_signal(signal.SIGUSR1)
+            _wait_for(self._folder / "began")
+            request()
+            self._server.send_signal(signal.SIGUSR2)
+            _wait_for(self._folder / "calls")
+            found = json.loads((self._folder / "calls").read_text())
+            rounds.append(Counter({(file, function): count for file, function, count in found}))
+        common = rounds[0]
+        for other in rounds[1:]:
+            common &= other
+        return common
+
+
+@contextmanager
+def running() -> Iterator[Recorder]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [sys.executable, str(Path(__file__).resolve()), "--child", name]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert server.stdout is not None
+            if not server.stdout.readline():
+                raise SystemExit("the server did not start")
+            time.sleep(3)  # it imports in the background what its first requests do not need
+            yield Recorder(folder, server)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="count the files and functions that a warm request passes")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--show", action="store_true", help="print every function, too")
+    options = parser.parse_args()
+    if options.child is not None:
+        return _serve(options.child)
+    with running() as recorder:
+        recorder.create("kept")
+        print("| request | files | functions | calls |\n|---|---|---|---|")
+        for request in (recorder.get, recorder.list, recorder.create, recorder.patch):
+            hops = recorder.record(request)
+            files = {file for file, _ in hops}
+            print(f"| {request.__name__} | {len(files)} | {len(hops)} | {hops.total()} |", flush=True)
+            if options.show:
+                for (file, function), count in sorted(hops.items()):
+                    print(f"    {file} {function} {count}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
