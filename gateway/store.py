@@ -1,7 +1,7 @@
 """The store: everything below HTTP of one server, as one value that constructors take.
 
-`gateway.composition.open_store` builds it for a data folder. What serves requests takes the store and uses the services
-in it that it needs.
+`gateway.composition.open_store` builds it for a data folder. What serves requests takes the store, and keeps those of
+its services that it needs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from actors.admission.timings import Timings
 from actors.aggregation.api_services import ApiServices
+from actors.clock import Clock
 from actors.controllers.loop import Loop
 from actors.conversion.converter import Converter
 from actors.kinds.registry import Registry
@@ -29,6 +30,7 @@ from actors.store.reads import Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from gateway.aggregation.on_demand import ServersOnDemand
+from gateway.memory.budget import MemoryBudget
 from journal.log import Journal
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
@@ -47,6 +49,8 @@ class Access:
 @dataclass(frozen=True, slots=True)
 class Store:
     names: Names
+    clock: Clock
+    memory: MemoryBudget  # what requests may hold of the memory of this process
     registry: Registry
     journal: Journal
     feed: Feed

@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.access.accounts.openid import is_discoverable
-from actors.access.reviews import Reviews
 from actors.admission.plugins.pod_security.pods import PodSecurity
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.aggregation.api_services import ApiService
 from actors.background_import import imported
 from actors.certificates.addresses import reachable_addresses
-from actors.clock import Clock
-from actors.conversion.shown import RecentConversions, ShownObjects
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
-from actors.rewind.rights import PastRights
 from gateway.aggregation.routing import aggregated_at
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.page_on_demand import PageOnDemand
@@ -42,9 +38,6 @@ from gateway.handlers.paths import Paths, Serve, version_document
 from gateway.handlers.pipeline import InjectFault, Pipeline
 from gateway.handlers.request_seats import Limits as RequestLimits
 from gateway.handlers.request_seats import flow_fields
-from gateway.handlers.watches import WatchOpener
-from gateway.memory.budget import MemoryBudget
-from gateway.memory.process import default_limit
 from gateway.message import Response
 from gateway.observer import ExchangeObserver, both
 from gateway.ops import meters
@@ -61,7 +54,6 @@ from gateway.release import RELEASE, SERVED_VERSION
 from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
-from gateway.rewind.writes import PastWrites
 from gateway.settings.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
 from gateway.watch.hub import Hub
@@ -85,7 +77,6 @@ class ApiServer:
         health: Health,
         nursery: trio.Nursery,
         extensions: Extensions,
-        clock: Clock,
         predecessor: ApiServer | None = None,
     ) -> None:
         """With a `predecessor`, its listeners and connections pass their requests to this one from now on."""
@@ -100,22 +91,19 @@ class ApiServer:
         names = CHECK_NAMES[settings.dialect]
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._checks.add_to(health)
-        memory_limit = settings.memory_limit or default_limit()
-        own_memory = MemoryBudget.of_limit(memory_limit)
-        self._memory: MemoryBudget = predecessor._memory if predecessor else own_memory
-        self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, self._memory)
+        self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._request_limits.run)
-        pipeline = self._make_pipeline(health, clock, extensions)
+        pipeline = self._make_pipeline(health, extensions)
         limits = Limits(
             streams=settings.http2_streams,
-            connections=settings.max_connections or affordable_connections(memory_limit),
+            connections=settings.max_connections or affordable_connections(store.memory.process.limit),
             forwards=self._forwards,
         )
-        handle, auditor = self._audited(pipeline.handle, nursery, clock)
+        handle, auditor = self._audited(pipeline.handle, nursery)
         observer = both(auditor, extensions.observer)
         if predecessor is None:
-            self._server = Server(handle, refuse, limits, observer, self._memory)
+            self._server = Server(handle, refuse, limits, observer, store.memory)
         else:
             self._server = predecessor._server
             self._server.replace_handler(handle)
@@ -123,7 +111,7 @@ class ApiServer:
         meters.meter_requests(self._metrics)
         meters.meter_objects(self._metrics, self._count_objects)
         meters.meter_server(self._metrics, self._server.statistics)
-        meters.meter_memory(self._metrics, self._memory.statistics)
+        meters.meter_memory(self._metrics, store.memory.statistics)
         meters.meter_loop(self._metrics, self._watchdog.statistics)
         meters.meter_flow_control(self._metrics, self._request_limits)
         meters.meter_committer(self._metrics, store.committer.statistics)
@@ -146,55 +134,16 @@ class ApiServer:
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self.hub.statistics, self.hub.running, self.hub.sent)
 
-    def _make_pipeline(self, health: Health, clock: Clock, extensions: Extensions) -> Pipeline:
+    def _make_pipeline(self, health: Health, extensions: Extensions) -> Pipeline:
         store, settings = self._store, self._settings
         authenticator, authorizer = store.access.authenticator, store.access.authorizer
-        shown = ShownObjects(store.converter)
-        encoders = Encoders(store.names, store.write_contexts.now, shown)
-        lists = ListHandler(store.reads, encoders, self._memory)
-        chunking = LIST_CHUNKING in settings.features
-        rights = PastRights(authorizer)
-        past_reads = PastReads(
-            store.journal, store.reads, store.write_contexts, rights, encoders, lists, chunking=chunking
-        )
+        encoders = Encoders(store)
+        lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in settings.features)
+        past_reads = PastReads(store, lists)
         faults = self._fault_switch(past_reads)
-        dispatch = Dispatch(
-            store.names,
-            store.registry,
-            store.journal,
-            store.directory,
-            store.reads,
-            store.write_contexts,
-            authorizer,
-            Reviews(authenticator, authorizer, store.access.audiences),
-            store.access.accounts.issuer,
-            WatchOpener(
-                store.names, self.hub, store.reads, store.journal, store.registry, RecentConversions(shown)
-            ),
-            {"componentstatuses": self._checks.component_statuses},
-            self._memory,
-            self._connect,
-            encoders,
-            lists,
-            RewindHandler(
-                store.registry,
-                store.journal,
-                store.write_contexts,
-                rights,
-                past_reads,
-                PastWrites(
-                    store.names,
-                    store.registry,
-                    store.directory,
-                    store.reads,
-                    store.write_contexts,
-                    encoders,
-                ),
-                self._memory,
-                enabled=settings.serves_past,
-            ),
-            chunking=chunking,
-        )
+        rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_past)
+        computed = {"componentstatuses": self._checks.component_statuses}
+        dispatch = Dispatch(store, self.hub, lists, rewind, computed, self._connect)
         discovery = Discovery(
             store.registry,
             store.api_services,
@@ -219,7 +168,7 @@ class ApiServer:
             self._request_limits,
             self._advertised,
             store.access.accounts,
-            self._test_controls(clock, extensions.add_controls, faults),
+            self._test_controls(extensions.add_controls, faults),
             self._journal_page(extensions),
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
@@ -235,8 +184,8 @@ class ApiServer:
             self._metrics,
             self._watchdog,
             protobuf,
-            self._memory,
-            clock,
+            store.memory,
+            store.clock,
         )
         if faults is not None and settings.faults is not None:
             faults.set_from_file(settings.faults)
@@ -256,32 +205,28 @@ class ApiServer:
     def _inject_faults(self, inject: InjectFault | None) -> None:
         self._pipeline.inject_fault = inject
 
-    def _audited(
-        self, handle: Handle, nursery: trio.Nursery, clock: Clock
-    ) -> tuple[Handle, ExchangeObserver | None]:
+    def _audited(self, handle: Handle, nursery: trio.Nursery) -> tuple[Handle, ExchangeObserver | None]:
         """The handler of requests, and what records them; SettingsError."""
         if not self._settings.audit.given:
             return handle, None
         from gateway.audit.audit_log import BlockingHandler
         from gateway.audit.build import build_audit
 
-        audit = build_audit(self._settings.audit, self._store.names, clock)
+        audit = build_audit(self._settings.audit, self._store.names, self._store.clock)
         if audit is None:
             return handle, None
         nursery.start_soon(audit.run)
         meters.meter_audit(self._metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
-    def _test_controls(
-        self, clock: Clock, more: AddControls | None, faults: FaultSwitch | None
-    ) -> Serve | None:
+    def _test_controls(self, more: AddControls | None, faults: FaultSwitch | None) -> Serve | None:
         enabled = self._settings.enable_test_controls
         if not enabled and more is None:
             return None
         from gateway.testing.build import build_controls
 
         add = [one for one in (faults.add_controls if faults else None, more) if one is not None]
-        return build_controls(self._store if enabled else None, clock, add)
+        return build_controls(self._store if enabled else None, add)
 
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource
@@ -323,7 +268,7 @@ class ApiServer:
         if not self._settings.enable_journal_page or not self._settings.serves_past:
             return None
         replays = extensions.add_controls is not None
-        return PageOnDemand(self._store, self._memory, self._stop, replays=replays)
+        return PageOnDemand(self._store, self._stop, replays=replays)
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings

@@ -48,6 +48,8 @@ from gateway.composition.access import build_access
 from gateway.composition.data_folder import CreatedPaths
 from gateway.composition.extensions import Extensions
 from gateway.composition.secure_port import signing_authorities
+from gateway.memory.budget import MemoryBudget
+from gateway.memory.process import default_limit
 from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
 from gateway.outgoing.webhook import HttpsCalls
 from gateway.settings.admission import CONFIGURATION_FLAG
@@ -87,7 +89,7 @@ async def open_store(
     journal = _open_journal(settings, created)
     try:
         async with trio.open_nursery() as nursery:
-            store = _build_store(settings, journal, clock, nursery, extensions)
+            store = _build_store(settings, journal, clock, memory_budget(settings), nursery, extensions)
             try:
                 yield store
             finally:
@@ -115,16 +117,27 @@ def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
 
 
 def read_only_store(
-    settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery, extensions: Extensions
+    settings: Settings,
+    journal: Journal,
+    clock: Clock,
+    memory: MemoryBudget,
+    nursery: trio.Nursery,
+    extensions: Extensions,
 ) -> Store:
     """The store of a journal that nothing writes to: without controllers, housekeeping and tasks of plugins."""
-    return _build_store(settings, journal, clock, nursery, extensions, writes=False)
+    return _build_store(settings, journal, clock, memory, nursery, extensions, writes=False)
+
+
+def memory_budget(settings: Settings) -> MemoryBudget:
+    """The budget of one server; several stores may share it."""
+    return MemoryBudget.of_limit(settings.memory_limit or default_limit())
 
 
 def _build_store(
     settings: Settings,
     journal: Journal,
     clock: Clock,
+    memory: MemoryBudget,
     nursery: trio.Nursery,
     extensions: Extensions,
     *,
@@ -187,6 +200,8 @@ def _build_store(
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
         names,
+        clock,
+        memory,
         registry,
         journal,
         feed,

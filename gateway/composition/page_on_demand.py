@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.background_import import imported
-from gateway.memory.budget import MemoryBudget
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext
 from gateway.store import Store
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
 
 class PageOnDemand:
-    def __init__(self, store: Store, memory: MemoryBudget, stop: trio.Event, *, replays: bool) -> None:
+    def __init__(self, store: Store, stop: trio.Event, *, replays: bool) -> None:
         self._store = store
-        self._memory = memory
         self._stop = stop
         self._replays = replays  # whether the server may have /debug/rewound/replay
         self._page: JournalPage | None = None
@@ -33,15 +31,4 @@ class PageOnDemand:
     def _make(self) -> JournalPage:
         from gateway.page.handler import JournalPage
 
-        store = self._store
-        return JournalPage(
-            store.names,
-            store.registry,
-            store.journal,
-            store.feed,
-            store.write_contexts,
-            store.access.authorizer,
-            self._memory,
-            self._stop,
-            replays=self._replays,
-        )
+        return JournalPage(self._store, self._stop, replays=self._replays)

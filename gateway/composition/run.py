@@ -49,7 +49,7 @@ async def run(
             store.names, store.registry.current, store.journal, store.directory, store.write_contexts
         )
         await bootstrap.create_namespaces()
-        server = ApiServer(settings, store, health, nursery, extensions, clock)
+        server = ApiServer(settings, store, health, nursery, extensions)
         addresses = await nursery.start(server.serve)
         created.keep()
         warn_of_readable_files(settings)

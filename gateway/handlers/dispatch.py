@@ -9,25 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from actors.access.accounts.issuer import TokenIssuer
-from actors.access.authorize import Authorizer
 from actors.access.reviews import Reviews
 from actors.conversion.shown import converts
 from actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.registry import Registry
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
-from actors.names import Names
 from actors.resource import options
 from actors.resource.collection import delete_collection
-from actors.resource.directory import Directory
 from actors.store.addressing import check_name, check_namespace
-from actors.store.reads import ListOptions, Reads
-from actors.write_context import WriteContexts
+from actors.store.reads import ListOptions
 from gateway.handlers.bodies import Bodies
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
-from gateway.handlers.encoders import LARGE, Encoder, Encoders, encode_document
+from gateway.handlers.encoders import LARGE, Encoder, encode_document
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.methods import check_method, find_definition, may_create
 from gateway.handlers.patches import PatchDecoder
@@ -35,15 +29,15 @@ from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.selectors import parse_selectors
 from gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from gateway.handlers.watches import WatchOpener
-from gateway.memory.budget import MemoryBudget
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext, Rewind, new_write_context
 from gateway.pipeline.parameters import EMPTY
 from gateway.pipeline.route import Route
+from gateway.store import Store
+from gateway.watch.hub import Hub
 from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
-from journal.log import Journal
 
 Serve = Callable[[RequestContext, Definition], Response | Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
@@ -52,45 +46,33 @@ Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response
 class Dispatch:
     def __init__(
         self,
-        names: Names,
-        registry: Registry,
-        journal: Journal,
-        directory: Directory,
-        reads: Reads,
-        write_contexts: WriteContexts,
-        authorizer: Authorizer,
-        reviews: Reviews,
-        issuer: TokenIssuer,
-        watches: WatchOpener,
-        computed: Mapping[str, Source],
-        memory: MemoryBudget,
-        connect: Connect,
-        encoders: Encoders,
+        store: Store,
+        hub: Hub,
         lists: ListHandler,
         rewind: Rewind,
-        *,
-        chunking: bool = True,
+        computed: Mapping[str, Source],
+        connect: Connect,
     ) -> None:
-        self._names = names
-        self._registry = registry
+        access, directory = store.access, store.directory
+        self._names = store.names
+        self._registry = store.registry
         self._directory = directory
-        self._reads = reads
-        self._write_contexts = write_contexts
-        self._bodies = bodies = Bodies(names, directory.large_work, memory)
-        self._may_create = partial(may_create, authorizer)
-        self._patches = PatchDecoder(names, self._bodies, write_contexts, reads, self._may_create)
-        self._watches = watches
+        self._reads = store.reads
+        self._write_contexts = store.write_contexts
+        self._bodies = bodies = Bodies(store.names, directory.large_work, store.memory)
+        self._may_create = partial(may_create, access.authorizer)
+        self._patches = PatchDecoder(store, bodies, self._may_create)
+        self._watches = WatchOpener(store, hub, lists.encoders.shown)
         self._connect = connect
         self._computed = ComputedObjects(computed)
-        self._encoders = encoders
+        self._encoders = lists.encoders
         self._lists = lists
         self._rewind = rewind
-        self._chunking = chunking  # whether lists honour limit and continue
-        self._reviews = ReviewHandler(self._bodies, reviews, directory.admission_chain)
-        catalog = registry.current
-        self._subresources = SubresourceHandler(names, bodies, catalog, journal, directory, issuer)
+        reviews = Reviews(access.authenticator, access.authorizer, access.audiences)
+        self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
+        self._subresources = SubresourceHandler(store, bodies)
         # What serves which shape of path in this catalog, if neither path nor method nor definition need a check.
-        self._catalog = catalog
+        self._catalog = store.registry.current
         self._served: dict[str, tuple[Definition, Serve]] = {}
         self._verbs: dict[str, Serve] = {
             "get": self._get,
@@ -361,8 +343,7 @@ class Dispatch:
         parameters = context.parameters
         version = parameters.first("resourceVersion") or ""
         match = parameters.first("resourceVersionMatch") or ""
-        limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
-        token = (parameters.first("continue") or "") if self._chunking else ""
+        limit, token = self._lists.page(context)
         if parameters:
             options.list_options(
                 self._names, version, match, limit, token, watch=context.route.verb == "watch"

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from actors.conversion.shown import ShownObjects
 from actors.kinds.declaration.definition import Definition
-from actors.names import Names
 from actors.store.list_reader import Listing
 from gateway.pipeline.context import RequestContext
+from gateway.store import Store
 from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
 from gateway.wire.list_layouts import Element, ListType
 from gateway.wire.worker_threads import encode_in_thread
@@ -46,11 +46,11 @@ async def encode_document(encoder: Encoder, body: bytes) -> bytes:
 
 
 class Encoders:
-    def __init__(self, names: Names, now: Callable[[], int], shown: ShownObjects) -> None:
-        """`shown` converts objects by webhooks, where definitions need that (`converts`), before they are encoded."""
-        self.shown = shown
-        self._names = names
-        self._now = now
+    def __init__(self, store: Store) -> None:
+        # Converts objects by webhooks, where definitions need that (`converts`), before they are encoded.
+        self.shown = ShownObjects(store.converter)
+        self._names = store.names
+        self._now = store.write_contexts.now
 
     def of(self, context: RequestContext, definition: Definition) -> Encoder:
         """The encoder for this definition's objects and this request; refuses an unknown includeObject."""

@@ -17,14 +17,15 @@ from actors.conversion.shown import converts
 from actors.errors import TimedOut
 from actors.kinds.declaration.definition import Definition
 from actors.store.list_reader import Listing, ListReader
-from actors.store.reads import ListOptions, Reads
+from actors.store.reads import ListOptions
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders, encode_document
 from gateway.handlers.list_parts import PART, ListParts, Show
-from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.memory.budget import SMALL
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
+from gateway.store import Store
 from gateway.wire import compression
 from gateway.wire.encoders import list_metadata
 from gateway.wire.list_layouts import (
@@ -44,10 +45,19 @@ _COPIES = 3
 
 
 class ListHandler:
-    def __init__(self, reads: Reads, encoders: Encoders, memory: MemoryBudget) -> None:
-        self._reads = reads
-        self._encoders = encoders
-        self._memory = memory
+    def __init__(self, store: Store, encoders: Encoders, *, chunking: bool) -> None:
+        """`chunking`: whether lists honour limit and continue."""
+        self._reads = store.reads
+        self.encoders = encoders
+        self._memory = store.memory
+        self._chunking = chunking
+
+    def page(self, context: RequestContext) -> tuple[int, str]:
+        """Which part of a list the request asks for: limit (0: all) and continue token."""
+        parameters = context.parameters
+        if not self._chunking:
+            return 0, ""
+        return max(parameters.integer("limit") or 0, 0), parameters.first("continue") or ""
 
     async def respond(
         self, context: RequestContext, definition: Definition, options: ListOptions
@@ -63,7 +73,7 @@ class ListHandler:
         except TimedOut:
             self._reads.check_reached(options)
             raise
-        encoder = self._encoders.of(context, definition)
+        encoder = self.encoders.of(context, definition)
         if converts(definition):
             return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):
@@ -106,10 +116,10 @@ class ListHandler:
         """Objects as a webhook converts them. What the call holds meanwhile is counted: TooManyRequests."""
         size = _COPIES * sum(map(len, bodies))
         if size <= SMALL:
-            return await self._encoders.shown.all(definition, bodies)
+            return await self.encoders.shown.all(definition, bodies)
         self._memory.take(context.request, size)
         try:
-            return await self._encoders.shown.all(definition, bodies)
+            return await self.encoders.shown.all(definition, bodies)
         finally:
             self._memory.release(context.request, size)
 

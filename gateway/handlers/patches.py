@@ -12,13 +12,11 @@ from typing import NamedTuple
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
-from actors.names import Names
 from actors.patch.managed_fields.last_applied import USUAL_MANAGER
 from actors.resource import options
-from actors.store.reads import Reads
-from actors.write_context import WriteContexts
 from gateway.handlers.bodies import Bodies, patch_format, show_patch
 from gateway.pipeline.context import RequestContext, new_write_context
+from gateway.store import Store
 
 
 class PatchCommand(NamedTuple):
@@ -29,19 +27,14 @@ class PatchCommand(NamedTuple):
 
 class PatchDecoder:
     def __init__(
-        self,
-        names: Names,
-        bodies: Bodies,
-        write_contexts: WriteContexts,
-        reads: Reads,
-        may_create: Callable[[RequestContext], Awaitable[bool]],
+        self, store: Store, bodies: Bodies, may_create: Callable[[RequestContext], Awaitable[bool]]
     ) -> None:
-        self._names = names
+        self._names = store.names
         self._bodies = bodies
-        self._write_contexts = write_contexts
-        self._reads = reads
+        self._write_contexts = store.write_contexts
+        self._reads = store.reads
         self._may_create = may_create
-        self._annotation = names.key("last-applied-configuration", "kubectl")
+        self._annotation = store.names.key("last-applied-configuration", "kubectl")
 
     async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> PatchCommand:
         format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)

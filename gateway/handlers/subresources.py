@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.accounts.issuer import TokenIssuer
 from actors.admission import ephemeral
 from actors.admission.chain import Chain
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Invalid, NotFound
-from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.validation.field_errors import collect
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Submit, WriteContext
-from actors.names import Names
 from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource import options
-from actors.resource.directory import Directory
 from actors.resource.subresources.evictions import Evictions
 from actors.resource.subresources.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
@@ -30,8 +26,8 @@ from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.route import Route
+from gateway.store import Store
 from gateway.wire.encoders import object_encoder
-from journal.log import Journal
 
 
 def not_found_at(definition: Definition, route: Route, error: NotFound) -> NotFound:
@@ -52,20 +48,13 @@ def checked_view(definition: Definition, subresource: str, body: bytes) -> bytes
 
 
 class SubresourceHandler:
-    def __init__(
-        self,
-        names: Names,
-        bodies: Bodies,
-        catalog: Catalog,
-        journal: Journal,
-        directory: Directory,
-        issuer: TokenIssuer,
-    ) -> None:
-        self._names = names
+    def __init__(self, store: Store, bodies: Bodies) -> None:
+        self._names = store.names
         self._bodies = bodies
-        self._directory = directory
-        self._evictions = Evictions(catalog, journal, directory)
-        self._token_requests = TokenRequests(catalog, journal, directory, issuer)
+        self._directory = directory = store.directory
+        catalog, issuer = store.registry.current, store.access.accounts.issuer
+        self._evictions = Evictions(catalog, store.journal, directory)
+        self._token_requests = TokenRequests(catalog, store.journal, directory, issuer)
 
     async def create(
         self,

@@ -10,17 +10,17 @@ from typing import Any
 
 import trio
 
-from actors.conversion.shown import RecentConversions, converts
+from actors.conversion.shown import RecentConversions, ShownObjects, converts
 from actors.errors import BadRequest
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.names import Names
 from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from actors.store.document import type_prefix
-from actors.store.reads import ListOptions, Reads, parse_version
+from actors.store.reads import ListOptions, parse_version
 from gateway.handlers.encoders import Encoder
 from gateway.pipeline.context import RequestContext
+from gateway.store import Store
 from gateway.watch.framing import Encode, StoredObjects, document
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents
@@ -28,7 +28,6 @@ from gateway.watch.interest import Interest, Wrap, account
 from gateway.watch.selection import Selection
 from gateway.watch.watch import Watch
 from gateway.wire.encoders import ObjectEncoder, TableEncoder
-from journal.log import Journal
 
 MakeEncoder = Callable[[Definition], Encoder]
 
@@ -39,21 +38,13 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 class WatchOpener:
     """Opens watches of one server."""
 
-    def __init__(
-        self,
-        names: Names,
-        hub: Hub,
-        reads: Reads,
-        journal: Journal,
-        registry: Registry,
-        conversions: RecentConversions,
-    ) -> None:
-        self._conversions = conversions
-        self._names = names
-        self._registry = registry
+    def __init__(self, store: Store, hub: Hub, shown: ShownObjects) -> None:
+        self._conversions = RecentConversions(shown)
+        self._names = store.names
+        self._registry = store.registry
         self._hub = hub
-        self._reads = reads
-        self._journal = journal
+        self._reads = store.reads
+        self._journal = store.journal
 
     def open(
         self, context: RequestContext, definition: Definition, options: ListOptions, make_encoder: MakeEncoder

@@ -17,17 +17,12 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from actors.access.authorize import Authorizer
 from actors.errors import BadRequest
-from actors.kinds.registry import Registry
-from actors.names import Names
 from actors.rewind.steps import Steps, Work
-from actors.store.feed import Feed
 from actors.timeline.counts import Cells, bucket_of, bucket_width, count_rows, total
 from actors.timeline.index import TimelineIndex, Track
 from actors.timeline.scan import Filter, Range, scan
-from actors.write_context import WriteContexts
-from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.memory.budget import SMALL
 from gateway.message import Response
 from gateway.page import parameters, static_files
 from gateway.page.events import EventReader, Page
@@ -38,9 +33,9 @@ from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from gateway.pipeline.route import TIMELINE_PATH
 from gateway.rewind.handler import API_VERSION
 from gateway.rewind.turns import LARGE, run_in_turns
+from gateway.store import Store
 from gateway.wire.json import dump_line
 from gateway.wire.worker_threads import encode_in_thread
-from journal.log import Journal
 
 # Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.
 MAX_CELLS: Final = 60_000
@@ -53,29 +48,19 @@ Document = dict[str, Any]
 
 
 class JournalPage:
-    def __init__(
-        self,
-        names: Names,
-        registry: Registry,
-        journal: Journal,
-        feed: Feed,
-        write_contexts: WriteContexts,
-        authorizer: Authorizer,
-        memory: MemoryBudget,
-        stop: trio.Event,
-        *,
-        replays: bool,
-    ) -> None:
+    def __init__(self, store: Store, stop: trio.Event, *, replays: bool) -> None:
+        """`replays`: whether the server may have /debug/rewound/replay."""
+        journal = store.journal
         self._replays = replays
-        self._meta_group = names.group("meta")
-        self._registry = registry
+        self._meta_group = store.names.group("meta")
+        self._registry = store.registry
         self._journal = journal
-        self._now = write_contexts.now
-        self._visibility = Visibility(journal, authorizer)
-        self._memory = memory
+        self._now = store.write_contexts.now
+        self._visibility = Visibility(journal, store.access.authorizer)
+        self._memory = store.memory
         self._index = TimelineIndex(journal)
         self._updating = trio.Lock()
-        self._events = EventReader(journal, self._index, self._update, feed, stop)
+        self._events = EventReader(journal, self._index, self._update, store.feed, stop)
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
@@ -110,7 +95,7 @@ class JournalPage:
             "apiVersion": API_VERSION,
             "user": context.user.name,
             "metaGroup": self._meta_group,
-            "replays": self._replays,  # whether it may have /debug/rewound/replay
+            "replays": self._replays,
             "items": items,
         }
         return await self._respond(context, document, 0)

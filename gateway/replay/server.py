@@ -16,7 +16,7 @@ import trio
 from actors.clock import Clock
 from gateway.composition.api_server import ApiServer
 from gateway.composition.extensions import Extensions
-from gateway.composition.open_store import read_only_store
+from gateway.composition.open_store import memory_budget, read_only_store
 from gateway.ops.checks import CHECK_NAMES
 from gateway.ops.health import Health
 from gateway.replay.read_only import ReadOnlyAuthorizer
@@ -42,6 +42,7 @@ class ReplayServer:
         self._settings = settings
         self._recording = recording
         self._clock = clock
+        self._memory = memory_budget(settings)
         self._extensions = replace(extensions, authorizers=(ReadOnlyAuthorizer(), *extensions.authorizers))
         self._nursery: trio.Nursery | None = None
         self._first: Instance | None = None  # whose listeners serve
@@ -82,12 +83,14 @@ class ReplayServer:
         predecessor: ApiServer | None,
         task_status: trio.TaskStatus[Instance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        settings, clock = self._settings, self._clock
+        settings = self._settings
         health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].format)
         async with trio.open_nursery() as nursery:
-            store = read_only_store(settings, self._recording, clock, nursery, self._extensions)
+            store = read_only_store(
+                settings, self._recording, self._clock, self._memory, nursery, self._extensions
+            )
             try:
-                server = ApiServer(settings, store, health, nursery, self._extensions, clock, predecessor)
+                server = ApiServer(settings, store, health, nursery, self._extensions, predecessor)
                 health.finish_start()
                 task_status.started(Instance(store, server, nursery.cancel_scope))
                 await trio.sleep_forever()

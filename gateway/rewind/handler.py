@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from actors.errors import BadRequest, NoSuchResource, NotFound
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
 from actors.names import REWIND_GROUP
 from actors.rewind import documents
 from actors.rewind.blame import blame
@@ -28,8 +27,8 @@ from actors.rewind.rights import PastRights
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from actors.store.addressing import invalid_name
-from actors.write_context import WriteContexts
-from gateway.memory.budget import SMALL, MemoryBudget
+from gateway.handlers.encoders import Encoders
+from gateway.memory.budget import SMALL
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
@@ -39,11 +38,11 @@ from gateway.rewind import parameters
 from gateway.rewind.past_reads import PastReads
 from gateway.rewind.turns import LARGE, run_in_turns
 from gateway.rewind.writes import PastWrites
+from gateway.store import Store
 from gateway.wire.json import dump_line
 from gateway.wire.negotiate import wants_text
 from gateway.wire.worker_threads import encode_in_thread
 from journal.keys import MAX_OFFSET
-from journal.log import Journal
 from journal.records import Event
 
 VERSION: Final = "v1"
@@ -70,27 +69,16 @@ class Target:
 
 
 class RewindHandler:
-    def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        write_contexts: WriteContexts,
-        rights: PastRights,
-        reads: PastReads,
-        writes: PastWrites,
-        memory: MemoryBudget,
-        *,
-        enabled: bool = True,
-    ) -> None:
+    def __init__(self, store: Store, reads: PastReads, encoders: Encoders, *, enabled: bool = True) -> None:
         """Without `enabled`, nothing of the group is served; gets and lists have their past all the same."""
         self._enabled = enabled
-        self._registry = registry
-        self._journal = journal
-        self._now = write_contexts.now
-        self._rights = rights
+        self._registry = store.registry
+        self._journal = store.journal
+        self._now = store.write_contexts.now
+        self._rights = PastRights(store.access.authorizer)
         self.read_at = reads
-        self._writes = writes
-        self._memory = memory
+        self._writes = PastWrites(store, encoders)
+        self._memory = store.memory
         self._serve: dict[str, Callable[[RequestContext, Target], Awaitable[Response]]] = {
             "history": self._history,
             "blame": self._blame,

@@ -14,15 +14,14 @@ from actors.kinds.declaration.definition import Definition
 from actors.rewind.moments import Moment, parse_moment, resolve
 from actors.rewind.rights import PastRights
 from actors.store.continue_token import parse_token
-from actors.store.reads import ListOptions, Reads
-from actors.write_context import WriteContexts
-from gateway.handlers.encoders import LARGE, Encoders
+from actors.store.reads import ListOptions
+from gateway.handlers.encoders import LARGE
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.selectors import parse_selectors
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
-from journal.log import Journal
+from gateway.store import Store
 
 AT: Final = "at"
 # Each has another meaning of "which version".
@@ -30,24 +29,13 @@ _EXCLUDED: Final = ("resourceVersion", "resourceVersionMatch")
 
 
 class PastReads:
-    def __init__(
-        self,
-        journal: Journal,
-        reads: Reads,
-        write_contexts: WriteContexts,
-        rights: PastRights,
-        encoders: Encoders,
-        lists: ListHandler,
-        *,
-        chunking: bool,
-    ) -> None:
-        self._journal = journal
-        self._reads = reads
-        self._now = write_contexts.now
-        self._rights = rights
-        self._encoders = encoders
+    def __init__(self, store: Store, lists: ListHandler) -> None:
+        self._journal = store.journal
+        self._reads = store.reads
+        self._now = store.write_contexts.now
+        self._rights = PastRights(store.access.authorizer)
+        self._encoders = lists.encoders
         self._lists = lists
-        self._chunking = chunking
 
     async def __call__(self, context: RequestContext, definition: Definition) -> Response:
         moment = _moment(context, definition)
@@ -85,9 +73,7 @@ class PastReads:
         return await render.respond(context, encoder.document(body))
 
     async def _list(self, context: RequestContext, definition: Definition, moment: Moment) -> Response:
-        parameters = context.parameters
-        limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
-        token = (parameters.first("continue") or "") if self._chunking else ""
+        limit, token = self._lists.page(context)
         if token and moment.time is not None:
             # The first page has resolved the time, and all pages are at that version.
             moment = Moment(version=max(parse_token(token).version, 0))

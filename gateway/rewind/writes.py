@@ -10,41 +10,29 @@ from typing import Any
 from actors.conversion.shown import converts
 from actors.errors import NotFound
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
 from actors.messages import Create, Object, Replace, Written
-from actors.names import Names
 from actors.resource import options
-from actors.resource.directory import Directory
 from actors.rewind.restore import absent_fields, rolled_back, undeleted
 from actors.rewind.versions import Address
 from actors.store.document import decode
-from actors.store.reads import Reads
 from actors.value_count import is_large
-from actors.write_context import WriteContexts
 from gateway.handlers.encoders import Encoders, encode_document
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext, new_write_context
+from gateway.store import Store
 from gateway.wire.encoders import object_encoder
 from gateway.wire.worker_threads import encode_in_thread
 from journal.records import Event, Row
 
 
 class PastWrites:
-    def __init__(
-        self,
-        names: Names,
-        registry: Registry,
-        directory: Directory,
-        reads: Reads,
-        write_contexts: WriteContexts,
-        encoders: Encoders,
-    ) -> None:
-        self._names = names
-        self._registry = registry
-        self._directory = directory
-        self._reads = reads
-        self._write_contexts = write_contexts
+    def __init__(self, store: Store, encoders: Encoders) -> None:
+        self._names = store.names
+        self._registry = store.registry
+        self._directory = store.directory
+        self._reads = store.reads
+        self._write_contexts = store.write_contexts
         self._encoders = encoders
 
     async def roll_back(

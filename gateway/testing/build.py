@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from actors.clock import Clock
 from actors.errors import BadRequest
 from gateway.message import Response
 from gateway.pipeline import render
@@ -18,7 +17,7 @@ _LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds, of all advances: times have f
 
 
 def build_controls(
-    store: Store | None, clock: Clock, more: Sequence[Callable[[Callable[..., None]], None]] = ()
+    store: Store | None, more: Sequence[Callable[[Callable[..., None]], None]] = ()
 ) -> Controls:
     """Each part adds its own paths, and so does each in `more`. Without a store there are only those."""
     controls = Controls()
@@ -26,6 +25,7 @@ def build_controls(
         add(controls.add)
     if store is None:
         return controls
+    clock = store.clock
 
     async def status(context: RequestContext) -> Response:
         return await render.document(context, {"time": clock.now(), "version": str(store.feed.head)})
