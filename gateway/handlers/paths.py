@@ -12,19 +12,49 @@ from collections.abc import Awaitable, Callable
 from actors.access.accounts import openid
 from actors.access.accounts.accounts import Accounts
 from actors.errors import NoSuchResource
-from actors.flowcontrol.seats import Seats
+from actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
 from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.message import Response
 from gateway.ops.health import Health
-from gateway.ops.priority_levels import dump_priority_levels
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
 from gateway.release import SERVED_VERSION
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
+
+_HEADINGS = (
+    *("PriorityLevelName", "IsIdle", "WaitingRequests", "ExecutingRequests", "SeatsInUse", "Seats"),
+    *("DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"),
+)
+
+
+def dump_priority_levels(seats: Seats) -> str:
+    rows = [_HEADINGS, *(_row(seats, name) for name in sorted(seats.levels))]
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEADINGS))]
+    lines = (
+        "".join(f"{cell + ',':<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _row(seats: Seats, name: str) -> tuple[str, ...]:
+    level = seats.levels[name]
+    counts = [one for one in seats.counts() if one.level == name]
+    rejected = sum(sum(one.rejected.values()) for one in counts)
+    expired, cancelled = _rejected(counts, TIME_OUT), _rejected(counts, CANCELLED)
+    numbers = (
+        *(level.waiting, level.running, level.executing, level.seats),
+        *(sum(one.dispatched for one in counts), rejected - expired - cancelled, expired, cancelled),
+    )
+    return name, str(level.unused).lower(), *map(str, numbers)
+
+
+def _rejected(counts: list[SchemaCounts], reason: str) -> int:
+    return sum(one.rejected.get(reason, 0) for one in counts)
+
 
 HEALTH = ("livez", "readyz", "healthz")
 PUBLIC_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")

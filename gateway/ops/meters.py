@@ -11,7 +11,7 @@ from actors.conversion.timings import BOUNDS as CONVERSION_BOUNDS
 from actors.store.committer import BOUNDS as WRITE_BOUNDS
 from gateway.ops.exposition import Buckets
 from gateway.ops.metrics import Metrics
-from gateway.watch.statistics import EVENT_SIZES
+from gateway.watch.watched_type import EVENT_SIZES
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.connections.server_state import ServerStatistics
     from gateway.memory.budget import MemoryStatistics
     from gateway.ops.loop_watchdog import LoopStatistics
-    from gateway.watch.statistics import WatchStatistics
+    from gateway.watch.watched_type import WatchStatistics
 
 
 def meter_requests(metrics: Metrics) -> None:

@@ -22,12 +22,10 @@ from gateway.message import EndReason
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
-from gateway.watch.group import TURN, Group
+from gateway.watch.group import TURN, Group, Sweeper, Wakeups
 from gateway.watch.interest import Interest
 from gateway.watch.member import CLOSE_TIMEOUT, Member
-from gateway.watch.statistics import SentEvents, WatchCounters, WatchStatistics
-from gateway.watch.sweeper import Sweeper, Wakeups
-from gateway.watch.watched_type import WatchedType
+from gateway.watch.watched_type import SentEvents, WatchCounters, WatchedType, WatchStatistics
 from journal.log import Journal
 from journal.records import Event
 

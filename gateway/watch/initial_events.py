@@ -18,7 +18,7 @@ from actors.store.list_reader import Listing
 from actors.store.reads import ListOptions, Reads
 from actors.turns import Turn
 from gateway.watch.member import Member, send_all
-from gateway.watch.statistics import SentEvents
+from gateway.watch.watched_type import SentEvents
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000

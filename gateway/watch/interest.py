@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gateway.watch.framing import Encode
 from gateway.watch.selection import Selection
-from gateway.watch.statistics import SentEvents
+from gateway.watch.watched_type import SentEvents
 
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 

@@ -25,7 +25,7 @@ from gateway.ops.meters import (
 from gateway.ops.metrics import InFlight, Metrics
 from gateway.ops.request_series import MeasuredParts, RequestSeries, Series
 from gateway.pipeline.route import Route, find_route
-from gateway.watch.statistics import SentEvents
+from gateway.watch.watched_type import SentEvents
 from journal.records import Event
 from tests.cases import cases
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.watch.backlog import SEGMENT, Backlog
 from gateway.watch.changes import Changes, TooOld
-from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, Frame
+from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, SEGMENT, Backlog, Frame
 from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch.sweeper import BOOKMARK_INTERVAL
+from gateway.watch.group import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import (

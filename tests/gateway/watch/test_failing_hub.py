@@ -10,7 +10,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.watch.changes import Changes
-from gateway.watch.sweeper import Sweeper
+from gateway.watch.group import Sweeper
 from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 from tests.robustness.expected_events import Entry

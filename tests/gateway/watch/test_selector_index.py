@@ -12,8 +12,7 @@ from actors.selectors.facts import pack_facts
 from actors.turns import Turn
 from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
-from gateway.watch.statistics import WatchCounters
-from gateway.watch.watched_type import WatchedType
+from gateway.watch.watched_type import WatchCounters, WatchedType
 from journal.log import Journal
 from journal.records import Event
 from tests.actors.object_store import memory_folder
