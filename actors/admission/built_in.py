@@ -11,45 +11,42 @@ from collections.abc import Callable, Iterable, Set
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
 from actors.access.remote.calls import NO_CALLS, Calls
-from actors.admission.completions.role_escalation import RoleEscalation
-from actors.admission.completions.schema_library import SchemaLibrary
-from actors.admission.completions.service_allocation import ServiceAllocation
-from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
+from actors.admission.caches import Namespaces
+from actors.admission.completions import CertificateLibrary, SchemaLibrary, ServiceAllocation, SigningRequests
 from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration, PluginConfiguration
-from actors.admission.namespaces import Namespaces
 from actors.admission.plugin import Plugin
+from actors.admission.plugins.always import AlwaysAdmit, AlwaysDeny
+from actors.admission.plugins.always_pull_images import AlwaysPullImages
 from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
 from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from actors.admission.plugins.default_ingress_class import DefaultIngressClass
+from actors.admission.plugins.default_storage_class import DefaultStorageClass
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from actors.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
+    LimitPodHardAntiAffinityTopology,
+)
 from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
-from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from actors.admission.plugins.node_restriction import NodeRestriction
-from actors.admission.plugins.objects.always import AlwaysAdmit, AlwaysDeny
-from actors.admission.plugins.objects.default_ingress_class import DefaultIngressClass
-from actors.admission.plugins.objects.default_storage_class import DefaultStorageClass
-from actors.admission.plugins.objects.deny_service_external_ips import DenyServiceExternalIPs
-from actors.admission.plugins.objects.namespace_auto_provision import (
+from actors.admission.plugins.namespace_auto_provision import (
     CreateNamespace,
     NamespaceAutoProvision,
 )
-from actors.admission.plugins.objects.namespace_exists import NamespaceExists
-from actors.admission.plugins.objects.owner_references_permission_enforcement import (
+from actors.admission.plugins.namespace_exists import NamespaceExists
+from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.admission.plugins.node_restriction import NodeRestriction
+from actors.admission.plugins.owner_references_permission_enforcement import (
     FindKind,
     OwnerReferencesPermissionEnforcement,
 )
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from actors.admission.plugins.pod_security.plugins import pod_security
-from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
-from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
-from actors.admission.plugins.pods.limit_pod_hard_anti_affinity_topology import (
-    LimitPodHardAntiAffinityTopology,
-)
-from actors.admission.plugins.pods.runtime_class import RuntimeClass
-from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
 from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.plugins.quota.limited import parse_limited
-from actors.admission.plugins.quota.resource_quota import ResourceQuota
+from actors.admission.plugins.quota.resource_quota import ResourceQuota, parse_limited
+from actors.admission.plugins.role_escalation import RoleEscalation
+from actors.admission.plugins.runtime_class import RuntimeClass
+from actors.admission.plugins.security_context_deny import SecurityContextDeny
 from actors.admission.plugins.service_account import Accounts, ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
@@ -147,7 +144,7 @@ def plugins(
 
 
 def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterable[Plugin]:
-    from actors.admission.plugins.pods.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
+    from actors.admission.plugins.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
 
     return (ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook")), calls),)
 
@@ -155,19 +152,19 @@ def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterab
 def _pod_security_policy(
     names: Names, journal: Journal, feed: Feed, authorizer: Authorizer
 ) -> Iterable[Plugin]:
-    from actors.admission.plugins.pod_security_policy.plugins import pod_security_policy
+    from actors.admission.plugins.pod_security_policy import pod_security_policy
 
     return pod_security_policy(names, journal, feed, authorizer)
 
 
 def _pod_node_selector(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.pods.pod_node_selector import PodNodeSelector, parse_selectors
+    from actors.admission.plugins.pod_node_selector import PodNodeSelector, parse_selectors
 
     return (PodNodeSelector(names, journal, feed, parse_selectors(of("PodNodeSelector"))),)
 
 
 def _pod_tolerations(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.pods.pod_toleration_restriction import (
+    from actors.admission.plugins.pod_toleration_restriction import (
         PodTolerationRestriction,
         parse_tolerations,
     )
@@ -177,12 +174,12 @@ def _pod_tolerations(names: Names, journal: Journal, feed: Feed, of: _Configured
 
 
 def _event_rate_limit(names: Names, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.objects.event_rate_limit import EventRateLimit, parse_limits
+    from actors.admission.plugins.event_rate_limit import EventRateLimit, parse_limits
 
     return (EventRateLimit(parse_limits(names, of("EventRateLimit"))),)
 
 
 def _persistent_volume_label(names: Names, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.objects.persistent_volume_label import PersistentVolumeLabel, parse_location
+    from actors.admission.plugins.persistent_volume_label import PersistentVolumeLabel, parse_location
 
     return (PersistentVolumeLabel(names, parse_location(of("PersistentVolumeLabel"))),)

@@ -7,6 +7,9 @@ with the index of that step, and is called again to continue after it.
 
 Most writes are in a namespace for which no plugin has anything to do at present: they need no request and no steps
 (`admits_all`, then `count_validated`).
+
+What is never stored, such as a TokenRequest, has no actor: `admit_ephemeral` and `validate_ephemeral` run its steps one
+after the other.
 """
 
 from __future__ import annotations
@@ -14,16 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import trio
 
-from actors.admission.plugin import AsyncPlugin, Plugin, Rule
-from actors.admission.request import AdmissionRequest
+from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
+from actors.admission.request import CONNECT, AdmissionRequest
 from actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
+from actors.errors import WriteTimedOut
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
+from actors.messages import LONGEST_WRITE, Object
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
@@ -259,3 +264,49 @@ class Admission:
 
 def _run_in_event_loop(run: Callable[[AdmissionRequest], T], request: AdmissionRequest) -> T:
     return trio.from_thread.run_sync(run, request)
+
+
+async def admit_ephemeral(chain: Chain, request: AdmissionRequest) -> None:
+    """Run the mutating steps; `request.object` is their result. Raises what a plugin refuses with."""
+    await _run_ephemeral(chain.admit, chain.changes, chain.admit_timing, request)
+
+
+async def validate_ephemeral(chain: Chain, request: AdmissionRequest) -> None:
+    await _run_ephemeral(chain.validate, chain.checks, chain.validate_timing, request)
+
+
+async def _run_ephemeral(
+    run: Callable[[AdmissionRequest, int], int | None],
+    steps: tuple[Step, ...],
+    phase: StepTiming,
+    request: AdmissionRequest,
+) -> None:
+    following = run(request, 0)
+    while following is not None:
+        _, _, plugin, timing = steps[following]
+        assert plugin is not None
+        began = perf_counter()
+        try:
+            admitted = await _within_time(request, plugin)
+        except Exception:
+            record_refusal(request, began, timing, phase)
+            raise
+        timing.passed.add(perf_counter() - began)
+        request.warnings += admitted.warnings
+        if admitted.reinvocation is not None:
+            request.reinvocation = admitted.reinvocation
+        if admitted.object is not None:
+            request.object = admitted.object
+        following = run(request, following + 1)
+
+
+async def _within_time(request: AdmissionRequest, plugin: AsyncPlugin) -> Admitted:
+    """WriteTimedOut if the time of the request is over before. A connect lasts as long as its client wants."""
+    context = request.context
+    if request.operation == CONNECT or context is None:
+        return await plugin.admit(request)
+    if request.deadline == inf:
+        request.deadline = min(context.deadline, trio.current_time() + LONGEST_WRITE)
+    with trio.CancelScope(deadline=request.deadline):
+        return await plugin.admit(request)
+    raise WriteTimedOut(requested=request.deadline == context.deadline)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from actors.access.remote.slots import Slots
 from actors.admission.request import AdmissionRequest, Reinvocation
-from actors.errors import Resource
+from actors.errors import Forbidden, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 
@@ -129,3 +129,13 @@ class AsyncPlugin(Plugin):
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Must not change the request; may be cancelled, and called again if the object has changed."""
         raise NotImplementedError
+
+
+def forbidden(request: AdmissionRequest, why: str) -> Forbidden:
+    """Names the object; a create whose name is not generated yet shows its generateName."""
+    return Forbidden(request.definition.resource, request.name or _name_in(request), why)
+
+
+def _name_in(request: AdmissionRequest) -> str:
+    metadata = (request.object or {}).get("metadata") or {}
+    return metadata.get("name") or metadata.get("generateName") or "Unknown"

@@ -16,7 +16,7 @@ from actors.access.remote.calls import Calls
 from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
-from actors.admission.plugins.objects.namespace_auto_provision import CreateNamespace
+from actors.admission.plugins.namespace_auto_provision import CreateNamespace
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import WebhookCredentials

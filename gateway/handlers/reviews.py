@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
-from actors.admission import ephemeral
-from actors.admission.chain import Chain
+from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.go_json import dumps
 from actors.kinds.declaration.definition import Definition
@@ -81,10 +80,10 @@ class ReviewHandler:
             *(write_context.user, dry_run, write_context),
         )
         try:
-            await ephemeral.admit(chain, request)
+            await admit_ephemeral(chain, request)
             assert request.object is not None
             self._reviews.check(definition, request.object)
-            await ephemeral.validate(chain, request)
+            await validate_ephemeral(chain, request)
             return request.object
         finally:
             context.warnings.extend(request.warnings)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission import ephemeral
-from actors.admission.chain import Chain
+from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Invalid, NotFound
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -102,13 +101,13 @@ class SubresourceHandler:
     ) -> Object:
         """The object after admission, which comes before everything about the stored object."""
         try:
-            await ephemeral.admit(chain, request)
+            await admit_ephemeral(chain, request)
             assert request.object is not None
             _check_name(context, view, request.object)
             if errors := collect(view.strategy.validate_create, request.object):
                 raise Invalid(view.group, view.kind, request.name, [error.cause() for error in errors])
             _complete_dry_run(request)
-            await ephemeral.validate(chain, request)
+            await validate_ephemeral(chain, request)
             return request.object
         finally:
             context.warnings.extend(request.warnings)

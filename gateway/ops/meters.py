@@ -15,7 +15,7 @@ from gateway.watch.watched_type import EVENT_SIZES
 
 if TYPE_CHECKING:
     from actors.admission.calls import CallStatistics
-    from actors.admission.plugins.pod_security.evaluations import Evaluations
+    from actors.admission.plugins.pod_security.plugins import Evaluations
     from actors.admission.timings import Timings, WebhookTimings
     from actors.aggregation.api_services import ApiServices
     from actors.controllers.work_queue import WorkQueueStatistics

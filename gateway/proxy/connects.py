@@ -12,7 +12,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 import trio
 
-from actors.admission import ephemeral
+from actors.admission.chain import admit_ephemeral, validate_ephemeral
 from actors.admission.request import CONNECT, AdmissionRequest
 from actors.errors import BadRequest, RequestError
 from actors.kinds.core.connect_options import options_of
@@ -88,8 +88,8 @@ class Connects:
             *(CONNECT, definition, namespace, route.name, subresource.name, options, None),
             *(write_context.user, False, write_context),
         )
-        await ephemeral.admit(chain, request)
-        await ephemeral.validate(chain, request)
+        await admit_ephemeral(chain, request)
+        await validate_ephemeral(chain, request)
         context.warnings.extend(request.warnings)
         return request.object or {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.admission.namespaces import Namespaces
+from actors.admission.caches import Namespaces
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, AdmissionRequest
 from actors.errors import Cause, Forbidden, NotFound, Resource

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import trio
 
 from actors.admission.plugins.quota.accounts import QuotaAccounts, QuotaKey
-from actors.admission.plugins.quota.amounts import texts_of
+from actors.admission.plugins.quota.usage import texts_of
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater

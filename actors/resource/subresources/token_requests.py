@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
 from actors.access.accounts.issuer import TokenIssuer
-from actors.admission import ephemeral
+from actors.admission.chain import admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Conflict, Invalid, Resource
 from actors.go_json import dumps
@@ -65,7 +65,7 @@ class TokenRequests:
             CREATE, accounts, namespace, name, SUBRESOURCE, sent, None, context.user, dry_run, context
         )
         chain = self._directory.admission_chain(accounts, CREATE, SUBRESOURCE)
-        await ephemeral.admit(chain, request)
+        await admit_ephemeral(chain, request)
         wanted = request.object
         assert wanted is not None
         account = self._account(accounts, view, namespace, name, wanted)
@@ -74,7 +74,7 @@ class TokenRequests:
         if errors:
             raise Invalid(view.group, view.kind, "", [error.cause() for error in errors])
         request.object = wanted
-        await ephemeral.validate(chain, request)
+        await validate_ephemeral(chain, request)
         bound = self._bound_object(account, wanted["spec"].get("boundObjectRef"))
         warnings = [*request.warnings, *self._shorten(wanted["spec"])]
         wanted["status"] = await self._status(account, bound, wanted["spec"], context)

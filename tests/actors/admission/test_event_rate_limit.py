@@ -9,7 +9,7 @@ import pytest
 
 from actors.admission.chain import Admission
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.objects.event_rate_limit import EventRateLimit, Limit, parse_limits
+from actors.admission.plugins.event_rate_limit import EventRateLimit, Limit, parse_limits
 from actors.admission.request import AdmissionRequest
 from actors.errors import RateLimited
 from actors.kinds.built_in import built_in

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.limit_constraints import parse_limit_range, pod_violations
-from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
+from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges, parse_limit_range, pod_violations
 from actors.admission.request import CREATE
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.admission.admitted import admitted

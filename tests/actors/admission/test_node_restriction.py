@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from actors.admission.chain import Admission
-from actors.admission.plugins.node_labels import NodeLabels
-from actors.admission.plugins.node_restriction import NodeRestriction
+from actors.admission.plugins.node_restriction import NodeLabels, NodeRestriction
 from actors.admission.request import AdmissionRequest
 from actors.errors import Forbidden, NotFound
 from actors.identity import User

@@ -6,12 +6,12 @@ from typing import Any
 
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
-from actors.admission.plugins.pods.always_pull_images import AlwaysPullImages
-from actors.admission.plugins.pods.extended_resource_toleration import ExtendedResourceToleration
-from actors.admission.plugins.pods.limit_pod_hard_anti_affinity_topology import (
+from actors.admission.plugins.always_pull_images import AlwaysPullImages
+from actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
 )
-from actors.admission.plugins.pods.security_context_deny import SecurityContextDeny
+from actors.admission.plugins.security_context_deny import SecurityContextDeny
 from actors.admission.request import AdmissionRequest
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.pod_security_policy.checks import check_pod
-from actors.admission.plugins.pod_security_policy.defaults import filled
-from actors.admission.plugins.pod_security_policy.policy import Policy, Unusable, parse_policy
+from actors.admission.plugins.pod_security_policy import Policy, Unusable, check_pod, filled, parse_policy
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.cases import cases

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.admission.chain import Admission
-from actors.admission.completions.schema_library import SchemaLibrary
+from actors.admission.completions import SchemaLibrary
 from actors.admission.request import AdmissionRequest
 from actors.background_import import _imported
 from actors.kinds.apiextensions.definition import PLURAL, SCHEMA_MODULES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.admission.chain import Admission
-from actors.admission.completions.signing_requests import CertificateLibrary, SigningRequests
+from actors.admission.completions import CertificateLibrary, SigningRequests
 from actors.admission.request import AdmissionRequest
 from actors.background_import import _imported
 from actors.identity import User

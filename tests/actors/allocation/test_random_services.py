@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from actors.admission.completions.service_allocation import ServiceAllocation
+from actors.admission.completions import ServiceAllocation
 from actors.allocation.allocated import AllocatedItems, items_in, items_of
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted, Invalid

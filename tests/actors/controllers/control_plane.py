@@ -21,8 +21,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.access.authorization.always_allow import AlwaysAllow
+from actors.admission.caches import Namespaces
 from actors.admission.chain import Admission
-from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.certificates.authorities import Authorities

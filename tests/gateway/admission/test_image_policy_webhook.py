@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.pods.image_policy_webhook import parse_image_policy
+from actors.admission.plugins.image_policy_webhook import parse_image_policy
 from tests.actors.object_store import Refused
 from tests.gateway.admission.audited import annotations_of_pods, audited
 from tests.gateway.admission.configured import configured

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.quota.limited import parse_limited
+from actors.admission.plugins.quota.resource_quota import parse_limited
 from actors.names import CLUSTER
 from tests.cases import cases
 from tests.gateway.admission.configured import configured

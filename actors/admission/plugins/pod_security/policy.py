@@ -7,16 +7,32 @@
 
 A label that is not there leaves the default of the cluster. A wrong level counts as restricted when it is enforced, so
 that a typing error opens nothing, and as privileged in the other two modes; a wrong version counts as latest.
+
+The default of the cluster, and who is exempt from checks, come from the configuration of the plugin; its versions v1,
+v1beta1 and v1alpha1 have the same fields:
+
+    apiVersion: pod-security.admission.config.cluster.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {enforce: baseline, enforce-version: v1.25, warn: restricted}
+    exemptions: {usernames: [ci], namespaces: [cluster-system], runtimeClasses: [sandboxed]}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
+from actors.admission.configuration import PluginConfiguration
+from actors.errors import Resource
+from actors.kinds.validation.checks import dns_label, dns_subdomain
 from actors.kinds.validation.field_errors import FieldError, invalid
 from actors.names import Names
+from actors.selectors.facts import unpack_labels
+from actors.store.feed import Feed
+from journal.log import Journal
+from journal.records import Event
 
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from the least strict to the strictest
@@ -127,3 +143,115 @@ def is_tightened(new: LevelVersion, old: LevelVersion) -> bool:
     if new == old or new.level == PRIVILEGED:
         return False
     return new.version != old.version or LEVELS.index(new.level) > LEVELS.index(old.level)
+
+
+VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
+_DEFAULTS: Final = tuple(key for mode in MODES for key in (mode, f"{mode}-version"))
+_EXEMPTIONS: Final = ("usernames", "namespaces", "runtimeClasses")
+
+
+@dataclass(frozen=True, slots=True)
+class PodSecurityConfiguration:
+    defaults: Policy = FULLY_PRIVILEGED
+    exempt_users: frozenset[str] = frozenset()
+    exempt_namespaces: frozenset[str] = frozenset()
+    exempt_runtime_classes: frozenset[str] = frozenset()
+
+
+def parse_configuration(names: Names, given: PluginConfiguration | None) -> PodSecurityConfiguration:
+    """AdmissionConfigurationError for what is wrong with it."""
+    if given is None:
+        return PodSecurityConfiguration()
+    group = names.group("pod-security.admission.config")
+    given.check_type(*((f"{group}/{version}", "PodSecurityConfiguration") for version in VERSIONS))
+    given.check_fields("defaults", "exemptions")
+    defaults = _mapping(given, "defaults", _DEFAULTS)
+    exemptions = _mapping(given, "exemptions", _EXEMPTIONS)
+    return PodSecurityConfiguration(
+        Policy(*(_level_version(given, defaults, mode) for mode in MODES)),
+        _names(given, exemptions, "usernames", _wrong_user),
+        _names(given, exemptions, "namespaces", dns_label),
+        _names(given, exemptions, "runtimeClasses", dns_subdomain),
+    )
+
+
+def _mapping(given: PluginConfiguration, member: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    found = given.document.get(member)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise given.error(member, "must be a mapping")
+    for key in found:
+        if key not in known:
+            raise given.error(f"{member}.{key}", f"is not known; there are {', '.join(known)}")
+    return found
+
+
+def _level_version(given: PluginConfiguration, defaults: Mapping[str, Any], mode: str) -> LevelVersion:
+    level = defaults.get(mode) or PRIVILEGED
+    version = defaults.get(f"{mode}-version") or LATEST
+    if not isinstance(level, str) or not is_level(level):
+        raise given.error(f"defaults.{mode}", WRONG_LEVEL)
+    if not isinstance(version, str) or not is_version(version):
+        raise given.error(f"defaults.{mode}-version", WRONG_VERSION)
+    return LevelVersion(level, version)
+
+
+def _names(
+    given: PluginConfiguration,
+    exemptions: Mapping[str, Any],
+    member: str,
+    wrong: Callable[[str], list[str]],
+) -> frozenset[str]:
+    found = exemptions.get(member)
+    if found is None:
+        return frozenset()
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise given.error(f"exemptions.{member}", "must be a list of strings")
+    seen: set[str] = set()
+    for index, name in enumerate(found):
+        if texts := wrong(name):
+            raise given.error(f"exemptions.{member}[{index}]", ", ".join(texts))
+        if name in seen:
+            raise given.error(f"exemptions.{member}[{index}]", "is in the list twice")
+        seen.add(name)
+    return frozenset(seen)
+
+
+def _wrong_user(name: str) -> list[str]:
+    return [] if name else ["username must not be empty"]
+
+
+NAMESPACES = Resource("", "namespaces")
+
+
+class NamespacePolicies:
+    """Caches the policy of every namespace, because every create of a pod needs it; the feed keeps it up to date."""
+
+    def __init__(self, labels: PolicyLabels, journal: Journal, feed: Feed) -> None:
+        self._labels = labels
+        self._journal = journal
+        self._type_id = journal.type_id("namespaces")
+        self._known: dict[str, NamespacePolicy] = {}
+        feed.follow(self._committed, frozenset({self._type_id}))
+
+    def of(self, namespace: str) -> NamespacePolicy | None:
+        """None if there is no such namespace. Any thread may call it."""
+        return self._known.get(namespace) or self._look_up(namespace)
+
+    def _look_up(self, namespace: str) -> NamespacePolicy | None:
+        with self._journal.read() as view:
+            row = view.get(self._type_id, "", namespace)
+        if row is None:
+            return None
+        # Not over what the feed has put there meanwhile, if this is the worker thread.
+        return self._known.setdefault(namespace, self._labels.policy_of(unpack_labels(row.facts)))
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._type_id:
+                continue
+            if event.removed:
+                self._known.pop(event.name, None)
+            else:
+                self._known[event.name] = self._labels.policy_of(unpack_labels(event.facts))

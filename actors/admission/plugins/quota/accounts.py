@@ -1,21 +1,46 @@
-"""The accounts of all namespaces with quotas, for admission and for the controller of quota status.
+"""What the objects of each namespace with quotas use of them, exactly: stored objects, and writes that are under way.
 
-The feed keeps them up to date. A namespace is counted when its account is first needed, and again when a quota of it is
-created, deleted or gets another spec. The event loop counts small namespaces; counting a large one needs a thread:
-`scan` there, then `install` in the event loop.
+`QuotaAccounts` serves admission and the controller of quota status; the feed keeps it up to date. A namespace is
+counted when its `Account` is first needed, and again when a quota of it is created, deleted or gets another spec. The
+event loop counts small namespaces; counting a large one needs a thread: `scan` there, then `install` in the event loop.
+
+Writes that admission allowed are reserved until they are durable or failed, so that any number of concurrent writes
+stays within the quotas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from actors.admission.plugins.quota.account import Account
-from actors.admission.plugins.quota.amounts import texts_of
-from actors.admission.plugins.quota.quotas import Charges, Quota, QuotaSet, parse_quota
-from actors.admission.plugins.quota.usage import Demand, measures
+from actors.admission.plugins.quota.usage import (
+    COUNT,
+    ENDED,
+    NOTHING,
+    OLD_COUNTS,
+    ONE,
+    ZERO,
+    Amount,
+    Demand,
+    Measure,
+    PodTraits,
+    Requirement,
+    Usage,
+    add,
+    measures,
+    parse_amounts,
+    parse_scopes,
+    select,
+    subtract,
+    texts_of,
+    whole,
+)
+from actors.errors import Resource
 from actors.kinds.features import RECOVER_EXPANSION
+from actors.messages import Object
 from actors.names import Names
 from actors.store.document import decode
 from actors.store.feed import Feed
@@ -199,3 +224,226 @@ class QuotaAccounts:
         """Let the listeners check the status of a quota."""
         for listener in self._listeners:
             listener(key)
+
+
+Key = tuple[int, str]  # type id and name
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    quota: Quota
+    requested: Usage
+    used: Usage
+    limited: Usage
+
+
+class Account:
+    """What the objects of one namespace use of its quotas, exactly: stored objects, and writes that are under way.
+
+    An account is counted once from the journal and then follows its events. Writes that admission allowed are
+    reserved until they are durable or failed, so that any number of concurrent writes stays within the quotas.
+    """
+
+    def __init__(self, quotas: QuotaSet) -> None:
+        self.quotas = quotas
+        self.offset = 0  # of the last event that it includes
+        self.used: list[dict[str, Amount]] = [dict.fromkeys(known, ZERO) for known in quotas.known]
+        self._reserved: list[dict[str, Amount]] = [{} for _ in quotas.quotas]
+        self._charges: dict[Key, Charges] = {}  # of measured objects
+        # Pods that are being deleted, and when they stop to count.
+        self._ending: dict[Key, tuple[int, Demand]] = {}
+        self._schedule: list[tuple[int, Key]] = []
+
+    def count(self, view: View) -> None:
+        """Count all objects as of the view; only of a new account."""
+        namespace, self.offset = self.quotas.namespace, view.head
+        for type_id, charges in self.quotas.counted.items():
+            number = whole(view.count(type_id, namespace))
+            for used, usage in zip(self.used, charges, strict=True):
+                add(used, {name: number for name, amount in usage.items() if amount == ONE})
+        for type_id, measure in self.quotas.measured.items():
+            for _, name, row in view.rows(type_id, namespace):
+                self._record((type_id, name), measure.demand(decode(row.body)))
+
+    def apply(self, event: Event) -> frozenset[int]:
+        """Include an event of the namespace; returns the indexes of the quotas whose usage has changed."""
+        if event.offset <= self.offset:
+            return frozenset()
+        self.offset = event.offset
+        if (charges := self.quotas.counted.get(event.type_id)) is not None:
+            return self._count_event(event, charges)
+        measure = self.quotas.measured.get(event.type_id)
+        if measure is None:
+            return frozenset()
+        demand = None if event.removed else measure.demand(decode(event.body))
+        return self._record((event.type_id, event.name), demand)
+
+    def _count_event(self, event: Event, charges: Charges) -> frozenset[int]:
+        if event.removed:
+            for used, usage in zip(self.used, charges, strict=True):
+                subtract(used, usage)
+        elif not event.previous:
+            for used, usage in zip(self.used, charges, strict=True):
+                add(used, usage)
+        else:
+            return frozenset()
+        return frozenset(index for index, usage in enumerate(charges) if usage)
+
+    def _record(self, key: Key, demand: Demand | None) -> frozenset[int]:
+        before = self._charges.pop(key, None)
+        self._ending.pop(key, None)
+        after = None if demand is None else self.quotas.charges(demand)
+        if demand is not None and after is not None and any(after):
+            self._charges[key] = after
+            if demand.until:
+                self._ending[key] = demand.until, demand
+                heapq.heappush(self._schedule, (demand.until, key))
+                # Without a change yet, but the controller must know when to come back.
+                return self._replace(before, after) | {index for index, usage in enumerate(after) if usage}
+        return self._replace(before, after)
+
+    def _replace(self, before: Charges | None, after: Charges | None) -> frozenset[int]:
+        changed = set[int]()
+        if before == after:
+            return frozenset()
+        for index, used in enumerate(self.used):
+            old, new = before[index] if before else {}, after[index] if after else {}
+            if old != new:
+                changed.add(index)
+                subtract(used, old)
+                add(used, new)
+        return frozenset(changed)
+
+    def end(self, now: int) -> frozenset[int]:
+        """Stop to count pods whose time is over; returns the indexes of the quotas whose usage has changed."""
+        changed = frozenset[int]()
+        while self._schedule and self._schedule[0][0] < now:
+            until, key = heapq.heappop(self._schedule)
+            ending = self._ending.get(key)
+            if ending is not None and ending[0] == until:
+                changed |= self._record(key, Demand(ENDED, ending[1].pod))
+        return changed
+
+    @property
+    def next_end(self) -> int | None:
+        """When the next pod stops to count, in microseconds since 1970."""
+        return self._schedule[0][0] if self._schedule else None
+
+    def exceeded(self, charges: Charges) -> Exceeded | None:
+        """The first quota that does not allow the charges."""
+        for index, charge in enumerate(charges):
+            if not charge:
+                continue
+            used, reserved = self.used[index], self._reserved[index]
+            hard = self.quotas.quotas[index].hard
+            over = [
+                name
+                for name, (nanos, _) in charge.items()
+                if nanos and used[name][0] + reserved.get(name, ZERO)[0] + nanos > hard[name][0]
+            ]
+            if over:
+                return self._exceeded(index, charge, over)
+        return None
+
+    def _exceeded(self, index: int, charge: Usage, names: list[str]) -> Exceeded:
+        used, reserved = self.used[index], self._reserved[index]
+        quota = self.quotas.quotas[index]
+        total = {name: _sum(used[name], reserved.get(name, ZERO)) for name in names}
+        return Exceeded(quota, select(charge, names), total, select(quota.hard, names))
+
+    def reserve(self, charges: Charges) -> None:
+        for reserved, usage in zip(self._reserved, charges, strict=True):
+            add(reserved, usage)
+
+    def used_and_reserved(self) -> Iterator[tuple[int, dict[str, Amount]]]:
+        """The index of each quota that writes under way use, and what is used with these."""
+        for index, reserved in enumerate(self._reserved):
+            if any(nanos for nanos, _ in reserved.values()):
+                used = dict(self.used[index])
+                add(used, {name: amount for name, amount in reserved.items() if amount[0]})
+                yield index, used
+
+    def release(self, charges: Charges) -> None:
+        for reserved, usage in zip(self._reserved, charges, strict=True):
+            subtract(reserved, usage)
+
+
+def _sum(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] if one[0] else other[1]
+
+
+Charges = tuple[Usage, ...]  # one usage for each quota
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    name: str
+    hard: Usage
+    texts: Mapping[str, str]  # `hard` as it is stored
+    scopes: tuple[Requirement, ...]
+
+    def selects(self, pod: PodTraits | None) -> bool:
+        if pod is None:
+            return not self.scopes
+        return all(one.selects(pod) for one in self.scopes)
+
+
+def parse_quota(stored: Object) -> Quota:
+    spec = stored["spec"]
+    texts = spec.get("hard") or {}
+    return Quota(stored["metadata"]["name"], parse_amounts(texts), texts, parse_scopes(spec))
+
+
+class QuotaSet:
+    """All quotas of a namespace in the order of their names. It never changes."""
+
+    def __init__(
+        self, namespace: str, quotas: Mapping[str, Quota], measures: tuple[Measure, ...], journal: Journal
+    ) -> None:
+        self.namespace = namespace
+        self._journal = journal
+        self.quotas = tuple(quotas[name] for name in sorted(quotas))
+        names = {name for quota in self.quotas for name in quota.hard}
+        self.measured: dict[int, Measure] = {}
+        covered = set[str]()
+        for measure in measures:
+            if own := {name for name in names if measure.covers(name)}:
+                self.measured[journal.type_id(str(measure.resource))] = measure
+                covered |= own
+        self.counted = self._counted(names - covered, journal)
+        counted = {name for charges in self.counted.values() for usage in charges for name in usage}
+        # The names whose usage is known, by quota. No kind has the others.
+        self.known = tuple(
+            frozenset(name for name in quota.hard if name in covered or name in counted)
+            for quota in self.quotas
+        )
+
+    def _counted(self, names: set[str], journal: Journal) -> dict[int, Charges]:
+        """What each object of a kind is charged of which only the number counts, by type id."""
+        usages: dict[int, dict[str, Amount]] = {}
+        for name in names:
+            counted = name if name in OLD_COUNTS else name.removeprefix(COUNT)
+            type_id = journal.type_id(counted) if counted != name or name in OLD_COUNTS else 0
+            if type_id and counted.partition(".")[0] != "events":
+                usages.setdefault(type_id, {})[name] = ONE
+        return {
+            type_id: tuple(_charge_of_one(usage, quota) for quota in self.quotas)
+            for type_id, usage in usages.items()
+        }
+
+    def counts(self, resource: Resource) -> bool:
+        """Whether a quota counts objects of this kind."""
+        type_id = self._journal.type_id(str(resource))
+        return type_id in self.counted or type_id in self.measured
+
+    def charges(self, demand: Demand) -> Charges:
+        return tuple(
+            select(demand.usage, known) if quota.selects(demand.pod) else NOTHING
+            for quota, known in zip(self.quotas, self.known, strict=True)
+        )
+
+
+def _charge_of_one(usage: Usage, quota: Quota) -> Usage:
+    """Quotas with scopes count pods only: in these, the number of other objects stays 0."""
+    selected = select(usage, quota.hard)
+    return dict.fromkeys(selected, ZERO) if quota.scopes else selected

@@ -1,33 +1,157 @@
 """How much of each countable resource an object uses: pods, services and claims; of all other kinds only the number.
 
 The names are those of v1.25: `cpu` and `requests.cpu` mean the same, `pods` counts pods that have not ended and
-`count/pods` all pods that are stored.
+`count/pods` all pods that are stored. The scopes of a quota select pods; objects of other kinds are counted by quotas
+without scopes only. Sums of amounts keep the style (binary or decimal suffixes) of their first addend that is not zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from actors.admission.plugins.quota.amounts import (
-    ONE,
-    ZERO,
-    Amount,
-    Usage,
-    add,
-    amount_of,
-    largest,
-    parse_amounts,
-    rounded_up,
-    whole,
-)
-from actors.admission.plugins.quota.scopes import PodTraits, traits_of
 from actors.errors import Resource
+from actors.kinds.core.pods.qos import qos_class
 from actors.kinds.core.resources import HUGE_PAGES, STANDARD_CONTAINER_RESOURCES, is_extended, is_native
+from actors.kinds.values.quantity import NANOS, parse_quantity, quantity_text
 from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class PodTraits:
+    """What scopes ask of a pod."""
+
+    terminating: bool  # it has an activeDeadlineSeconds
+    best_effort: bool
+    priority_class: str
+    crosses_namespaces: bool  # by a term of its affinity or anti-affinity
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    scope: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def selects(self, pod: PodTraits) -> bool:
+        match self.scope:
+            case "Terminating":
+                return pod.terminating
+            case "NotTerminating":
+                return not pod.terminating
+            case "BestEffort":
+                return pod.best_effort
+            case "NotBestEffort":
+                return not pod.best_effort
+            case "CrossNamespacePodAffinity":
+                return pod.crosses_namespaces
+            case "PriorityClass":
+                return self._selects_class(pod.priority_class)
+        return False
+
+    def _selects_class(self, name: str) -> bool:
+        match self.operator:
+            case "In":
+                return name in self.values
+            case "NotIn":
+                return name not in self.values
+            case "Exists":
+                return bool(name)
+        return not name
+
+
+def parse_scopes(spec: Object) -> tuple[Requirement, ...]:
+    selector = spec.get("scopeSelector") or {}
+    return (
+        *(Requirement(scope, "Exists") for scope in spec.get("scopes", ())),
+        *(
+            Requirement(one["scopeName"], one["operator"], tuple(one.get("values", ())))
+            for one in selector.get("matchExpressions", ())
+        ),
+    )
+
+
+def traits_of(pod: Object) -> PodTraits:
+    spec = pod["spec"]
+    deadline = spec.get("activeDeadlineSeconds")
+    return PodTraits(
+        deadline is not None and deadline >= 0,
+        qos_class(spec) == "BestEffort",
+        spec.get("priorityClassName", ""),
+        _crosses_namespaces(spec.get("affinity") or {}),
+    )
+
+
+def _crosses_namespaces(affinity: Object) -> bool:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        required = terms.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        for term in (*required, *(one["podAffinityTerm"] for one in preferred)):
+            if term.get("namespaces") or term.get("namespaceSelector") is not None:
+                return True
+    return False
+
+
+Amount = tuple[int, str]  # nano-units and style
+Usage = Mapping[str, Amount]  # by the name of the resource
+
+ZERO: Final[Amount] = (0, "decimal")
+ONE: Final[Amount] = (NANOS, "decimal")
+NOTHING: Final[Usage] = {}
+
+amount_of = lru_cache(maxsize=1024)(parse_quantity)
+
+
+def whole(number: int) -> Amount:
+    return number * NANOS, "decimal"
+
+
+def rounded_up(amount: Amount) -> Amount:
+    """In whole units."""
+    return -(-amount[0] // NANOS) * NANOS, amount[1]
+
+
+def parse_amounts(texts: Mapping[str, str]) -> dict[str, Amount]:
+    return {name: amount_of(text) for name, text in texts.items()}
+
+
+def texts_of(amounts: Usage) -> dict[str, str]:
+    return {name: quantity_text(*amounts[name]) for name in sorted(amounts)}
+
+
+def add(total: dict[str, Amount], usage: Usage) -> None:
+    for name, amount in usage.items():
+        before = total.get(name, ZERO)
+        total[name] = before[0] + amount[0], before[1] if before[0] else amount[1]
+
+
+def subtract(total: dict[str, Amount], usage: Usage) -> None:
+    for name, (nanos, _) in usage.items():
+        before = total[name]
+        total[name] = before[0] - nanos, before[1]
+
+
+def largest(total: dict[str, Amount], usage: Usage) -> None:
+    """Raise each amount to that of the other."""
+    for name, amount in usage.items():
+        if name not in total or total[name][0] <= amount[0]:
+            total[name] = amount
+
+
+def increase(new: Usage, old: Usage) -> dict[str, Amount]:
+    """What the new usage has more than the old one."""
+    more = {name: (amount[0] - old.get(name, ZERO)[0], amount[1]) for name, amount in new.items()}
+    return {name: amount for name, amount in more.items() if amount[0] > 0}
+
+
+def select(usage: Usage, names: Iterable[str]) -> Usage:
+    return {name: usage[name] for name in names if name in usage}
+
 
 PODS: Final = Resource("", "pods")
 SERVICES: Final = Resource("", "services")

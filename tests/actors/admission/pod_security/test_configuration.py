@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration, parse_configuration
-from actors.admission.plugins.pod_security.policy import LevelVersion, Policy
+from actors.admission.plugins.pod_security.policy import (
+    LevelVersion,
+    PodSecurityConfiguration,
+    Policy,
+    parse_configuration,
+)
 from actors.names import CLUSTER, KUBERNETES, Names
 from tests.cases import cases
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from actors.admission.plugins.pod_security import existing_pods
-from actors.admission.plugins.pod_security.configuration import PodSecurityConfiguration
-from actors.admission.plugins.pod_security.existing_pods import PodSecurityOfExistingPods
-from actors.admission.plugins.pod_security.policy import Policy, PolicyLabels
+from actors.admission.plugins.pod_security import plugins as existing_pods
+from actors.admission.plugins.pod_security.plugins import PodSecurityOfExistingPods
+from actors.admission.plugins.pod_security.policy import PodSecurityConfiguration, Policy, PolicyLabels
 from actors.admission.plugins.pod_security.standards import Standards
 from actors.admission.request import UPDATE, AdmissionRequest
 from actors.names import CLUSTER

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.quota.account import Account
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.plugins.quota.amounts import texts_of
-from actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, service_demand
+from actors.admission.plugins.quota.accounts import Account, QuotaAccounts
+from actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, service_demand, texts_of
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.admission.quota.objects import add_quota, claim, config_map, pod, service
 from tests.actors.object_store import Refused, Store, open_store

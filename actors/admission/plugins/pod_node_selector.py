@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from actors.admission.caches import NamespaceAnnotations
 from actors.admission.configuration import PluginConfiguration
-from actors.admission.namespace_annotations import NamespaceAnnotations
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.pods.spec import POD_SPEC

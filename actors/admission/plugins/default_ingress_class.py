@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.admission.cached_objects import CachedObjects
+from actors.admission.caches import CachedObjects
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.messages import Object

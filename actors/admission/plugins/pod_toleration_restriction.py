@@ -12,11 +12,10 @@ from typing import Final
 
 import orjson
 
+from actors.admission.caches import NamespaceAnnotations
 from actors.admission.configuration import PluginConfiguration
-from actors.admission.namespace_annotations import NamespaceAnnotations
-from actors.admission.plugin import Plugin, rule
-from actors.admission.plugins.pods.tolerations import covers, merged
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
+from actors.admission.plugins.tolerations import covers, merged
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.cached_objects import CachedObjects
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.caches import CachedObjects
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC

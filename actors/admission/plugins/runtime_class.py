@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.admission.cached_objects import CachedObjects
-from actors.admission.plugin import Plugin, rule
-from actors.admission.plugins.pods.tolerations import merged
-from actors.admission.refusals import forbidden
+from actors.admission.caches import CachedObjects
+from actors.admission.plugin import Plugin, forbidden, rule
+from actors.admission.plugins.tolerations import merged
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.pods.spec import POD_SPEC

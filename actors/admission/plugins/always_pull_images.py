@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from actors.access.authorize import join_errors
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER

@@ -18,8 +18,7 @@ from actors.access.remote.expiring_cache import ExpiringCache
 from actors.access.remote.shared_calls import SharedCalls
 from actors.access.remote.target import Target, read_target
 from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.messages import Object

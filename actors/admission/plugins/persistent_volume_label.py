@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.persistent_volume import SPEC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.namespaces import Namespaces
+from actors.admission.caches import Namespaces
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import NotFound, Resource

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from actors.admission.namespaces import Namespaces
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.caches import Namespaces
+from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import AlreadyExists, Overloaded, RequestError, ShuttingDown
 

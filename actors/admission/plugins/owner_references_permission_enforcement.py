@@ -11,8 +11,7 @@ from typing import Final
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.identity import User

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.refusals import forbidden
+from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.messages import Object
 
