@@ -6,14 +6,14 @@ way): a start does not wait for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 
-from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
-from actors.access.remote.calls import NO_CALLS, Calls
+from actors.access.remote.calls import Calls
 from actors.admission.caches import Namespaces
 from actors.admission.completions import CertificateLibrary, SchemaLibrary, ServiceAllocation, SigningRequests
-from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration, PluginConfiguration
+from actors.admission.configuration import PluginConfiguration
+from actors.admission.context import PluginContext
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.always import AlwaysAdmit, AlwaysDeny
 from actors.admission.plugins.always_pull_images import AlwaysPullImages
@@ -29,14 +29,12 @@ from actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
 )
 from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
 from actors.admission.plugins.namespace_auto_provision import (
-    CreateNamespace,
     NamespaceAutoProvision,
 )
 from actors.admission.plugins.namespace_exists import NamespaceExists
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.admission.plugins.node_restriction import NodeRestriction
 from actors.admission.plugins.owner_references_permission_enforcement import (
-    FindKind,
     OwnerReferencesPermissionEnforcement,
 )
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -52,10 +50,7 @@ from actors.admission.plugins.storage_object_in_use_protection import StorageObj
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.admission.webhooks.plugins import webhook_plugins
 from actors.allocation.allocated import AllocatedItems
-from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
-from actors.conversion.converter import Converter
 from actors.kinds.features import RECOVER_EXPANSION
-from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -63,42 +58,15 @@ from journal.log import Journal
 _Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin
 
 
-def _no_kind(api_version: str, kind: str) -> None:
-    """For tools and tests without a registry of kinds."""
-
-
-async def _create_no_namespace(name: str) -> None:
-    """For tools and tests that create their namespaces."""
-
-
-def plugins(
-    names: Names,
-    journal: Journal,
-    feed: Feed,
-    authorizer: Authorizer,
-    rbac: Rbac,
-    ranges: ServiceRanges = DEFAULT_RANGES,
-    features: frozenset[str] = frozenset(),
-    configuration: AdmissionConfiguration = NO_CONFIGURATION,
-    *,
-    find_kind: FindKind = _no_kind,
-    create_namespace: CreateNamespace = _create_no_namespace,
-    quotas: QuotaAccounts | None = None,
-    registry: Registry | None = None,
-    converter: Converter | None = None,
-    calls: Calls = NO_CALLS,
-    off: Set[str] = frozenset(),
-) -> tuple[Plugin, ...]:
-    """All plugins, except large ones that are `off`."""
-    of = configuration.of
-
-    def used(name: str) -> bool:
-        return name not in off or of(name) is not None
-
+def plugins(context: PluginContext) -> tuple[Plugin, ...]:
+    """All plugins, except large ones that are off."""
+    names, journal, feed, calls = context.names, context.journal, context.feed, context.calls
+    authorizer, features = context.authorizer, context.features
+    used, of = context.used, context.configuration.of
     namespaces = Namespaces(journal, feed)
     return (
         AlwaysAdmit(),
-        NamespaceAutoProvision(namespaces, create_namespace),
+        NamespaceAutoProvision(namespaces, context.create_namespace),
         NamespaceLifecycle(names, namespaces),
         NamespaceExists(namespaces),
         SecurityContextDeny(),
@@ -109,7 +77,7 @@ def plugins(
         TaintNodesByCondition(names),
         AlwaysPullImages(),
         *(_image_policy_webhook(names, of, calls) if used("ImagePolicyWebhook") else ()),
-        *pod_security(names, journal, feed, configuration.of("PodSecurity")),
+        *pod_security(names, journal, feed, of("PodSecurity")),
         *(_pod_security_policy(names, journal, feed, authorizer) if used("PodSecurityPolicy") else ()),
         *(_pod_node_selector(names, journal, feed, of) if used("PodNodeSelector") else ()),
         Priority(PriorityClasses(names, journal, feed)),
@@ -120,7 +88,7 @@ def plugins(
         *(_persistent_volume_label(names, of) if used("PersistentVolumeLabel") else ()),
         DefaultStorageClass(names, journal, feed),
         StorageObjectInUseProtection(names),
-        OwnerReferencesPermissionEnforcement(authorizer, find_kind),
+        OwnerReferencesPermissionEnforcement(authorizer, context.find_kind),
         PersistentVolumeClaimResize(names, journal),
         RuntimeClass(names, journal, feed),
         CertificateApproval(names, authorizer),
@@ -128,17 +96,18 @@ def plugins(
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
-        *webhook_plugins(names, journal, feed, configuration, registry, calls, converter),
+        *webhook_plugins(context),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
-        ServiceAllocation(AllocatedItems(journal, feed), ranges),
+        ServiceAllocation(AllocatedItems(journal, feed), context.ranges),
         SigningRequests(names),
-        RoleEscalation(names, rbac, authorizer),
+        RoleEscalation(names, context.rbac, authorizer),
         CertificateLibrary(names),
         SchemaLibrary(names),
         # The last one that validates: it reserves what the write uses.
         ResourceQuota(
-            quotas or QuotaAccounts(names, journal, feed, features), parse_limited(names, of("ResourceQuota"))
+            context.quotas or QuotaAccounts(names, journal, feed, features),
+            parse_limited(names, of("ResourceQuota")),
         ),
     )
 

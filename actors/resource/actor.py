@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import perf_counter, thread_time
@@ -54,27 +55,30 @@ MAILBOX_CAPACITY = 4096
 LONGEST_STEP = 0.010
 
 
+@dataclass(frozen=True, slots=True)
+class ActorContext:
+    """What the actors of all types share."""
+
+    journal: Journal
+    committer: Committer
+    admission: Admission
+    calls: AdmissionCalls
+    large_work: LargeWork
+    conversions: ConversionCalls | None = None  # None: no custom kind has a conversion webhook
+    sizes: ObjectSizes = UNLIMITED
+    longest_step: float = LONGEST_STEP
+
+
 class ResourceActor:
-    def __init__(
-        self,
-        stored_type: StoredType,
-        journal: Journal,
-        committer: Committer,
-        admission: Admission,
-        calls: AdmissionCalls,
-        large_work: LargeWork,
-        longest_step: float = LONGEST_STEP,
-        conversions: ConversionCalls | None = None,
-        sizes: ObjectSizes = UNLIMITED,
-    ) -> None:
-        self._journal = journal
-        self._committer = committer
-        self._admission = admission
-        self._calls = calls
-        self._large_work = large_work
-        self._sizes = sizes
+    def __init__(self, stored_type: StoredType, context: ActorContext) -> None:
+        self._journal = journal = context.journal
+        self._committer = context.committer
+        self._admission = context.admission
+        self._calls = context.calls
+        self._large_work = context.large_work
+        self._sizes = context.sizes
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
-        self._longest_step = longest_step
+        self._longest_step = context.longest_step
         # False from a crash until the proposals of before are durable or failed.
         self._is_ready = True
         self._crash: Exception | None = None  # of `write_now`, which ends `run` as well
@@ -84,7 +88,7 @@ class ResourceActor:
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         # Commands with a running asynchronous admission step or conversion, or that are decided in a thread.
         self._outside: set[Envelope] = set()
-        self._converting = ConvertingCommands(conversions, self._mailbox, self._outside)
+        self._converting = ConvertingCommands(context.conversions, self._mailbox, self._outside)
         self._deadlines = Deadlines()  # of commands that have left the actor, and of turns
         self._contention = Contention(self._deadlines, self._return_for_turn, self._left_line)
 

@@ -13,46 +13,25 @@ from typing import Any
 
 import trio
 
-from actors.admission.calls import AdmissionCalls, CallStatistics
-from actors.admission.chain import Admission, Chain
-from actors.conversion.calls import ConversionCalls
-from actors.conversion.converter import Converter
+from actors.admission.calls import CallStatistics
+from actors.admission.chain import Chain
 from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.large_work import LargeWork
 from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
-from actors.resource.actor import LONGEST_STEP, ResourceActor
-from actors.resource.object_size import UNLIMITED, ObjectSizes
-from actors.store.committer import Committer
+from actors.resource.actor import ActorContext, ResourceActor
 from actors.supervisor import Supervisor
-from journal.log import Journal
 
 
 class Directory:
     def __init__(
-        self,
-        registry: Registry,
-        journal: Journal,
-        committer: Committer,
-        admission: Admission,
-        supervisor: Supervisor,
-        nursery: trio.Nursery,
-        longest_step: float = LONGEST_STEP,
-        converter: Converter | None = None,
-        sizes: ObjectSizes = UNLIMITED,
+        self, registry: Registry, supervisor: Supervisor, nursery: trio.Nursery, context: ActorContext
     ) -> None:
         self._registry = registry
-        self._journal = journal
-        self._committer = committer
-        self._admission = admission
-        self._calls = AdmissionCalls(nursery, timings=admission.timings)
-        self._conversions = ConversionCalls(nursery, converter) if converter is not None else None
-        self.large_work = LargeWork(nursery)
-        self._longest_step = longest_step  # of an actor between two checkpoints, in seconds
-        self._sizes = sizes
+        self._context = context
+        self.large_work = context.large_work
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
@@ -83,10 +62,10 @@ class Directory:
 
     def admission_chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         """The admission of what no actor stores, such as a TokenRequest."""
-        return self._admission.chain(definition, operation, subresource)
+        return self._context.admission.chain(definition, operation, subresource)
 
     def admission_statistics(self) -> CallStatistics:
-        return self._calls.statistics()
+        return self._context.calls.statistics()
 
     def _start_served(self, type_name: str) -> ResourceActor:
         found = self._registry.current.stored_type(type_name)
@@ -98,17 +77,7 @@ class Directory:
         found = self._registry.current.stored_type(type_name)
         if found is None:
             raise NoSuchResource
-        actor = ResourceActor(
-            found,
-            self._journal,
-            self._committer,
-            self._admission,
-            self._calls,
-            self.large_work,
-            self._longest_step,
-            self._conversions,
-            self._sizes,
-        )
+        actor = ResourceActor(found, self._context)
         if found.served:
             self._served[type_name] = actor
         else:

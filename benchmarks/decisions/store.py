@@ -22,12 +22,16 @@ from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
+from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
+from actors.admission.context import PluginContext
 from actors.admission.selection import OFF_BY_DEFAULT
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.kinds.registry import Registry
+from actors.large_work import LargeWork
 from actors.messages import Command, Create, Patch
 from actors.names import CLUSTER
+from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.store.committer import Committer
 from actors.store.feed import Feed
@@ -128,10 +132,12 @@ async def _start(journal: Journal, nursery: trio.Nursery) -> Store:
     committer = Committer(journal, feed)
     registry = Registry(CATALOG, committer.register_types)
     rbac = Rbac(stored_policy(CLUSTER, journal, feed))
-    available = plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac)
+    available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac))
     admission = Admission([one for one in available if one.name not in OFF_BY_DEFAULT])
     nursery.start_soon(committer.run)
-    directory = Directory(registry, journal, committer, admission, Supervisor(), nursery)
+    calls = AdmissionCalls(nursery, timings=admission.timings)
+    shared = ActorContext(journal, committer, admission, calls, LargeWork(nursery))
+    directory = Directory(registry, Supervisor(), nursery, shared)
     bootstrap = Bootstrap(CLUSTER, CATALOG, journal, directory, contexts)
     await bootstrap.create_namespaces()
     return Store(directory, contexts, admission)

@@ -6,17 +6,17 @@ opens it before the server listens, and closes it when every request has ended.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
 import trio
 
-from actors.access.remote.calls import Calls
 from actors.admission.built_in import plugins
+from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
+from actors.admission.context import PluginContext
 from actors.admission.plugin import Plugin
-from actors.admission.plugins.namespace_auto_provision import CreateNamespace
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import WebhookCredentials
@@ -24,15 +24,19 @@ from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
 from actors.aggregation.context import AggregationContext
 from actors.bootstrap.namespace_creation import create_namespace
+from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.custom_resources.publication import Publication
 from actors.controllers.quota.charges import QuotaCharges
+from actors.conversion.calls import ConversionCalls
 from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
+from actors.large_work import LargeWork
 from actors.names import NAMES
+from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.resource.object_size import ObjectSizes
 from actors.store.committer import Committer
@@ -55,7 +59,7 @@ from gateway.outgoing.webhook import HttpsCalls
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
-from gateway.store import Access, Store
+from gateway.store import Store
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import (
     AlreadyOpen,
@@ -143,6 +147,7 @@ def _build_store(
     *,
     writes: bool = True,
 ) -> Store:
+    """Build every service and start its task; those that write only if `writes`."""
     names = NAMES[settings.dialect]
     catalog = built_in(names, settings.features, settings.enablement)
     journal.register_types(catalog.stored_types())
@@ -152,147 +157,138 @@ def _build_store(
     publication = Publication(names, registry, journal, feed, committer.next_offset)
     committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
+    calls_out = writes and not extensions.isolated
+    calls = HttpsCalls()
+    conversion_clients = WebhookClients(Services(journal), WebhookCredentials(), calls)
+    converter = Converter(names, conversion_clients if calls_out else NoClients())
+    quotas = QuotaAccounts(names, journal, feed, settings.features)
 
     async def create_missing_namespace(name: str) -> None:
         await create_namespace(registry, directory, write_contexts, name)
 
-    quotas = QuotaAccounts(names, journal, feed, settings.features)
-    calls = HttpsCalls()
-    conversion_clients = WebhookClients(Services(journal), WebhookCredentials(), calls)
-    calls_out = writes and not extensions.isolated
-    converter = Converter(names, conversion_clients if calls_out else NoClients())
     running = _running_plugins(
-        settings,
-        journal,
-        feed,
-        access,
-        registry,
-        extensions,
-        create_missing_namespace,
-        quotas,
-        converter,
-        calls,
-    )
-    admission = Admission(running)
-    protobuf = ProtobufEncoder(registry, names)
-    directory = Directory(
-        registry,
-        journal,
-        committer,
-        admission,
-        supervisor,
-        nursery,
-        converter=converter,
-        sizes=ObjectSizes(settings.max_object_size, names, protobuf.size),
-    )
-    quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
-    authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed, forwards=calls_out)
-    aggregated = ServersOnDemand(settings, api_services, journal, authorities)
-    aggregation = AggregationContext(
-        api_services,
-        aggregated.probe,
-        aggregated.describe,
-        partial(published_trust, settings, authorities),
-        aggregated.delete_content,
-        bool(settings.secure_port),
-    )
-    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
-    store = Store(
-        names,
-        clock,
-        memory,
-        registry,
-        journal,
-        feed,
-        committer,
-        directory,
-        horizon,
-        Reads(journal, feed, horizon, clock),
-        write_contexts,
-        supervisor,
-        access,
-        running,
-        admission.timings,
-        converter,
-        aggregation.api_services,
-        aggregated,
-    )
-    nursery.start_soon(supervisor.keep, "committer", committer.run)
-    nursery.start_soon(supervisor.keep, FEED_TASK, feed.run)
-    nursery.start_soon(supervisor.keep, "conversion webhooks", conversion_clients.run)
-    for name, task in access.tasks:
-        nursery.start_soon(supervisor.keep, name, task)
-    if not writes:
-        return store
-    retention = settings.journal_retention
-    keep = round(retention * 1_000_000) if retention else None
-    housekeeping = Housekeeping(journal, committer, clock, keep)
-    nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for one in running:
-        if one.runs:
-            nursery.start_soon(supervisor.keep, f"{PLUGIN_TASK}{one.name}", one.run)
-    context = ControllerContext(
-        names,
-        registry,
-        journal,
-        feed,
-        directory,
-        write_contexts,
-        clock,
-        access.authorizer,
-        authorities,
-        settings.signing.cluster_signing_duration,
-        settings.controllers.enabled_controllers(settings.dialect),
-        access.accounts.issuer,
-        quotas,
-        bool(settings.secure_port),
-        settings.controllers.event_ttl,
-        None if extensions.isolated else aggregation,
-    )
-    for loop in controllers(context, publication):
-        store.loops.append(loop)
-        nursery.start_soon(supervisor.keep, loop.name, loop.run)
-    return store
-
-
-def _running_plugins(
-    settings: Settings,
-    journal: Journal,
-    feed: Feed,
-    access: Access,
-    registry: Registry,
-    extensions: Extensions,
-    create_missing_namespace: CreateNamespace,
-    quotas: QuotaAccounts,
-    converter: Converter,
-    calls: Calls,
-) -> tuple[Plugin, ...]:
-    """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
-    names = NAMES[settings.dialect]
-    configuration = settings.admission.configuration(names)
-    off = settings.plugins_off
-    own = check_parsed(
-        CONFIGURATION_FLAG,
-        lambda: plugins(
+        PluginContext(
             names,
             journal,
             feed,
             access.authorizer,
             access.rbac,
+            registry,
+            converter,
+            calls,
+            quotas,
+            create_missing_namespace,
             settings.service_ranges,
             settings.features,
-            configuration,
-            find_kind=lambda api_version, kind: registry.current.of_kind(api_version, kind),
-            create_namespace=create_missing_namespace,
-            quotas=quotas,
-            registry=registry,
-            converter=converter,
-            calls=calls,
-            off=off,
+            settings.admission.configuration(names),
+            settings.plugins_off,
         ),
+        extensions.admission_plugins,
     )
-    running = tuple(one for one in (*own, *extensions.admission_plugins) if one.name not in off)
+    admission = Admission(running)
+    actor_context = ActorContext(
+        journal,
+        committer,
+        admission,
+        AdmissionCalls(nursery, timings=admission.timings),
+        LargeWork(nursery),
+        ConversionCalls(nursery, converter),
+        ObjectSizes(settings.max_object_size, names, ProtobufEncoder(registry, names).size),
+    )
+    directory = Directory(registry, supervisor, nursery, actor_context)
+    quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
+    authorities = signing_authorities(settings, names)
+    api_services = ApiServices(names, journal, feed, forwards=calls_out)
+    aggregated = ServersOnDemand(settings, api_services, journal, authorities)
+    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
+    store = Store(
+        names=names,
+        clock=clock,
+        memory=memory,
+        registry=registry,
+        journal=journal,
+        feed=feed,
+        committer=committer,
+        directory=directory,
+        horizon=horizon,
+        reads=Reads(journal, feed, horizon, clock),
+        write_contexts=write_contexts,
+        supervisor=supervisor,
+        access=access,
+        plugins=running,
+        admission_timings=admission.timings,
+        converter=converter,
+        api_services=api_services,
+        aggregated=aggregated,
+    )
+
+    def start(name: str, task: Callable[[], Awaitable[None]]) -> None:
+        nursery.start_soon(supervisor.keep, name, task)
+
+    start("committer", committer.run)
+    start(FEED_TASK, feed.run)
+    start("conversion webhooks", conversion_clients.run)
+    for name, task in access.tasks:
+        start(name, task)
+    if not writes:
+        return store
+    retention = settings.journal_retention
+    keep = round(retention * 1_000_000) if retention else None
+    start("housekeeping", Housekeeping(journal, committer, clock, keep).run)
+    for plugin in running:
+        if plugin.runs:
+            start(f"{PLUGIN_TASK}{plugin.name}", plugin.run)
+    aggregation = None if extensions.isolated else _aggregation(settings, store, authorities)
+    context = _controller_context(settings, store, authorities, quotas, aggregation)
+    for loop in controllers(context, publication):
+        store.loops.append(loop)
+        start(loop.name, loop.run)
+    return store
+
+
+def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:
+    """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
+    own = check_parsed(CONFIGURATION_FLAG, lambda: plugins(context))
+    running = tuple(one for one in (*own, *added) if one.name not in context.off)
     for plugin in running:
         check_parsed(CONFIGURATION_FLAG, plugin.check_configuration)
     return running
+
+
+def _aggregation(settings: Settings, store: Store, authorities: Authorities) -> AggregationContext:
+    servers = store.aggregated
+    return AggregationContext(
+        store.api_services,
+        servers.probe,
+        servers.describe,
+        partial(published_trust, settings, authorities),
+        servers.delete_content,
+        bool(settings.secure_port),
+    )
+
+
+def _controller_context(
+    settings: Settings,
+    store: Store,
+    authorities: Authorities,
+    quotas: QuotaAccounts,
+    aggregation: AggregationContext | None,
+) -> ControllerContext:
+    return ControllerContext(
+        names=store.names,
+        registry=store.registry,
+        journal=store.journal,
+        feed=store.feed,
+        directory=store.directory,
+        write_contexts=store.write_contexts,
+        clock=store.clock,
+        authorizer=store.access.authorizer,
+        authorities=authorities,
+        signing_duration=settings.signing.cluster_signing_duration,
+        enabled=settings.controllers.enabled_controllers(settings.dialect),
+        issuer=store.access.accounts.issuer,
+        quotas=quotas,
+        publishes_certificate=bool(settings.secure_port),
+        event_ttl=settings.controllers.event_ttl,
+        aggregation=aggregation,
+    )

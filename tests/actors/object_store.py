@@ -27,6 +27,7 @@ from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
+from actors.admission.context import PluginContext
 from actors.admission.plugin import Plugin
 from actors.admission.selection import OFF_BY_DEFAULT
 from actors.bootstrap.bootstrap import Bootstrap
@@ -35,9 +36,11 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
+from actors.large_work import LargeWork
 from actors.messages import Command, Create, Delete, DeleteOptions, Replace
 from actors.names import CLUSTER
 from actors.resource import options
+from actors.resource.actor import ActorContext
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
 from actors.selectors import FieldSelector, LabelSelector
@@ -145,11 +148,12 @@ class Store:
         admission = Admission((*self._plugins(), *self._added))
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
-        self.calls = AdmissionCalls(inner)
+        self.calls = AdmissionCalls(inner, timings=admission.timings)
         # Without a limit on the time of a step: what is one batch must not depend on the machine.
-        self.directory = Directory(
-            self.registry, self.journal, self.committer, admission, self.supervisor, inner, math.inf
+        shared = ActorContext(
+            self.journal, self.committer, admission, self.calls, LargeWork(inner), longest_step=math.inf
         )
+        self.directory = Directory(self.registry, self.supervisor, inner, shared)
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)
         await Bootstrap(
@@ -158,7 +162,7 @@ class Store:
 
     def _plugins(self) -> tuple[Plugin, ...]:
         rbac = Rbac(stored_policy(CLUSTER, self.journal, self.feed))
-        available = plugins(CLUSTER, self.journal, self.feed, AlwaysAllow(), rbac)
+        available = plugins(PluginContext(CLUSTER, self.journal, self.feed, AlwaysAllow(), rbac))
         return tuple(one for one in available if one.name not in OFF_BY_DEFAULT)
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:

@@ -9,6 +9,7 @@ from actors.access.authorization.always_allow import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
+from actors.admission.context import PluginContext
 from actors.admission.selection import AVAILABLE, plugins_off
 from actors.names import CLUSTER
 from actors.store.feed import Feed
@@ -218,7 +219,7 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
         feed = Feed(0, journal)
         rbac = Rbac(stored_policy(CLUSTER, journal, feed))
-        available = plugins(CLUSTER, journal, feed, AlwaysAllow(), rbac)
+        available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac))
         run = {one.name for one in available if not one.completes}
     # These belong to the server itself; no flag disables them.
     assert run - {"CertificateLibrary", "SchemaLibrary"} == set(AVAILABLE)

@@ -125,7 +125,7 @@ async def test_every_request_completes_once(plural: str, seed: int, autojump_clo
 
 
 def _check_allocations(store: Any) -> None:
-    plugins = store.directory._admission._plugins
+    plugins = store.directory._context.admission._plugins
     allocated = next(one._allocated for one in plugins if one.name == "ServiceAllocation")
     assert allocated.statistics()[1] == 0
     assert min(allocated._counts.values(), default=0) >= 0

@@ -11,7 +11,7 @@ from actors.errors import NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import STRING, Field
 from actors.messages import Create, Delete, DeleteOptions, Outcome
-from actors.resource.actor import ResourceActor
+from actors.resource.actor import ActorContext, ResourceActor
 from tests.actors.kinds.crontabs import TYPE, crontabs
 from tests.actors.object_store import Store, open_store
 
@@ -31,7 +31,9 @@ def at_rest(store: Store) -> ResourceActor:
     found = store.registry.current.stored_type(TYPE)
     assert found is not None
     large = store.directory.large_work
-    return ResourceActor(found, store.journal, store.committer, Admission([]), store.calls, large)
+    return ResourceActor(
+        found, ActorContext(store.journal, store.committer, Admission([]), store.calls, large)
+    )
 
 
 async def test_actor_starts_with_the_first_write_to_its_type() -> None:

@@ -10,8 +10,10 @@ import orjson
 import pytest
 import trio
 
-from actors.access.remote.calls import NO_CALLS
-from actors.admission.configuration import NO_CONFIGURATION
+from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorization.rbac.policy import stored_policy
+from actors.admission.context import PluginContext
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.hook import hooks_of
@@ -390,8 +392,9 @@ async def test_status_and_scale_are_reviewed_as_subresources() -> None:
 async def test_stored_configurations_that_could_not_be_created_today() -> None:
     """They come from imports: side effects in a dry run, and review versions that the server does not know."""
     async with open_store() as store:
+        rbac = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
         mutating, _ = webhook_plugins(
-            CLUSTER, store.journal, store.feed, NO_CONFIGURATION, store.registry, NO_CALLS
+            PluginContext(CLUSTER, store.journal, store.feed, AlwaysAllow(), rbac, store.registry)
         )
         stored = {
             "metadata": {"name": "old"},

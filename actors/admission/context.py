@@ -1,0 +1,48 @@
+"""What admission plugins are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Set
+from dataclasses import dataclass
+
+from actors.access.authorization.rbac.authorizer import Rbac
+from actors.access.authorize import Authorizer
+from actors.access.remote.calls import NO_CALLS, Calls
+from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
+from actors.admission.plugins.quota.accounts import QuotaAccounts
+from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
+from actors.conversion.converter import Converter
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
+from actors.names import Names
+from actors.store.feed import Feed
+from journal.log import Journal
+
+
+async def _create_no_namespace(name: str) -> None:
+    """For tools and tests that create their namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    names: Names
+    journal: Journal
+    feed: Feed
+    authorizer: Authorizer
+    rbac: Rbac
+    registry: Registry | None = None  # None: no version of a kind is equivalent to another one
+    converter: Converter | None = None  # None: webhooks convert with connections of their own
+    calls: Calls = NO_CALLS
+    quotas: QuotaAccounts | None = None  # None: the plugin counts for itself
+    create_namespace: Callable[[str], Awaitable[None]] = _create_no_namespace
+    ranges: ServiceRanges = DEFAULT_RANGES
+    features: frozenset[str] = frozenset()
+    configuration: AdmissionConfiguration = NO_CONFIGURATION
+    off: Set[str] = frozenset()  # names of plugins that do not run: larger ones are not even imported
+
+    def find_kind(self, api_version: str, kind: str) -> Definition | None:
+        return None if self.registry is None else self.registry.current.of_kind(api_version, kind)
+
+    def used(self, plugin: str) -> bool:
+        """Whether a plugin runs, or has a configuration that is to be checked."""
+        return plugin not in self.off or self.configuration.of(plugin) is not None
