@@ -29,7 +29,7 @@ def verifying(bundle: bytes | None) -> ssl.SSLContext:
 
     Raises InvalidBundle.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _context()
     context.hostname_checks_common_name = False
     if bundle is None:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -41,9 +41,16 @@ def verifying(bundle: bytes | None) -> ssl.SSLContext:
 
 def unverifying() -> ssl.SSLContext:
     """Connects to whoever responds: for peers that are known by their addresses, or if an operator asks for it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As Go: a handshake in the middle of a connection would let a task that sends wait for what another one receives.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
 

@@ -20,12 +20,12 @@ from actors.errors import RequestError
 from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
 from gateway.aggregation.servers import AggregatedServers
 from gateway.message import Response
+from gateway.outgoing.response import Head
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import BackendUnavailable
 from gateway.proxy.forward import Adapter, Forward, Transform
-from gateway.proxy.target import Target
-from gateway.proxy.upstream import ResponseHead, Upstream
+from gateway.proxy.upstream import Target, Upstream
 
 UNAVAILABLE: Final = "service unavailable"
 REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"
@@ -64,7 +64,7 @@ class ServiceAdapter(Adapter):
             kept.append((b"audit-id", self._audit_id))
         return [*kept, *self._identity]
 
-    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+    async def response(self, head: Head, upstream: Upstream) -> tuple[Response, Transform | None]:
         if 300 <= head.status < 400 and head.get(b"location"):
             raise Redirected
         return await super().response(head, upstream)
@@ -113,7 +113,7 @@ class AggregationHandler:
             self._stopping,
             _fail,
             warnings=tuple(render.warnings_of(context)),
-            pool=self._servers.pool,
+            connections=self._servers.connections,
         )
         return Response(200, b"", forwarding=forward)
 

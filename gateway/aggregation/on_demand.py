@@ -79,7 +79,7 @@ class ServersOnDemand:
         """The resources of aggregated group versions, as their servers last responded."""
         return {} if self._servers is None else self._servers.resources
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close kept connections."""
         if self._servers is not None:
-            await self._servers.pool.close()
+            self._servers.connections.close()

@@ -23,15 +23,15 @@ from actors.certificates.trust import InvalidBundle, unverifying, verifying
 from actors.errors import RequestError
 from actors.identity import MASTERS, User
 from gateway.aggregation.identity import user_fields
-from gateway.proxy.dialing import Unreachable
-from gateway.proxy.pool import ConnectionPool
-from gateway.proxy.target import Target
-from gateway.proxy.upstream import Upstream, UpstreamFailed
+from gateway.outgoing.connections import Connections
+from gateway.outgoing.response import Field
+from gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
 # As whom the server asks for discovery and OpenAPI documents.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))
 PROBE_SECONDS: Final = 5.0
 MAX_DISCOVERY: Final = 1 << 20
+MAX_IDLE: Final = 64  # connections
 _MAX_CONTEXTS: Final = 128
 _OK: Final = range(200, 300)
 
@@ -58,7 +58,7 @@ class AggregatedServers:
         self._identity = identity
         self._local_allowed = local_allowed
         self._contexts: OrderedDict[tuple[bytes, bool], ssl.SSLContext] = OrderedDict()
-        self.pool = ConnectionPool()
+        self.connections = Connections(kept=MAX_IDLE)
         # What they responded to the last probe, by group and version: the entries of an APIResourceList.
         self.resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
@@ -134,17 +134,13 @@ class AggregatedServers:
         except (Unresolved, InvalidBundle, Unreachable, UpstreamFailed, RequestError) as error:
             raise FetchFailed(str(error)) from None
 
-    async def _fetch(
-        self, method: str, target: Target, fields: list[tuple[bytes, bytes]], largest: int
-    ) -> Fetched:
-        stream, _ = await self.pool.connect(target, new=True)
+    async def _fetch(self, method: str, target: Target, fields: list[Field], largest: int) -> Fetched:
+        stream = await connect(self.connections, target)
         upstream, complete = Upstream(stream, method), False
         try:
             head = [(b"host", target.host_header or b""), *fields]
-            await upstream.send_head(
-                f"{target.path}?{target.query}" if target.query else target.path, head, chunked=False
-            )
-            received = await upstream.read_head(upgrading=False)
+            await upstream.send_head(target.request_target, head, chunked=False)
+            received = await upstream.read_head()
             parts, size = [], 0
             while part := await upstream.read_part():
                 size += len(part)
@@ -156,11 +152,10 @@ class AggregatedServers:
                 received.status, received.get(b"etag"), received.get(b"content-type"), b"".join(parts)
             )
         finally:
-            upstream.release()
             if complete:
-                await self.pool.keep(target, stream)
+                self.connections.keep(target.endpoint, stream)
             else:
-                await trio.aclose_forcefully(stream)
+                stream.close()
 
 
 def _make_context(ca_bundle: bytes, insecure: bool, identity: tuple[Path, Path]) -> ssl.SSLContext:

@@ -100,8 +100,7 @@ async def open_store(
                 with trio.CancelScope(shield=True):
                     await store.committer.drained()
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True):
-                    await store.aggregated.close()
+                store.aggregated.close()
     finally:
         created.remove()
         journal.close()

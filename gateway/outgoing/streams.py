@@ -1,7 +1,7 @@
-"""A TLS client stream over a socket, or over another stream of its kind: what calls to webhooks send and receive.
+"""Streams of bytes to other servers: sockets, and TLS over a socket or over another stream of its kind.
 
-trio's SSLStream does the same for both sides of a connection and for several tasks at once, at several times the cost
-of a call. Here one task uses a stream at a time, and the peer's name is given, whatever address was dialled.
+trio's SSLStream does the same for both sides of a connection, at several times the cost of a call. Here one task sends
+and one receives, which may be the same, and the peer's name is given, whatever address was dialled.
 """
 
 from __future__ import annotations
@@ -98,14 +98,8 @@ class SocketByteStream:
             self._socket.close()
 
 
-async def dial(host: str, port: int, turns: SharedTurns) -> SocketByteStream:
-    """OSError if no address of the host accepts a connection."""
-    stream = await trio.open_tcp_stream(host, port)
-    return SocketByteStream(stdlib_socket.socket(fileno=stream.socket.detach()), turns)
-
-
 class TlsStream:
-    __slots__ = ("_incoming", "_outgoing", "_tls", "_transport", "_unsent")
+    __slots__ = ("_flushed", "_flushing", "_incoming", "_outgoing", "_tls", "_transport", "_unsent")
 
     def __init__(
         self, transport: ByteStream, context: ssl.SSLContext, server_name: str, outgoing: ssl.MemoryBIO
@@ -118,6 +112,8 @@ class TlsStream:
         self._transport = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), outgoing
         self._unsent = b""
+        self._flushing = False
+        self._flushed: trio.Event | None = None  # for the task that sends, while the other one does
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name or None)
 
     async def handshake(self) -> None:
@@ -170,7 +166,10 @@ class TlsStream:
             try:
                 return self._step(step)
             except ssl.SSLWantReadError:
-                await self._flush()
+                if (
+                    not self._flushing
+                ):  # the task that sends takes it along: who receives must not wait for that
+                    await self._flush()
                 await self._arrive()
 
     def _step(self, step: Callable[[], _T]) -> _T:
@@ -189,6 +188,17 @@ class TlsStream:
             self._incoming.write_eof()
 
     async def _flush(self) -> None:
-        if self._unsent:
+        while self._unsent:
+            if self._flushing:
+                self._flushed = self._flushed or trio.Event()
+                await self._flushed.wait()
+                continue
             unsent, self._unsent = self._unsent, b""
-            await self._transport.send(unsent)
+            self._flushing = True
+            try:
+                await self._transport.send(unsent)
+            finally:
+                self._flushing = False
+                if self._flushed is not None:
+                    self._flushed.set()
+                    self._flushed = None

@@ -31,7 +31,8 @@ from actors.access.remote.deadlines import Deadlines, TooSlow
 from actors.access.remote.kubeconfig_file import User
 from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
-from gateway.outgoing.client import HttpsClient, InvalidUrl
+from gateway.outgoing.client import HttpsClient
+from gateway.outgoing.connections import InvalidUrl, cause_of
 from gateway.outgoing.response import Response, ResponseError, ResponseTooLarge
 
 TRY_SECONDS: Final = 30.0
@@ -303,10 +304,6 @@ async def _before(deadline: float, work: Awaitable[T]) -> T:
 
 
 def _shown(error: Exception) -> str:
-    """What happened, also if trio tried several addresses."""
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if isinstance(cause, OSError) and cause.strerror:
+    if isinstance(error, OSError) and (cause := cause_of(error)) is not error and cause.strerror:
         return f"{error}: {cause.strerror.lower()}"
     return str(error) or type(error).__name__

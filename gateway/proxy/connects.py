@@ -23,6 +23,7 @@ from actors.resource.directory import Directory
 from actors.store.reads import Reads
 from actors.write_context import WriteContexts
 from gateway.message import Response, asks_upgrade
+from gateway.outgoing.connections import Connections
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext, new_write_context
 from gateway.pipeline.errors import failure_of
@@ -32,7 +33,7 @@ from gateway.proxy.locations import Locations
 from gateway.proxy.logs import LogAdapter
 from gateway.proxy.options import check_log_options, decode_options
 from gateway.proxy.rewriting import PageAdapter
-from gateway.proxy.target import Target
+from gateway.proxy.upstream import Target
 from gateway.settings.proxy import ProxySettings
 
 # As Go writes a path.
@@ -56,6 +57,7 @@ class Connects:
         local = settings.allow_local_proxy_targets
         self._locations = Locations(registry, reads, Kubelets(settings), local_allowed=local)
         self._stopping = stopping
+        self._connections = Connections(kept=0)  # each request has one of its own
 
     async def serve(
         self, context: RequestContext, definition: Definition, subresource: Subresource
@@ -167,6 +169,7 @@ class Connects:
             warnings=tuple(render.warnings_of(context)),
             upgrade_required=upgrade_required,
             own_request=own_request,
+            connections=self._connections,
         )
         return Response(200, b"", forwarding=forward)
 

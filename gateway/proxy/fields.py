@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.message import Request
-from gateway.proxy.upstream import ResponseHead
-
-Field = tuple[bytes, bytes]
+from gateway.outgoing.response import Field, Head
 
 _HOP_BY_HOP: Final = frozenset(
     (
@@ -54,7 +52,7 @@ def _forwarded_for(request: Request) -> bytes:
     return b"%b, %b" % (before, address) if before is not None else address
 
 
-def response_fields(head: ResponseHead, *, cors: bool) -> list[Field]:
+def response_fields(head: Head, *, cors: bool) -> list[Field]:
     """The fields for the client, without the content type. `cors`: whether rights for other origins go on."""
     dropped = _REPLACED | (_HOP_BY_HOP - {b"trailer"}) | _named(head.get(b"connection"))
     if not cors:

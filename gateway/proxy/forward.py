@@ -24,12 +24,12 @@ from gateway.message import (
     Response,
     asks_upgrade,
 )
+from gateway.outgoing.connections import Connections
+from gateway.outgoing.response import Field, Head
+from gateway.outgoing.streams import ByteStream
 from gateway.pipeline.errors import BackendFailed, UpgradeRequired
-from gateway.proxy.dialing import Unreachable, connect
-from gateway.proxy.fields import Field, request_fields, response_fields
-from gateway.proxy.pool import ConnectionPool
-from gateway.proxy.target import Target
-from gateway.proxy.upstream import ResponseHead, Upstream, UpstreamFailed
+from gateway.proxy.fields import request_fields, response_fields
+from gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
 # How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
 STOP_SECONDS: Final = 3.0
@@ -58,12 +58,16 @@ class Adapter:
         """The fields that are sent; `fields` are those of the client that may be."""
         return fields if upgrading else [*fields, *self.request_fields()]
 
-    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+    async def response(self, head: Head, upstream: Upstream) -> tuple[Response, Transform | None]:
         headers = response_fields(head, cors=self.cors)
         return Response(head.status, b"", head.get(b"content-type"), headers), None
 
     def unreachable(self, why: str, *, upgrading: bool) -> RequestError:
         return BackendFailed(f"error dialing backend: {why}")
+
+
+class _SendAgain(Exception):
+    """A kept connection was closed before anything of the response arrived."""
 
 
 class Forward:
@@ -79,9 +83,9 @@ class Forward:
         warnings: tuple[Field, ...] = (),
         upgrade_required: bool = False,
         own_request: bool = False,
-        pool: ConnectionPool | None = None,
+        connections: Connections,
     ) -> None:
-        """`own_request`: it has nothing of the client's but its lifetime. Without a pool it has its own connection."""
+        """`own_request`: it has nothing of the client's but its lifetime."""
         self._request = request
         self._target = target
         self._adapter = adapter
@@ -91,7 +95,7 @@ class Forward:
         self._warnings = warnings
         self._upgrade_required = upgrade_required
         self._own_request = own_request
-        self._pool = pool
+        self._connections = connections
         self._upgraded = False
         self._started = False
         self._sent = False  # the whole request
@@ -127,41 +131,49 @@ class Forward:
         if self._upgrade_required and not upgrading:
             raise UpgradeRequired
         self._length = self._body_length()  # now, because the body is gone when it has been sent
-        if not await self._try(client, upgrading=upgrading, new=self._pool is None or upgrading):
-            await self._try(client, upgrading=upgrading, new=True)
+        if upgrading or not await self._try_kept(client):
+            try:
+                stream = await connect(self._connections, self._target)
+            except Unreachable as error:
+                raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
+            await self._exchange(client, stream, upgrading=upgrading)
 
-    async def _try(self, client: ForwardingClient, *, upgrading: bool, new: bool) -> bool:
-        """False if a kept connection turned out to be closed, and the request can be sent again."""
+    async def _try_kept(self, client: ForwardingClient) -> bool:
+        """False without a kept connection, or if it turned out to be closed and the request can be sent again."""
+        stream = self._connections.take(self._target.endpoint)
+        if stream is None:
+            return False
         try:
-            stream, kept = (
-                (await connect(self._target), False)
-                if self._pool is None
-                else await self._pool.connect(self._target, new=new)
-            )
-        except Unreachable as error:
-            raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
+            await self._exchange(client, stream, upgrading=False, again=self._length == 0)
+        except _SendAgain:
+            return False
+        return True
+
+    async def _exchange(
+        self, client: ForwardingClient, stream: ByteStream, *, upgrading: bool, again: bool = False
+    ) -> None:
+        """`again`: the request can be sent again, if the other server has closed the connection."""
         upstream, reusable = Upstream(stream, self._method), False
+        self._sent = False
         try:
-            await self._exchange(client, upstream, upgrading=upgrading)
-            reusable = self._sent and upstream.reusable and not upgrading
+            await self._copy(client, upstream, upgrading=upgrading)
+            reusable = self._sent and upstream.reusable
         except UpstreamFailed as error:
             if self._started:
                 raise CutOff(f"the response of {self._target.authority} broke off: {error}") from None
-            if kept and not upstream.received and self._length == 0:
-                return False
+            if again and not upstream.began:
+                raise _SendAgain from None
             raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
         finally:
-            upstream.release()
-            if self._pool is not None and reusable:
-                await self._pool.keep(self._target, stream)
+            if reusable:
+                self._connections.keep(self._target.endpoint, stream)
             else:
-                await trio.aclose_forcefully(stream)
-        return True
+                stream.close()
 
-    async def _exchange(self, client: ForwardingClient, upstream: Upstream, *, upgrading: bool) -> None:
+    async def _copy(self, client: ForwardingClient, upstream: Upstream, *, upgrading: bool) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._upload, client, upstream, nursery.cancel_scope, upgrading)
-            head, failure = ResponseHead(), None
+            head, failure = None, None
             try:
                 head = await upstream.read_head(upgrading=upgrading)
                 if not head.raw:
@@ -171,7 +183,7 @@ class Forward:
             nursery.cancel_scope.cancel()
         if failure := self._failure or failure:
             raise failure
-        if head.raw:
+        if head is not None and head.raw:
             await self._switch(client, upstream, head.raw)
 
     # The request.
@@ -197,7 +209,7 @@ class Forward:
 
     async def _send_head(self, upstream: Upstream, *, upgrading: bool) -> None:
         target, request = self._target, self._request
-        path = f"{target.path or '/'}?{target.query}" if target.query else target.path or "/"
+        path = target.request_target
         if self._own_request:
             fields: list[Field] = [(b"host", target.authority.encode()), *self._adapter.request_fields()]
             await upstream.send_head(path, [*fields, (b"connection", b"close")], chunked=False)
@@ -207,7 +219,7 @@ class Forward:
         if upgrading:
             await upstream.send_head(path, fields, chunked=False)
             return
-        if self._pool is None:
+        if not self._connections.kept:
             fields.append((b"connection", b"close"))
         length = self._length
         if length is not None and (length or self._method in _WITH_BODY):
@@ -238,7 +250,7 @@ class Forward:
             self.report(status)
 
     async def _download(
-        self, client: ForwardingClient, upstream: Upstream, head: ResponseHead, *, upgrading: bool
+        self, client: ForwardingClient, upstream: Upstream, head: Head, *, upgrading: bool
     ) -> None:
         if upgrading and head.status < 400:
             raise BackendFailed(f"invalid upgrade response: status code {head.status}")
@@ -282,7 +294,5 @@ class Forward:
         scope.cancel()
 
     async def _copy_to_client(self, connection: RawConnection, upstream: Upstream) -> None:
-        data = upstream.rest
-        while data or (data := await upstream.receive()):
+        while data := await upstream.receive():
             await connection.send(data)
-            data = b""

@@ -23,10 +23,10 @@ from actors.messages import Object
 from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.reads import Reads
+from gateway.outgoing.connections import is_global
 from gateway.pipeline.errors import BackendUnavailable
-from gateway.proxy.dialing import NOT_ALLOWED, is_allowed
 from gateway.proxy.kubelets import Kubelets
-from gateway.proxy.target import Target
+from gateway.proxy.upstream import NOT_ALLOWED, Target
 
 _SCHEMES = ("http", "https", "")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name
@@ -110,7 +110,7 @@ class Locations:
         port = requested.port or _first_port(pod)
         addresses = _addresses_of(pod)
         host = addresses[0] if addresses else ""
-        if not host or not (self._local_allowed or is_allowed(host)):
+        if not host or not (self._local_allowed or is_global(host)):
             raise BadRequest(NOT_ALLOWED)
         return host, port
 

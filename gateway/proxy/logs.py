@@ -7,9 +7,10 @@ from typing import Any, Final
 from actors.errors import BadRequest, RequestError
 from actors.quoting import quoted
 from gateway.message import Response
+from gateway.outgoing.response import Head
 from gateway.pipeline.errors import BackendFailed, KubeletRefused
 from gateway.proxy.forward import Adapter, Transform
-from gateway.proxy.upstream import ResponseHead, Upstream
+from gateway.proxy.upstream import Upstream
 
 # Of the kubelet's message.
 _MAX_MESSAGE: Final = 50_000
@@ -39,7 +40,7 @@ class LogAdapter(Adapter):
     def unreachable(self, why: str, *, upgrading: bool) -> RequestError:
         return BackendFailed(f"the kubelet cannot be reached for the log of pod {self._pod}: {why}")
 
-    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+    async def response(self, head: Head, upstream: Upstream) -> tuple[Response, Transform | None]:
         if 300 <= head.status < 400:
             raise BackendFailed("redirects forbidden")
         if not 200 <= head.status <= 206:

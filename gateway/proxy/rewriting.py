@@ -11,11 +11,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from actors.errors import RequestError
 from gateway.message import Response
+from gateway.outgoing.response import Field, Head
 from gateway.pipeline.errors import BackendFailed, BackendUnavailable
-from gateway.proxy.fields import Field
 from gateway.proxy.forward import Adapter, Transform
 from gateway.proxy.html import HtmlLinks, recoded
-from gateway.proxy.upstream import ResponseHead, Upstream
+from gateway.proxy.upstream import Upstream
 
 
 class PageAdapter(Adapter):
@@ -38,7 +38,7 @@ class PageAdapter(Adapter):
             return BackendFailed(f"error dialing backend: {why}")
         return BackendUnavailable(f"error trying to reach service: {why}")
 
-    async def response(self, head: ResponseHead, upstream: Upstream) -> tuple[Response, Transform | None]:
+    async def response(self, head: Head, upstream: Upstream) -> tuple[Response, Transform | None]:
         response, _ = await super().response(head, upstream)
         if location := head.get(b"location"):
             moved = self.rewritten(location.decode("latin-1")).encode("latin-1")

@@ -1,63 +1,117 @@
-"""One exchange with the other server over HTTP/1.1: send a request, receive the head and the parts of the response.
+"""The other server of a forwarded request: where it is, the connection to it, and one exchange over HTTP/1.1.
 
-Bodies are never held whole: a part of the response is what one read returned. Every failure of the other server, and
-of the way there, is an `UpstreamFailed`.
+`gateway/outgoing` has the connections and reads the response; here are the limits of what is forwarded and the texts of
+failures that clients of Kubernetes know. Bodies are never held whole: a part of the response is what one read returned.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from typing import Any
+import os
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Final
 
-import httptools
 import trio
 
-from gateway.message import Fields
+from actors.errors import BadRequest
+from gateway.outgoing.connections import AddressNotAllowed, Connections, Endpoint, cause_of
+from gateway.outgoing.response import Disconnected, Field, Head, HeadTooLarge, ResponseError, ResponseReader
+from gateway.outgoing.streams import ByteStream
 
+DIAL_SECONDS: Final = 30.0
+HANDSHAKE_SECONDS: Final = 10.0
+NOT_ALLOWED: Final = "address not allowed"
 # More than any server should send; our own requests may have half of it.
-MAX_HEAD = 256 * 1024
-_MAX_TRAILERS = 64 * 1024
-RECEIVE = 32 * 1024
-_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
-_SWITCHING = 101
-_OK = 200
+MAX_HEAD: Final = 256 * 1024
+MAX_FIELDS: Final = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a request is forwarded to, and how the server connects there."""
+
+    host: str  # an address or a name
+    port: int
+    path: str  # percent-encoded
+    query: str = ""
+    tls: ssl.SSLContext | None = None  # None: plain HTTP
+    server_name: str = ""  # that the certificate must be valid for; empty: the host
+    host_header: bytes | None = None  # None: the Host of the client
+    connect_seconds: float = DIAL_SECONDS  # for the connection, and for the TLS handshake
+    local_allowed: bool = False  # loopback, link-local and other addresses that are no global unicast ones
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.host, self.port, self.tls, self.server_name, self.local_allowed)
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as in a URL."""
+        return self.endpoint.authority
+
+    @property
+    def request_target(self) -> str:
+        """The path with the query."""
+        path = self.path or "/"
+        return f"{path}?{self.query}" if self.query else path
+
+
+class Unreachable(Exception):
+    """No connection to the target; the text says why."""
 
 
 class UpstreamFailed(Exception):
     """The other server broke off, or what it sent is no HTTP; the text says what."""
 
 
-@dataclass(slots=True)
-class ResponseHead:
-    status: int = 0
-    fields: list[tuple[bytes, bytes]] = field(default_factory=list)  # lower-case names
-    raw: bytes = b""  # of a response that switches protocols
+async def connect(connections: Connections, target: Target) -> ByteStream:
+    """A new connection. BadRequest if the address is not allowed, Unreachable."""
+    endpoint = target.endpoint
+    try:
+        with trio.fail_after(target.connect_seconds):
+            transport = await connections.dial(endpoint)
+    except trio.TooSlowError:
+        raise Unreachable(f"dial tcp {target.authority}: i/o timeout") from None
+    except AddressNotAllowed:
+        raise BadRequest(NOT_ALLOWED) from None
+    except (socket.gaierror, UnicodeError):
+        raise Unreachable(f"dial tcp: lookup {target.host}: no such host") from None
+    except OSError as error:
+        number = cause_of(error).errno
+        why = os.strerror(number).lower() if number else "no addresses"
+        raise Unreachable(f"dial tcp {target.authority}: connect: {why}") from None
+    try:
+        with trio.fail_after(min(HANDSHAKE_SECONDS, target.connect_seconds)):
+            return await connections.secure(endpoint, transport)
+    except trio.TooSlowError:
+        raise Unreachable("net/http: TLS handshake timeout") from None
+    except OSError as error:
+        raise Unreachable(_tls_failure(error)) from None
 
-    def get(self, name: bytes) -> bytes:
-        return next((value for one, value in self.fields if one == name), b"")
+
+def _tls_failure(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"x509: {error.verify_message}"
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or not isinstance(error, ssl.SSLError):
+        return "EOF"
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return "http: server gave HTTP response to HTTPS client"
+    return f"tls: {(error.reason or 'handshake failure').lower().replace('_', ' ')}"
 
 
 class Upstream:
-    def __init__(self, stream: trio.abc.Stream, method: str) -> None:
+    """One exchange. Every failure of the other server, and of the way there, is an UpstreamFailed."""
+
+    def __init__(self, stream: ByteStream, method: str) -> None:
         self._stream = stream
         self._method = method
-        self._head = ResponseHead()
-        self._complete_head = False
-        self._body: list[bytes] = []
-        self._ended = False
+        self._reader = ResponseReader(stream, max_head=MAX_HEAD, max_fields=MAX_FIELDS)
         self._chunked_request = False
-        self._since_body = 0
-        self._parser: Any = httptools.HttpResponseParser(self)
-        self.trailers: list[tuple[bytes, bytes]] = []
-        self._keeps = False  # whether the other server keeps the connection after this response
-        self._excess = False  # it sent more than the response
-        self.received = 0  # bytes
-        self.rest = b""  # what followed the head of a response that switches protocols
 
     # The request.
 
-    async def send_head(self, target: str, fields: Fields, *, chunked: bool) -> None:
+    async def send_head(self, target: str, fields: list[Field], *, chunked: bool) -> None:
         self._chunked_request = chunked
         lines = b"".join(b"%b: %b\r\n" % one for one in fields)
         coding = b"transfer-encoding: chunked\r\n" if chunked else b""
@@ -73,118 +127,49 @@ class Upstream:
 
     async def send(self, data: bytes) -> None:
         try:
-            await self._stream.send_all(data)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self._stream.send(data)
+        except OSError as error:
             raise UpstreamFailed("write: broken pipe") from error
 
     # The response.
 
-    async def receive(self) -> bytes:
-        """The next bytes; b"" at the end."""
+    async def read_head(self, *, upgrading: bool = False) -> Head:
         try:
-            data = bytes(await self._stream.receive_some(RECEIVE))
-            self.received += len(data)
-            return data
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise UpstreamFailed("read: connection reset by peer") from error
-
-    async def read_head(self, *, upgrading: bool) -> ResponseHead:
-        received = 0
-        data = await self._switched() if upgrading else b""
-        if self._head.raw:
-            return self._head
-        while not self._complete_head:
-            if not data:
-                data = await self.receive()
-                received += len(data)
-            if not data:
-                raise UpstreamFailed("EOF")
-            self._feed(data)
-            data = b""
-            if received > MAX_HEAD and not self._complete_head:
-                raise UpstreamFailed(f"server response headers exceeded {MAX_HEAD} bytes")
-        return self._head
-
-    async def _switched(self) -> bytes:
-        """Read a whole head; if it switches protocols set `_head`, else return what is read."""
-        data = b""
-        while (end := data.find(b"\r\n\r\n")) < 0:
-            more = await self.receive()
-            data += more
-            if not more or len(data) > MAX_HEAD:
-                return data
-        found = _STATUS_LINE.match(data)
-        if found is not None and int(found[1]) == _SWITCHING:
-            self._head.status, self._head.raw, self.rest = _SWITCHING, data[: end + 4], data[end + 4 :]
-        return data
+            return await self._reader.start(upgrading=upgrading, bodiless=self._method == "HEAD")
+        except HeadTooLarge:
+            raise UpstreamFailed(f"server response headers exceeded {MAX_HEAD} bytes") from None
+        except (OSError, ResponseError) as error:
+            raise _failure(error, "EOF") from error
 
     async def read_part(self) -> bytes:
         """The next part of the body; b"" at the end."""
-        while True:
-            if self._body:
-                parts, self._body = self._body, []
-                return b"".join(parts)
-            if self._ended:
-                return b""
-            data = await self.receive()
-            if not data:
-                if self._ends_with_connection():
-                    self._ended = True
-                    return b""
-                raise UpstreamFailed("unexpected EOF")
-            self._feed(data)
-
-    def _feed(self, data: bytes) -> None:
-        self._since_body += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._ended = True  # an upgrade that nobody asked for: it has no body
-        except httptools.HttpParserError as error:
-            if not self._ended:
-                raise UpstreamFailed(f"malformed HTTP response: {error}") from None
-        if self._since_body > _MAX_TRAILERS + len(data) and self._complete_head and not self._ended:
-            raise UpstreamFailed("the trailers of the response are too large")
+            return await self._reader.part()
+        except (OSError, ResponseError) as error:
+            raise _failure(error, "unexpected EOF") from error
+
+    async def receive(self) -> bytes:
+        """The next bytes after both sides have switched protocols; b"" at the end."""
+        try:
+            return self._reader.take_rest() or await self._stream.receive()
+        except OSError as error:
+            raise _failure(error, "EOF") from error
+
+    @property
+    def began(self) -> bool:
+        """Whether anything of the response has arrived."""
+        return self._reader.began
+
+    @property
+    def trailers(self) -> list[Field]:
+        return self._reader.trailers
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can carry another request: the response is complete, and nothing followed it."""
-        return self._ended and self._keeps and not self._excess and not self._head.raw
+        return self._reader.reusable
 
-    def _ends_with_connection(self) -> bool:
-        return not (self._head.get(b"content-length") or self._head.get(b"transfer-encoding"))
 
-    # Callbacks of llhttp.
-
-    def on_message_begin(self) -> None:
-        self._excess = self._excess or self._ended
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        fields = self.trailers if self._complete_head else self._head.fields
-        fields.append((name.lower(), value.strip()))
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status < _OK and status != _SWITCHING:  # informational: the response follows
-            self._head.fields.clear()
-            return
-        self._head.status = status
-        self._complete_head = True
-        self._keeps = bool(self._parser.should_keep_alive())
-        if self._method == "HEAD" or status in (_SWITCHING, 204, 304):
-            self._ended = True
-
-    def on_body(self, part: bytes) -> None:
-        self._since_body = 0
-        if self._ended:
-            self._excess = True
-        else:
-            self._body.append(part)
-
-    def on_message_complete(self) -> None:
-        if self._complete_head:
-            self._ended = True
-
-    def release(self) -> None:
-        """Break the reference cycle of parser and callbacks."""
-        self._parser = None
+def _failure(error: Exception, end: str) -> UpstreamFailed:
+    if isinstance(error, OSError) or error.__cause__ is not None:
+        return UpstreamFailed("read: connection reset by peer")
+    return UpstreamFailed(end if isinstance(error, Disconnected) else f"malformed HTTP response: {error}")

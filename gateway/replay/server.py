@@ -95,8 +95,7 @@ class ReplayServer:
                 task_status.started(Instance(store, server, nursery.cancel_scope))
                 await trio.sleep_forever()
             finally:
-                with trio.CancelScope(shield=True):
-                    await store.aggregated.close()
+                store.aggregated.close()
 
     @staticmethod
     async def _close(instance: Instance) -> None:

@@ -74,6 +74,49 @@ async def test_well_formed(part: int, sent: bytes, status: int, body: bytes, reu
     assert (found.status, found.body, found.reusable) == (status, body, reusable)
 
 
+@cases("part", [1, 7, 1 << 16])
+@cases(
+    ("sent", "body", "trailers", "reusable"),
+    [
+        (OK + b"Content-Length: 4\r\n\r\nbody", b"body", [], True),
+        (OK + b"Content-Length: 4\r\n\r\nbody!", b"body", [], False),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nbod\r\n1;x=y\r\ny\r\n0\r\n\r\n", b"body", [], True),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n0\r\nT: t \r\n\r\n", b"bo", [(b"t", b"t")], True),
+        (OK + b"\r\nuntil the end", b"until the end", [], False),
+        (b"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno", b"no", [], True),
+        (b"HTTP/1.1 304 Same\r\nContent-Length: 2\r\n\r\n", b"", [], True),
+    ],
+)  # fmt: skip
+async def test_body_in_parts(
+    part: int, sent: bytes, body: bytes, trailers: list[tuple[bytes, bytes]], reusable: bool
+) -> None:
+    """Of any size, and of any status."""
+    reader = ResponseReader(Received(sent, part))
+    await reader.start()
+    received = b""
+    while arrived := await reader.part():
+        received += arrived
+    if part > len(sent):  # what follows later is seen when the connection is used again
+        assert reader.reusable is reusable
+    assert (received, reader.trailers) == (body, trailers)
+
+
+async def test_response_to_a_head_request_has_no_body() -> None:
+    reader = ResponseReader(Received(OK + b"Content-Length: 4\r\n\r\n", 1 << 16))
+    await reader.start(bodiless=True)
+    assert (await reader.part(), reader.reusable) == (b"", True)
+
+
+async def test_switch_of_protocols_only_where_it_is_asked_for() -> None:
+    switch = b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n"
+    reader = ResponseReader(Received(INTERIM + switch + b"rest", 1 << 16))
+    head = await reader.start(upgrading=True)
+    assert (head.status, head.raw, reader.take_rest(), reader.take_rest()) == (101, switch, b"rest", b"")
+    assert not reader.reusable
+    with pytest.raises(ResponseError, match="switched"):
+        await ResponseReader(Received(switch, 1 << 16)).start()
+
+
 async def test_bytes_after_the_response_end_the_connection() -> None:
     assert not (await read(OK + b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n")).reusable
 

@@ -53,6 +53,24 @@ async def test_bytes_pass_both_ways_after_an_upgrade(method: str) -> None:
         assert call.header("authorization") is None and call.header("x-forwarded-for") == "127.0.0.1"
 
 
+async def test_bytes_pass_both_ways_over_tls() -> None:
+    """More than sockets hold, so that each side sends while it receives."""
+    many = bytes(range(256)) * 20_000
+    path = f"{POD.removesuffix('/p')}/https:p"
+    async with (
+        serving(echo, certificate="server") as backend,
+        proxying() as api,
+        trio.open_nursery() as nursery,
+    ):
+        await make_pod(api)
+        async with raw_client(api) as client:
+            await client.send_all(request_head("GET", f"{path}:{backend.port}/proxy/x", *UPGRADE))
+            _, rest = await receive_head(client)
+            nursery.start_soon(client.send_all, many + b"bye")
+            rest += await receive_all(client)
+        assert rest == b"hi" + many + b"bye"
+
+
 @pytest.mark.parametrize("lines", ["one", "two"])
 async def test_the_token_in_a_subprotocol_is_not_forwarded(lines: str) -> None:
     token = "base64url.bearer.authorization.cluster.io." + base64.urlsafe_b64encode(ADMIN.encode()).decode()
