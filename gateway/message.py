@@ -6,14 +6,13 @@ handler needs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 from actors.errors import RequestError
 from gateway.exchange import Exchange
-from gateway.wire.negotiate import Media, Representation
 
 # Reports the status of the response as soon as it is known.
 Report = Callable[[int], None]
@@ -26,6 +25,19 @@ class HasHeaders(Protocol):
 
 def asks_upgrade(request: HasHeaders) -> bool:
     return b"upgrade" in request.headers.get(b"connection", b"").lower()
+
+
+WEBSOCKET_PROTOCOLS: Final = b"sec-websocket-protocol"
+
+
+def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
+    return b"websocket" in [word.strip() for word in headers.get(b"upgrade", b"").lower().split(b",")]
+
+
+def websocket_protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
+    """The subprotocols that a client offers."""
+    words = [word.strip() for word in headers.get(WEBSOCKET_PROTOCOLS, b"").split(b",")]
+    return [word for word in words if word]
 
 
 class CutOff(RequestError):
@@ -84,13 +96,6 @@ class Forwarding(Protocol):
         """
 
 
-IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
-MAX_CHOICES: Final = 64  # remembered for a header block
-
-# How objects are represented in responses, whether they are indented, and the encoder if that is protobuf.
-Choice = tuple[Representation, bool, Any]
-
-
 @dataclass(slots=True)
 class Peer:
     """The client's end of a connection; shared by all requests of the connection."""
@@ -114,24 +119,16 @@ class ClientFields(NamedTuple):
 
 
 class HeaderFacts:
-    """What handlers have computed of a header block; requests that repeat the block share it.
+    """What others have computed of a header block, and of nothing else but the connection: a field for each of them.
 
-    It depends on nothing but the headers as the client sent them, except `last`.
+    Connections pass the same object with every request that repeats the block byte by byte.
     """
 
-    __slots__ = ("choices", "client", "impersonates", "last", "manager", "media")
+    __slots__ = ("client", "pipeline")
 
-    def __init__(self, names: Iterable[bytes]) -> None:
-        self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
-        self.choices: dict[str, Choice] = {}  # by the shape of the route
-        self.manager = ""  # the field manager of writes that name none
-        self.media: Media | None = None  # of the body
+    def __init__(self) -> None:
         self.client: ClientFields | None = None
-        self.last: Any = None  # of the pipeline
-
-    def remember(self, shape: str, choice: Choice) -> None:
-        if len(self.choices) < MAX_CHOICES:  # clients can invent resources
-            self.choices[shape] = choice
+        self.pipeline: Any = None
 
     def read_client(self, headers: dict[bytes, bytes]) -> ClientFields:
         get = headers.get
@@ -176,7 +173,7 @@ class Request:
         self.body = body
         self.peer = peer
         self.repeated = repeated
-        self.facts = facts or HeaderFacts(headers)
+        self.facts = facts or HeaderFacts()
         self.exchange = None
         self.arriving = None
         self.user = user

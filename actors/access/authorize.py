@@ -65,6 +65,13 @@ class Authorizer(Protocol):
         """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
 
 
+def rights_of(authorizer: Authorizer, user: User) -> Rights | None:
+    """What all decisions about a user depend on; None if an authorizer of them does not say it."""
+    find = getattr(authorizer, "rights_of", None)
+    found: Rights | None = None if find is None else find(user)
+    return found
+
+
 def join_errors(errors: Sequence[str]) -> str:
     """Several errors as one text, in the form in which Kubernetes shows them."""
     distinct = list(dict.fromkeys(errors))

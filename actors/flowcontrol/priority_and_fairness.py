@@ -66,7 +66,7 @@ class PriorityAndFairness(Seats):
     def _observe(self, _: Sequence[Event]) -> None:
         self._configuration = None
         self._flows.clear()
-        self.classification = object()
+        self.version += 1
 
     def _classify(self, key: tuple[Any, ...], request: Attributes) -> Flow:
         if self._configuration is None:

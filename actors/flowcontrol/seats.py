@@ -98,7 +98,7 @@ class Seats:
         self._refused = trio.lowlevel.ParkingLot()
         self._queued = trio.lowlevel.ParkingLot()
         self.levels: dict[str, Level] = {}
-        self.classification = object()  # another one after each change of what flows depend on
+        self.version = 0  # grows with every change of what flows depend on
 
     def counts(self) -> Iterator[SchemaCounts]:
         """Of all schemas."""

@@ -27,6 +27,7 @@ class Registry:
         """The types of `built_in` have their numbers already."""
         self.built_in = built_in
         self.current = built_in
+        self.version = 0  # of the current catalog
         self._register_types = register_types
         self._followers: list[Follower] = []
 
@@ -60,6 +61,7 @@ class Registry:
 
     def _publish(self, following: Catalog) -> None:
         previous, self.current = self.current, following
+        self.version += 1
         for follower in tuple(self._followers):
             try:
                 follower(previous, following)

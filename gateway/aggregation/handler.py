@@ -104,7 +104,7 @@ class AggregationHandler:
             return _text(str(error), 500)
         except UnusableIdentity:
             return _text("error trying to reach service: the user has no name that a header can carry", 503)
-        exchange = context.request.exchange
+        exchange = context.exchange
         audit_id = exchange.audit_id if exchange is not None else b""
         forward = Forward(
             context.request,

@@ -22,7 +22,6 @@ from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
-from gateway.aggregation.routing import aggregated_at
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.page_on_demand import PageOnDemand
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
@@ -35,9 +34,6 @@ from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.paths import Paths, Serve, version_document
-from gateway.handlers.pipeline import InjectFault, Pipeline
-from gateway.handlers.request_seats import Limits as RequestLimits
-from gateway.handlers.request_seats import flow_fields
 from gateway.message import Response
 from gateway.observer import ExchangeObserver, both
 from gateway.ops import meters
@@ -47,9 +43,14 @@ from gateway.ops.health import Health
 from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.metrics import Metrics
 from gateway.ops.request_series import RequestSeries, summed
+from gateway.pipeline.aggregated import aggregated_at
 from gateway.pipeline.context import RequestContext, removed_release
 from gateway.pipeline.errors import plain_failure
+from gateway.pipeline.flow_control import Limits as RequestLimits
+from gateway.pipeline.flow_control import flow_fields
+from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.route import Route, is_forwarded_path
+from gateway.pipeline.services import InjectFault, PipelineServices
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
@@ -171,25 +172,26 @@ class ApiServer:
             self._test_controls(extensions.add_controls, faults),
             self._journal_page(extensions),
         )
-        protobuf = ProtobufEncoder(store.registry, store.names)
-        self._pipeline = Pipeline(
-            store.names,
-            authenticator,
-            authorizer,
-            dispatch,
-            paths,
-            store.api_services,
-            self._serve_api_service,
-            self._request_limits,
-            self._metrics,
-            self._watchdog,
-            protobuf,
-            store.memory,
-            store.clock,
+        services = PipelineServices(
+            names=store.names,
+            clock=store.clock,
+            registry=store.registry,
+            authenticator=authenticator,
+            authorizer=authorizer,
+            limits=self._request_limits,
+            api_services=store.api_services,
+            serve_api_service=self._serve_api_service,
+            resources=dispatch,
+            paths=paths,
+            metrics=self._metrics,
+            slow_requests=self._watchdog,
+            protobuf=ProtobufEncoder(store.registry, store.names),
+            memory=store.memory,
         )
+        self._faults = services.faults
         if faults is not None and settings.faults is not None:
             faults.set_from_file(settings.faults)
-        return self._pipeline
+        return Pipeline(services)
 
     def _fault_switch(self, reads: PastReads) -> FaultSwitch | None:
         """What sets fault rules; None in a server that never has any."""
@@ -203,7 +205,7 @@ class ApiServer:
         return FaultSwitch(self._inject_faults, reads, older, self._metrics)
 
     def _inject_faults(self, inject: InjectFault | None) -> None:
-        self._pipeline.inject_fault = inject
+        self._faults.inject = inject
 
     def _audited(self, handle: Handle, nursery: trio.Nursery) -> tuple[Handle, ExchangeObserver | None]:
         """The handler of requests, and what records them; SettingsError."""

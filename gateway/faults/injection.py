@@ -182,7 +182,7 @@ class FaultInjection:
             decision.client[1],
             decision.ordinal,
         )
-        exchange = context.request.exchange
+        exchange = context.exchange
         if exchange is not None:
             exchange.annotate(ANNOTATION, rule.name)
 

@@ -75,7 +75,7 @@ class Bodies:
         It saves two coroutines on every write.
         """
         raw = context.request.body
-        if is_large(raw) or (context.request.facts.media or self._media(context)) != "json":
+        if is_large(raw) or (context.block.media or self._media(context)) != "json":
             return None
         try:
             decoded = definition.schema.decode_json(raw)
@@ -171,10 +171,10 @@ class Bodies:
         return await self._large_work.run(context.user.name, work, *arguments)
 
     def _media(self, context: RequestContext) -> Media:
-        facts = context.request.facts
-        if facts.media is None:
-            facts.media = body_media(context.request.headers.get(b"content-type"), self._names)
-        return facts.media
+        block = context.block
+        if block.media is None:
+            block.media = body_media(context.request.headers.get(b"content-type"), self._names)
+        return block.media
 
     # These run in the event loop for small bodies, and in a thread for large ones.
 
@@ -356,7 +356,7 @@ def _stored_body(
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     metadata = stored.setdefault("metadata", {})
-    exchange = context.request.exchange
+    exchange = context.exchange
     if exchange is not None and isinstance(metadata, dict):
         get = metadata.get
         exchange.written = (get("namespace"), get("name"), get("uid"), get("resourceVersion"))
@@ -366,20 +366,20 @@ def _stored_body(
 def show_patch(context: RequestContext) -> None:
     """Let an audit event show the patch as the client sent it."""
     if _is_shown(context):
-        assert context.request.exchange is not None
-        context.request.exchange.request_json = context.request.body
+        assert context.exchange is not None
+        context.exchange.request_json = context.request.body
 
 
 def _is_shown(context: RequestContext) -> bool:
     """Whether an audit event shows the object of the request."""
-    exchange = context.request.exchange
+    exchange = context.exchange
     return exchange is not None and exchange.keeps_request
 
 
 def _show(context: RequestContext, value: Any) -> None:
-    assert context.request.exchange is not None
+    assert context.exchange is not None
     try:
-        context.request.exchange.request_json = orjson.dumps(value)
+        context.exchange.request_json = orjson.dumps(value)
     except TypeError:
         pass  # no JSON: the decoder says what is wrong
 

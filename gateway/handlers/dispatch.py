@@ -33,6 +33,7 @@ from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext, Rewind, new_write_context
 from gateway.pipeline.parameters import EMPTY
+from gateway.pipeline.remembered import Served
 from gateway.pipeline.route import Route
 from gateway.store import Store
 from gateway.watch.hub import Hub
@@ -72,7 +73,7 @@ class Dispatch:
         self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
         self._subresources = SubresourceHandler(store, bodies)
         # What serves which shape of path in this catalog, if neither path nor method nor definition need a check.
-        self._catalog = store.registry.current
+        self._version = store.registry.version
         self._served: dict[str, tuple[Definition, Serve]] = {}
         self._verbs: dict[str, Serve] = {
             "get": self._get,
@@ -96,14 +97,20 @@ class Dispatch:
 
     def serve(self, context: RequestContext) -> Response | Awaitable[Response]:
         """No coroutine, and none for most gets, because every request would pay for it."""
-        if self._catalog is not self._registry.current:
-            self._catalog = self._registry.current
+        if self._version != self._registry.version:
+            self._version = self._registry.version
             self._served.clear()
         served = self._served.get(context.route.shape)
         if served is None or (context.parameters is not EMPTY and context.parameters.first("at") is not None):
             return self._serve_checked(context)
         definition, serve = served
         return serve(context, definition)
+
+    def served(self, context: RequestContext) -> Served | None:
+        """What serves requests like this one in this catalog, if none of them needs a check."""
+        if context.parameters is not EMPTY and context.parameters.first("at") is not None:
+            return None
+        return self._served.get(context.route.shape)
 
     def _serve_checked(self, context: RequestContext) -> Response | Awaitable[Response]:
         route = context.route

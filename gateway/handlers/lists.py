@@ -202,7 +202,7 @@ async def _whole(context: RequestContext, encoder: Encoder, listing: Listing) ->
         return await render.respond(context, encoder.listing(listing))
     elements = await encode_elements(element, listing.bodies, layout.in_thread)
     metadata = list_metadata(listing)
-    exchange = context.request.exchange
+    exchange = context.exchange
     if exchange is not None and exchange.keeps_response and encoder.element is None:
         exchange.response_json = encoder.listing(listing)
     if isinstance(layout, ProtobufLayout):

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
@@ -50,6 +50,8 @@ class _Hold(NamedTuple):
 
 
 class LoopWatchdog(trio.abc.Instrument):
+    logged: Final = LOGGED
+
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
         self._began = now()

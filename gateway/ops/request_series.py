@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.message import Request
+from gateway.message import Request, Response
 from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
+from gateway.pipeline.context import RequestContext
 from gateway.pipeline.parameters import parse_leniently
-from gateway.pipeline.route import Route
+from gateway.pipeline.route import HEALTH_PATHS, Route
+from gateway.watch.watch import Watch
 
 # Seconds and bytes, as in v1.25.
 SLO_BOUNDS: Final = (
@@ -34,7 +36,6 @@ _VERBS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "LIST", "WAT
 OTHER: Final = "other"
 _FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})  # others respond
 _APPLY: Final = b"application/apply-patch+yaml"
-HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 
 Labels = tuple[str, ...]
 _OBJECT: Final = ("group", "version", "resource", "subresource", "scope", "component")
@@ -127,6 +128,17 @@ class RequestSeries:
         if removed is not None:
             self._deprecated[*labels[2:6], removed] = 1
         return self._series.setdefault((kind, status), Series(labels, status))
+
+    def measure(self, context: RequestContext, response: Response, series: Series, seconds: float) -> None:
+        """Add what is known of a request only when its response has ended, or what webhooks took of its time."""
+        if isinstance(response.stream, Watch):
+            response.stream.measure(series, context.began)
+        elif response.stream is not None:
+            series.add(seconds, 0)
+        if response.parts is not None:
+            response.parts = MeasuredParts(response.parts, series)
+        if context.webhook_seconds:
+            series.deduct(seconds, sum(context.webhook_seconds.values()))
 
     def forget(self, group: str, resource: str) -> None:
         """Drop the series of a resource that is no longer served, so that their number stays bounded."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from actors.access.attributes import Attributes
-from actors.access.authorize import NO_OPINION, Decision, Rights
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authorize import Decision
+from actors.aggregation.api_services import ApiService
 from actors.errors import BadRequest
+from actors.flowcontrol.level import Waiting
 from actors.flowcontrol.seats import Flow
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
@@ -21,89 +23,134 @@ from actors.messages import WriteContext
 from actors.names import Names
 from actors.resource.options import MANAGER_BYTES
 from actors.write_context import WriteContexts
+from gateway.exchange import Exchange
 from gateway.message import Request, Response
 from gateway.pipeline.parameters import EMPTY, Parameters
+from gateway.pipeline.remembered import HeaderBlock, Remembered, Running, Served
 from gateway.pipeline.route import Route
 from gateway.wire.negotiate import JSON, Representation
 from gateway.wire.protobuf.objects import ProtobufEncoder
 
-
-class LastRequest:
-    """The last request with a header block, if it had no query: many clients repeat the request line too.
-
-    Connections then pass the same str objects, so that `is` finds out.
-    """
-
-    __slots__ = (
-        "attributes",
-        "changes",
-        "classification",
-        "decision",
-        "flow",
-        "method",
-        "path",
-        "rights",
-        "route",
-    )
-
-    def __init__(self, path: str, method: str, route: Route, attributes: Attributes) -> None:
-        self.path = path
-        self.method = method
-        self.route = route
-        self.attributes = attributes  # without impersonation
-        # The decision, as long as the rights are those of the server and have as many changes as then.
-        self.decision: Decision = NO_OPINION
-        self.rights: Rights | None = None
-        self.changes = 0
-        # The flow, as long as this is the classification.
-        self.flow: Flow | None = None
-        self.classification: object = None
-
-    def keep(self, decision: Decision, rights: Rights | None) -> None:
-        """Keep the decision as long as these rights do not change; None: it depends on more."""
-        if rights is not None:
-            self.decision, self.rights, self.changes = decision, rights, rights.changes
+NO_ROUTE: Final = Route("", "", is_resource=False)
 
 
-@dataclass(slots=True)
 class RequestContext:
+    __slots__ = (
+        "aggregated",
+        "attributes",
+        "began",
+        "block",
+        "computed_from",
+        "counted",
+        "deadline",
+        "decision",
+        "exchange",
+        "flow",
+        "forwarded",
+        "parameters",
+        "pretty",
+        "protobuf",
+        "remembered",
+        "representation",
+        "request",
+        "route",
+        "running",
+        "seats",
+        "user",
+        "waited",
+        "warnings",
+        "webhook_seconds",
+    )
     request: Request
+    exchange: Exchange | None  # set if the server has an observer
+    block: HeaderBlock
+    began: float  # by the clock of durations
+    # Set by `route`.
     route: Route
     parameters: Parameters
+    deadline: float  # that the client has set with `timeout`, by the clock of trio
+    aggregated: ApiService | None  # leads the request to another server
+    forwarded: bool  # another server responds
+    # Set by `authenticate`; `impersonate` sets another user.
     user: User
+    attributes: Attributes
+    computed_from: tuple[object, ...]
+    remembered: Remembered | None  # set if the request repeats the one before
+    # Set by `flow_control`.
+    running: Running | None
+    counted: bool  # in metrics by its resource
+    flow: Flow | None
+    seats: int  # that it has
+    waited: Waiting | None
+    # Set by `authorize`.
+    decision: Decision | None
+    # Set by `negotiate`.
     representation: Representation
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
     pretty: bool
-    warnings: list[str]
-    deadline: float  # that the client has set with `timeout`, by the clock of trio
+    warnings: list[str]  # to send
     webhook_seconds: dict[str, float] | None  # what admission webhooks took of a write
 
-    def __init__(self, request: Request, route: Route, parameters: Parameters, user: User) -> None:
+    def __init__(self, request: Request, began: float = 0.0) -> None:
         self.request = request
-        self.route = route
-        self.parameters = parameters
-        self.user = user
-        self.representation = JSON
-        self.protobuf = None
-        self.pretty = False
-        self.warnings = []
+        self.exchange = request.exchange
+        block: HeaderBlock | None = request.facts.pipeline
+        if block is None:
+            block = request.facts.pipeline = HeaderBlock(request.headers)
+        self.block = block
+        self.began = began
+        self.route = NO_ROUTE
+        self.parameters = EMPTY
         self.deadline = inf
-        self.webhook_seconds = None
+        self.user = ANONYMOUS_USER
+        self.remembered = self.running = self.flow = self.waited = self.decision = None
+        self.aggregated = self.protobuf = self.webhook_seconds = None
+        self.forwarded = self.counted = self.pretty = False
+        self.seats = 0
+        self.representation = JSON
+        self.warnings = []
+
+    def recall(self, versions: tuple[int | None, ...]) -> Remembered | None:
+        """Find what is remembered of the request before with the same header block, if it still holds."""
+        request, user = self.request, self.user
+        self.computed_from = (
+            request.method,
+            request.path,
+            request.query,
+            user.name,
+            user.uid,
+            user.groups,
+            user.extra,
+            versions,
+        )
+        last = self.block.last
+        if last is None or last.computed_from != self.computed_from or self.aggregated is not None:
+            return None
+        self.remembered = last
+        return last
+
+    def remember(self, served: Served | None) -> None:
+        """Remember what was decided about this request, which has been dispatched."""
+        last = self.block.last = Remembered()
+        last.computed_from = self.computed_from
+        last.attributes, last.flow, last.decision = self.attributes, self.flow, self.decision
+        last.representation, last.pretty, last.protobuf = self.representation, self.pretty, self.protobuf
+        last.served, last.status, last.series = served, 0, None
 
     @property
     def manager(self) -> str:
         """The field manager: the client's fieldManager, or its user agent up to the first slash."""
         if self.parameters is not EMPTY and (chosen := self.parameters.first("fieldManager")):
             return chosen
-        facts = self.request.facts
-        if not facts.manager:
-            facts.manager = _manager_of(self.request.headers.get(b"user-agent", b""))
-        return facts.manager
+        block = self.block
+        if not block.manager:
+            block.manager = _manager_of(self.request.headers.get(b"user-agent", b""))
+        return block.manager
 
     def warn_of_deprecation(self, warning: str, names: Names) -> None:
         """Warn the client, and have the audit log show that it uses what will go."""
         self.warnings.append(warning)
-        exchange = self.request.exchange
+        exchange = self.exchange
         if exchange is not None:
             exchange.annotate(f"{names.group_domain}/deprecated", "true")
             if removed := removed_release(warning):
@@ -151,7 +198,7 @@ _SHOWN = ("fieldManager", "fieldValidation")
 def new_write_context(
     contexts: WriteContexts, context: RequestContext, *, suffix: bool = False, large: bool = False
 ) -> WriteContext:
-    exchange = context.request.exchange
+    exchange = context.exchange
     annotations = None
     if exchange is not None:
         annotations = exchange.annotations

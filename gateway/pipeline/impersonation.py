@@ -10,7 +10,8 @@ from __future__ import annotations
 from actors.access.authentication.request_headers import extra_key
 from actors.access.impersonation import WantedIdentity
 from actors.errors import BadRequest
-from gateway.message import IMPERSONATION, Request
+from gateway.message import Request
+from gateway.pipeline.remembered import IMPERSONATION
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"

@@ -43,8 +43,8 @@ def respond_unchanged(context: RequestContext, body: bytes, status: int = 200) -
 async def respond(context: RequestContext, body: bytes, status: int = 200) -> Response:
     """The response with this document, in the representation that the client asked for."""
     response = Response(status, body)
-    if context.request.exchange is not None:
-        context.request.exchange.response_json = body
+    if context.exchange is not None:
+        context.exchange.response_json = body
     if context.protobuf is not None:
         encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
@@ -62,7 +62,7 @@ async def complete(context: RequestContext, response: Response) -> Response:
     if context.warnings:
         response.headers.extend(warnings_of(context))
     if len(response.body) > compression.THRESHOLD and accepts_gzip(context):
-        exchange = context.request.exchange
+        exchange = context.exchange
         if exchange is not None and exchange.keeps_response and response.content_type == b"application/json":
             exchange.response_json = response.body
         response.body = await compression.compress(response.body)

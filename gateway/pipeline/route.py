@@ -36,6 +36,8 @@ PAGE_PATH = "/debug/journal/"
 TIMELINE = "timeline"
 TIMELINE_PATH = f"/apis/{REWIND_GROUP}/v1/{TIMELINE}"
 
+HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
 # Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
 _CACHED_ROUTES = 1024
 _CACHED_LENGTH = 256

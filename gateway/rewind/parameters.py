@@ -131,6 +131,6 @@ def _body(context: RequestContext, names: Sequence[str], known: Sequence[str]) -
     for field, wanted in zip(("apiVersion", "kind"), names, strict=True):
         if body.get(field) not in (None, "", wanted):
             raise BadRequest(f"{field}: Invalid value: must be {wanted} or be left out")
-    if raw and (exchange := context.request.exchange) is not None and exchange.keeps_request:
+    if raw and (exchange := context.exchange) is not None and exchange.keeps_request:
         exchange.request_json = raw
     return body

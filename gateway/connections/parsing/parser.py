@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import httptools
@@ -23,7 +22,7 @@ from gateway.connections.limits import KIB, Limits
 from gateway.connections.parsing.body_parts import Parts, add_part, join_parts
 from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.connections.parsing.repeated_heads import RepeatedHeads
-from gateway.message import Peer, Request
+from gateway.message import Peer, Request, wants_websocket
 
 _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 _METHODS = {name.encode(): name for name in _NAMES}
@@ -33,10 +32,6 @@ _HASH = ord("#")  # a search for a number is five times as fast as one for bytes
 # The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
 _DISCARDED = 256 * KIB
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
-
-
-def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
-    return b"websocket" in [word.strip() for word in headers.get(b"upgrade", b"").lower().split(b",")]
 
 
 class _Stop(Exception):

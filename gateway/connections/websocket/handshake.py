@@ -1,12 +1,7 @@
-"""The opening handshake of a WebSocket (RFC 6455, section 4), and the bearer token as a subprotocol.
+"""The opening handshake of a WebSocket (RFC 6455, section 4).
 
-A browser cannot set an Authorization header on a WebSocket, but it can offer subprotocols. So one of them may carry
-the token; the server never selects that one:
-
-    Sec-WebSocket-Protocol: base64url.bearer.authorization.cluster.io.YWRtaW4tdG9rZW4, v1.example
-
-A client has to offer another one too, because a browser accepts no connection for which the server selects none.
-`Pipeline` removes the token before any other use; `http1` selects among the rest.
+Of the subprotocols that a client offers it selects the first; one with a bearer token is none of these any more
+(`gateway.pipeline.authentication`).
 """
 
 from __future__ import annotations
@@ -17,14 +12,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from actors.access.authentication.request_headers import HeaderFields
-from actors.errors import Unauthorized
-from actors.names import Names
 from gateway.connections.parsing.fault import Fault
+from gateway.message import WEBSOCKET_PROTOCOLS, websocket_protocols
 
 VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]
-PROTOCOLS = b"sec-websocket-protocol"
 _KEY_BYTES = 16
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
@@ -41,7 +33,7 @@ class Accepted:
             (b"upgrade", b"websocket"),
             (b"connection", b"Upgrade"),
             (b"sec-websocket-accept", self.accept),
-            *([(PROTOCOLS, self.protocol)] if self.protocol else ()),
+            *([(WEBSOCKET_PROTOCOLS, self.protocol)] if self.protocol else ()),
             *fields,
         ]
         return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % b"".join(b"%b: %b\r\n" % one for one in lines)
@@ -56,38 +48,8 @@ def accept_websocket(headers: Mapping[bytes, bytes]) -> Accepted | Fault:
     key = headers.get(b"sec-websocket-key", b"")
     if not _is_key(key):
         return Fault(400, "Sec-WebSocket-Key is not the base64 form of 16 bytes")
-    offered = _protocols(headers)
+    offered = websocket_protocols(headers)
     return Accepted(_accept_token(key), offered[0] if offered else b"")
-
-
-def bearer_prefix(names: Names) -> bytes:
-    return f"base64url.bearer.{names.group('authorization')}.".encode()
-
-
-def take_bearer(fields: HeaderFields, prefix: bytes) -> bytes | None:
-    """Remove the token from the offered subprotocols; return it as an Authorization header, None without one."""
-    offered = _protocols(fields.headers)
-    tokens = [one[len(prefix) :] for one in offered if one.startswith(prefix)]
-    if not tokens:
-        return None
-    others = [one for one in offered if not one.startswith(prefix)]
-    fields.headers[PROTOCOLS] = b", ".join(others)
-    if fields.repeated:  # requests with the same head share it
-        fields.repeated = {name: values for name, values in fields.repeated.items() if name != PROTOCOLS}
-    if len(tokens) > 1 or not tokens[0] or not others:
-        raise Unauthorized
-    try:
-        token = base64.b64decode(tokens[0] + b"=" * (-len(tokens[0]) % 4), altchars=b"-_", validate=True)
-        token.decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise Unauthorized from None
-    if token.split() != [token]:
-        raise Unauthorized  # in a header, the space would end the token or make it none
-    return b"Bearer " + token
-
-
-def _protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
-    return [word for word in (word.strip() for word in headers.get(PROTOCOLS, b"").split(b",")) if word]
 
 
 def _accept_token(key: bytes) -> bytes:

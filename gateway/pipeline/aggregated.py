@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.aggregation.api_services import ApiService
-from actors.flowcontrol.in_flight import InFlightLimits
-from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.flowcontrol.seats import Flow, NoSeat
-from gateway.message import Forwarding, ForwardingClient, Report
+from gateway.message import Forwarding, ForwardingClient, Report, Request, Response, asks_upgrade
 from gateway.pipeline import render
 from gateway.pipeline.errors import RETRY_SOON
+from gateway.pipeline.flow_control import Limits
 from gateway.pipeline.parameters import Parameters
 from gateway.pipeline.route import Route, find_route, group_version_of
 
@@ -32,12 +31,21 @@ def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
     return parameters.boolean("watch") and not find_route("GET", raw_path).name
 
 
+def forward_seated(
+    request: Request, route: Route, response: Response, limits: Limits, flow: Flow
+) -> Response:
+    """Have a forwarded request take a seat, unless it lasts: once the client's connection forwards it."""
+    forwarding = response.forwarding
+    lasts = route.verb == "watch" or asks_upgrade(request)
+    if forwarding is not None and flow.limited and not lasts:
+        response.forwarding = SeatedForwarding(forwarding, limits, flow)
+    return response
+
+
 class SeatedForwarding:
     """Takes a seat of flow control for as long as the other server responds."""
 
-    def __init__(
-        self, forwarding: Forwarding, limits: PriorityAndFairness | InFlightLimits, flow: Flow
-    ) -> None:
+    def __init__(self, forwarding: Forwarding, limits: Limits, flow: Flow) -> None:
         self._forwarding = forwarding
         self._limits = limits
         self._flow = flow

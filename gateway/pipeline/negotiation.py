@@ -1,0 +1,54 @@
+"""Which representation a response gets, by the headers and parameters of its request and by what it is about."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.parameters import EMPTY
+from gateway.pipeline.services import PipelineServices
+from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
+
+_RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
+    "get": "item",
+    "create": "item",
+    "update": "item",
+    "patch": "item",
+    "list": "list",
+    "watch": "watch",
+}
+
+
+def choose_representation(context: RequestContext, services: PipelineServices) -> None:
+    """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""
+    try:
+        negotiate_representation(context, services)
+    except NotAcceptable:
+        if context.route.is_resource:
+            services.resources.check(context)
+        raise
+
+
+def negotiate_representation(context: RequestContext, services: PipelineServices) -> None:
+    headers, route, resources = context.request.headers, context.route, services.resources
+    accept = headers.get(b"accept")
+    if route.rewinds and wants_text(accept):
+        return  # the handler responds with text
+    if route.rewinds:
+        response: ResponseKind = "document"
+    elif route.is_resource:
+        response = _RESPONSE_KINDS.get(route.verb, "other")
+    else:
+        response = services.paths.response_kind(route.path)
+    chosen = negotiate(accept, services.names, response)
+    if chosen.as_kind and route.verb == "create" and resources.creates_review(route):
+        chosen = negotiate(accept, services.names, "document")  # a review has no other representation
+    protobuf = None
+    if chosen.media == "protobuf":
+        if route.is_resource and resources.has_protobuf(route) is False and not chosen.as_kind:
+            chosen = negotiate(accept, services.names, response, without_protobuf=True)
+        else:
+            protobuf = services.protobuf
+    pretty = context.parameters.first("pretty") if context.parameters is not EMPTY else None
+    context.representation, context.protobuf = chosen, protobuf
+    context.pretty = chosen.pretty or wants_pretty(pretty, headers.get(b"user-agent", b""))

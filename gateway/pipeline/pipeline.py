@@ -1,0 +1,171 @@
+"""What happens to a request: `STAGES` from top to bottom, then `dispatch`, which makes the response.
+
+Connections call `handle` once per request and send its response. It raises BodyNotRead alone: every other error becomes
+a response in `_failure`, the only place that translates them. `_release` gives back what a request holds. What a
+repeated request may skip is in `gateway.pipeline.remembered`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from actors.errors import NoSuchResource, RequestError
+from actors.flowcontrol.seats import NoSeat
+from actors.quoting import quoted_start
+from gateway.message import BodyNotRead, Request, Response
+from gateway.observer import AuditNotStored
+from gateway.pipeline import render
+from gateway.pipeline.context import NO_ROUTE, RequestContext
+from gateway.pipeline.errors import (
+    RETRY_SOON,
+    MethodNotAllowed,
+    NoSuchPath,
+    UnsupportedPatch,
+    failure_of,
+    plain_failure,
+)
+from gateway.pipeline.negotiation import negotiate_representation
+from gateway.pipeline.route import Route
+from gateway.pipeline.services import PipelineServices
+from gateway.pipeline.stages import (
+    Later,
+    audit,
+    authenticate,
+    authorize,
+    dispatch,
+    flow_control,
+    impersonate,
+    negotiate,
+    read,
+    route,
+)
+from gateway.wire.negotiate import NotAcceptable
+from journal.errors import JournalError
+
+logger = logging.getLogger(__name__)
+
+Stage = Callable[[RequestContext, PipelineServices], Later]
+STAGES: Final[tuple[Stage, ...]] = (
+    route,
+    authenticate,
+    audit,
+    impersonate,
+    flow_control,
+    authorize,
+    negotiate,
+    read,
+)
+
+INTERNAL_ERROR = "an error of the server's own stopped this request; the server's log tells more"
+# No handler gets these requests in Kubernetes, which therefore does not count them.
+_NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
+
+
+class Pipeline:
+    def __init__(self, services: PipelineServices) -> None:
+        self.services = services
+
+    async def handle(self, request: Request) -> Response:
+        services = self.services
+        context = RequestContext(request, perf_counter())
+        try:
+            for stage in STAGES:
+                later = stage(context, services)
+                if later is not None:
+                    await later
+            found = dispatch(context, services)
+            response = found if isinstance(found, Response) else await found
+        except BodyNotRead:
+            raise  # the connection responds
+        except Exception as error:
+            response = await _failure(context, services, error)
+        finally:
+            _release(context, services)
+        _count(context, services, response)
+        return response
+
+
+async def _failure(context: RequestContext, services: PipelineServices, error: Exception) -> Response:
+    """The response to a request that failed."""
+    match error:
+        case NoSuchPath():
+            return render.text("404 page not found\n", 404)
+        case AuditNotStored():
+            path = quoted_start(context.request.path)
+            return render.text(f"Internal Server Error: {path}: {error}\n", 500)
+        case NoSeat():
+            response = render.text(f"{error}\n", 429)
+            response.headers.extend(RETRY_SOON)
+            return response
+    context.counted = context.counted and not isinstance(error, _NOT_SERVED)
+    return await _status(context, services, error)
+
+
+async def _status(context: RequestContext, services: PipelineServices, error: Exception) -> Response:
+    request, exchange, failure = context.request, context.exchange, failure_of(error)
+    if isinstance(error, RequestError) and error.warnings:
+        context.warnings.extend(error.warnings)
+    if context.route is NO_ROUTE:
+        context.route = Route(request.method.lower(), request.path, is_resource=False)
+    if failure is None:
+        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+        if exchange is not None:
+            exchange.panic(error)
+        failure = plain_failure(500, INTERNAL_ERROR)
+    elif isinstance(error, JournalError):
+        logger.error("%s %s failed: %s", request.method, request.path, error)
+    try:
+        negotiate_representation(context, services)
+    except Exception:
+        if exchange is not None:
+            exchange.not_negotiated = True
+    return await render.failure(context, failure)
+
+
+def _release(context: RequestContext, services: PipelineServices) -> None:
+    """Give back what the request holds."""
+    if context.running is not None:
+        context.running.now -= 1
+    if context.seats:
+        assert context.flow is not None
+        services.limits.end(context.flow.level, context.seats, context.waited)
+
+
+def _count(context: RequestContext, services: PipelineServices, response: Response) -> None:
+    """Add the request to the metrics; one that another server serves when it responds."""
+    if context.flow is not None:
+        response.shared = context.flow.mark
+    if response.forwarding is not None:
+        response.forwarding.report = partial(_count_forwarded, context, services)
+        return
+    seconds, requests = perf_counter() - context.began, services.metrics.requests
+    if not context.counted:
+        requests.count_other(response.status)
+    else:
+        remembered = context.remembered
+        if remembered is None:
+            series = requests.find(context.request, context.route, response.status)
+        elif remembered.status == response.status and remembered.series is not None:
+            series = remembered.series
+        else:
+            series = requests.find(context.request, context.route, response.status)
+            remembered.status, remembered.series = response.status, series
+        if response.stream is None:
+            series.add(seconds, len(response.body))
+        if response.stream is not None or response.parts is not None or context.webhook_seconds:
+            requests.measure(context, response, series, seconds)
+    if seconds > services.slow_requests.logged:
+        services.slow_requests.completed(context.request, seconds)
+
+
+def _count_forwarded(context: RequestContext, services: PipelineServices, status: int) -> None:
+    """Count a response of another server, which has started. That of an aggregated API counts it itself."""
+    if context.counted:
+        series = services.metrics.requests.find(context.request, context.route, status)
+        series.add(perf_counter() - context.began, 0)
+    else:
+        services.metrics.requests.count_other(status)

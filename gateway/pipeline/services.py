@@ -1,0 +1,141 @@
+"""What the pipeline calls: one value, which the composition fills, and what it expects of the parts above it.
+
+The pipeline is below handlers, metrics and aggregation, so it knows these by the Protocols here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.authenticate import Authenticator
+from actors.access.authorize import Authorizer, Rights, rights_of
+from actors.aggregation.api_services import ApiService, ApiServices
+from actors.clock import Clock
+from actors.kinds.registry import Registry
+from actors.names import Names
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Request, Response
+from gateway.pipeline.authentication import bearer_prefix
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.flow_control import Limits
+from gateway.pipeline.remembered import Running, Series, Served
+from gateway.pipeline.route import Route
+from gateway.wire.negotiate import ResponseKind
+from gateway.wire.protobuf.objects import ProtobufEncoder
+
+ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
+_numbers: Final = itertools.count(1)
+
+
+class Resources(Protocol):
+    """Serves requests for resources."""
+
+    def serve(self, context: RequestContext) -> Response | Awaitable[Response]: ...
+
+    def served(self, context: RequestContext) -> Served | None:
+        """What serves requests like this one; None if each of them needs checks. Holds for this catalog."""
+
+    def check(self, context: RequestContext) -> None:
+        """Raise if resource or method are not served."""
+
+    def creates_review(self, route: Route) -> bool: ...
+
+    def has_protobuf(self, route: Route) -> bool | None: ...
+
+
+class Paths(Protocol):
+    """Serves paths that are no resources."""
+
+    def __call__(self, context: RequestContext) -> Awaitable[Response]: ...
+
+    def negotiates(self, path: str) -> bool: ...
+
+    def response_kind(self, path: str) -> ResponseKind: ...
+
+    def reads_body(self, path: str) -> bool: ...
+
+    def is_public(self, path: str) -> bool: ...
+
+
+class Authentications(Protocol):
+    failures: int  # requests without credentials
+    refused: int  # with others than accepted ones
+
+    def succeed(self, user: str) -> None: ...
+
+
+class RequestCounts(Protocol):
+    def find(self, request: Request, route: Route, status: int) -> Series: ...
+
+    def count_other(self, status: int) -> None:
+        """Count a request that is in no series."""
+
+    def measure(self, context: RequestContext, response: Response, series: Any, seconds: float) -> None:
+        """Add what is known only when the response has ended, or what webhooks took of the time."""
+
+
+class Metrics(Protocol):
+    @property
+    def authentications(self) -> Authentications: ...
+    @property
+    def reading(self) -> Running: ...
+    @property
+    def mutating(self) -> Running: ...
+    @property
+    def requests(self) -> RequestCounts: ...
+
+
+class SlowRequests(Protocol):
+    @property
+    def logged(self) -> float:
+        """Seconds; longer requests are reported."""
+
+    def completed(self, request: Request, seconds: float) -> None: ...
+
+
+class InjectedRequest(Protocol):
+    """A request with faults, of `gateway.faults`."""
+
+    delay_seconds: float
+
+    async def serve(self, dispatch: Any) -> Response: ...
+
+
+InjectFault = Callable[[RequestContext], InjectedRequest]
+
+
+@dataclass(slots=True)
+class FaultHook:
+    inject: InjectFault | None = None  # set while fault rules are in force
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineServices:
+    names: Names
+    clock: Clock
+    registry: Registry
+    authenticator: Authenticator
+    authorizer: Authorizer
+    limits: Limits
+    api_services: ApiServices
+    serve_api_service: ServeApiService
+    resources: Resources
+    paths: Paths
+    metrics: Metrics
+    slow_requests: SlowRequests
+    protobuf: ProtobufEncoder
+    memory: MemoryBudget
+    faults: FaultHook = field(default_factory=FaultHook)
+    # Another one for each pipeline of the process: a connection may outlive the pipeline that it called first.
+    number: int = field(init=False, default_factory=_numbers.__next__)
+    # What decisions depend on besides the attributes; None if that is more than one authorizer knows.
+    rights: Rights | None = field(init=False)
+    bearer_prefix: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rights", rights_of(self.authorizer, ANONYMOUS_USER))
+        object.__setattr__(self, "bearer_prefix", bearer_prefix(self.names))
