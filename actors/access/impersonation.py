@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision, refusal
 from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
-from actors.kinds.validation.checks import dns_label, dns_subdomain
+from actors.kinds.validation import dns_label, dns_subdomain
 from actors.names import Names
 
 ACCOUNT_PREFIX = "system:serviceaccount:"

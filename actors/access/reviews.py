@@ -18,7 +18,7 @@ from actors.access.rules import ResourceRule, Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.messages import Object
 
 RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from actors.kinds.core.services.addresses import address_rules, family_of
 from actors.kinds.core.services.traits import HEADLESS, needs_address, same
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid
+from actors.kinds.validation import FieldError, FieldErrors, collect, invalid
 from actors.messages import Object
 
 _POLICY = "spec.ipFamilyPolicy"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterator
 
-from actors.kinds.validation.checks import Address, parse_ip
+from actors.kinds.validation import Address, parse_ip
 
 IsFree = Callable[[str], bool]
 

@@ -22,7 +22,7 @@ from actors.kinds.core.services.traits import (
     needs_node_ports,
     node_ports,
 )
-from actors.kinds.validation.field_errors import invalid
+from actors.kinds.validation import invalid
 from actors.messages import Object
 from actors.time_limit import check_time
 

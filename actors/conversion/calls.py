@@ -10,7 +10,7 @@ import trio
 from actors.conversion.converter import Converter
 from actors.conversion.waiting import converted
 from actors.errors import Overloaded, ShuttingDown
-from actors.kinds.declaration.versions import ConversionNeeded
+from actors.kinds.declaration.definition import ConversionNeeded
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS: Final = 4096

@@ -18,7 +18,7 @@ from actors.access.remote.calls import WebhookError
 from actors.conversion.review import Batch
 from actors.conversion.timings import ConversionTimings
 from actors.errors import ConversionFailed
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Versions
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names

@@ -15,9 +15,9 @@ import orjson
 
 from actors.errors import ConversionFailed, TooLarge
 from actors.go_json import dumps
+from actors.kinds.declaration.definition import Versions
 from actors.kinds.declaration.meta import annotation_rules, label_rules
-from actors.kinds.declaration.versions import Versions
-from actors.kinds.validation.field_errors import FieldErrors, collect
+from actors.kinds.validation import FieldErrors, collect
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.patch.bounds import MAX_BYTES

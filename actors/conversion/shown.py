@@ -14,8 +14,7 @@ import trio
 
 from actors.conversion.converter import Converter
 from actors.go_json import dumps
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Definition, Versions
 from actors.store.document import api_version_of, decode, version_of, with_api_version
 from actors.turns import Turn
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 from actors.errors import ConversionFailed
 from actors.go_json import dumps
-from actors.kinds.declaration.versions import ConversionNeeded, Conversions, Versions
+from actors.kinds.declaration.definition import ConversionNeeded, Conversions, Versions
 
 # More than any work needs that asks for the same conversions each time.
 MAX_CONVERSIONS: Final = 64

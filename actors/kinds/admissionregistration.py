@@ -11,22 +11,27 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import bump_generation
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Table,
+    bump_generation,
+)
+from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, label_selector_rules, metadata_rules
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_1035_label,
+    dns_subdomain,
     duplicate,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
 )
-from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
 

@@ -11,14 +11,27 @@ from typing import Final
 
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Strategy,
+    Table,
+    keep_status,
+    status_subresource,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import keep_status, status_subresource
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import CheckName, dns_subdomain, name_is_path_segment, port_number
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
-from actors.kinds.validation.formats import dns_1035_label
+from actors.kinds.validation import (
+    CheckName,
+    FieldErrors,
+    dns_1035_label,
+    dns_subdomain,
+    invalid,
+    name_is_path_segment,
+    not_supported,
+    port_number,
+    required,
+)
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start

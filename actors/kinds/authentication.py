@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition, Storage
+from actors.kinds.declaration.definition import Definition, Storage, Strategy
 from actors.kinds.declaration.meta import METADATA
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition, Storage
+from actors.kinds.declaration.definition import Definition, Storage, Strategy, no_validation
 from actors.kinds.declaration.meta import METADATA
-from actors.kinds.declaration.strategy import Strategy, no_validation
 from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

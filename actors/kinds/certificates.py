@@ -13,10 +13,17 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Selection,
+    Strategy,
+    Subresource,
+    Table,
+    clear_status,
+    keep_spec,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_spec
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BYTES,
     INT32,
@@ -28,14 +35,17 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation.checks import dns_label, dns_subdomain, name_is_path_segment, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
+    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
+    name_is_path_segment,
     not_supported,
     required,
+    size,
     too_long,
 )
 from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request

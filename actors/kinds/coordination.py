@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

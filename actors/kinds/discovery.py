@@ -8,26 +8,22 @@ from typing import Final
 from actors.kinds.core.endpoints import of_api_service
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Storage, Table
+from actors.kinds.declaration.definition import Definition, Storage, Strategy, Table, bump_generation
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import bump_generation
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation import (
     Address,
+    FieldErrors,
     dns_label,
     dns_subdomain,
+    duplicate,
+    invalid,
     label_value,
     name_is_subdomain,
+    not_supported,
     ordinary_ip,
     parse_ip,
     qualified_name,
-)
-from actors.kinds.validation.field_errors import (
-    FieldErrors,
-    duplicate,
-    invalid,
-    not_supported,
     required,
     too_many,
     unchanged,

@@ -19,14 +19,13 @@ from actors.kinds.declaration.definition import (
     DiscoveryNames,
     Selection,
     Storage,
+    Strategy,
     Table,
 )
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required, unchanged
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, required, unchanged
 from actors.messages import Object
 from actors.names import Names
 

@@ -12,13 +12,25 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, DEFAULT_COLUMNS, NAME, Column
-from actors.kinds.declaration.definition import Definition, Table
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.definition import Definition, Strategy, Table
+from actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    METADATA,
+    label_selector_compiles,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import CheckName, name_is_path_segment, name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import (
+    CheckName,
+    FieldErrors,
+    invalid,
+    name_is_path_segment,
+    name_is_subdomain,
+    not_supported,
+    required,
+)
 from actors.messages import Object
 from actors.names import Names
 
@@ -270,7 +282,7 @@ def _aggregation_rules(errors: FieldErrors, selectors: list[Object]) -> None:
     for index, selector in enumerate(selectors):
         here = f"{field}[{index}]"
         label_selector_rules(errors, selector, here)
-        if not compiles(selector):
+        if not label_selector_compiles(selector):
             errors.add(invalid(here, None, "invalid label selector."))
 
 

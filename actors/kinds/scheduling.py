@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     forbidden,
+    name_is_subdomain,
     not_supported,
     required,
     unchanged,

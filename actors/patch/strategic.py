@@ -21,7 +21,7 @@ import reprlib
 from typing import Any
 
 from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
-from actors.kinds.values.go_syntax import printed
+from actors.kinds.values.go_format import printed
 from actors.patch.element_order import identity, in_order
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
 from actors.quoting import LONGEST

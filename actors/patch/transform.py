@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from actors.kinds.schema.exact_decoder import Problems
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
-from actors.kinds.schema.problems import Problems
 from actors.patch.bounds import check_bounds
 from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch

@@ -25,7 +25,7 @@ from actors.admission.request import annotated
 from actors.conversion.calls import ConversionCalls
 from actors.errors import NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
-from actors.kinds.declaration.versions import ConversionNeeded
+from actors.kinds.declaration.definition import ConversionNeeded
 from actors.large_work import LargeWork
 from actors.mailbox import Mailbox, MailboxStatistics
 from actors.messages import Command, Outcome

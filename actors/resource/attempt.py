@@ -10,8 +10,7 @@ from typing import NamedTuple
 from actors.admission.chain import EMPTY, Chain
 from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import AdmissionRequest
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.versions import Conversions
+from actors.kinds.declaration.definition import Conversions, Definition
 from actors.messages import Command, Create, Object, Replace
 from actors.resource.decide import Current, Decision, Store
 from actors.store.proposal import Proposal

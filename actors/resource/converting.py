@@ -11,8 +11,7 @@ from typing import Final
 
 from actors.conversion.calls import ConversionCalls
 from actors.errors import STALE, Conflict, ConversionFailed, ShuttingDown
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.versions import ConversionNeeded, Conversions
+from actors.kinds.declaration.definition import ConversionNeeded, Conversions, Definition
 from actors.mailbox import Mailbox
 from actors.messages import Create
 from actors.resource.attempt import Attempt, is_same_event

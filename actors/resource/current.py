@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Versions
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.resource.decide import Current

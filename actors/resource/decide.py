@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooManyErrors, collect
+from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times

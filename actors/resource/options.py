@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
-from actors.kinds.validation.checks import size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
@@ -22,6 +21,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     not_supported,
     required,
+    size,
     too_long,
 )
 from actors.kinds.values.go_format import format_value

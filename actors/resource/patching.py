@@ -14,7 +14,7 @@ from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
-from actors.kinds.values.go_syntax import printed
+from actors.kinds.values.go_format import printed
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Definition, Versions
 from actors.messages import Command, Delete, Object
 from actors.resource.attempt import Attempt, Decided
 from actors.resource.commands import Commands

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Versions
 from actors.messages import WriteContext
 from actors.rewind.steps import Steps, Work, run
 from actors.store.document import api_version_of, decode, encode_unversioned, without_version

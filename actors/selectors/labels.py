@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.errors import BadRequest
-from actors.kinds.validation.checks import label_value, qualified_name
+from actors.kinds.validation import label_value, qualified_name
 from actors.quoting import quoted_start
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"

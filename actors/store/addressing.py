@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from actors.errors import BadRequest, NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.checks import name_is_path_segment
+from actors.kinds.validation import name_is_path_segment
 from actors.messages import Object
 from actors.quoting import quoted_start
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from actors.kinds.validation.checks import dns_subdomain
+from actors.kinds.validation import dns_subdomain
 from actors.names import Names
 from gateway.audit.policy import LEVELS, STAGES, Level, Policy, Resources, Rule, Treatment
 from gateway.wire import yaml

@@ -11,7 +11,7 @@ from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Invalid, NotFound
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Submit, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries

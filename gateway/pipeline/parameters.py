@@ -17,7 +17,7 @@ from math import inf
 from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
-from actors.kinds.values.durations import duration_error, duration_seconds
+from actors.kinds.values.times import duration_error, duration_seconds
 from actors.quoting import quoted
 from actors.resource.options import boolean, integer
 

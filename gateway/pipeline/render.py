@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.problems import problems_in
+from actors.kinds.schema.exact_decoder import problems_in
 from actors.messages import Deleted
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext

@@ -11,7 +11,7 @@ from typing import Any, Final
 from actors.errors import BadRequest, Invalid
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
-from actors.kinds.validation.field_errors import NEGATIVE, FieldErrors, collect, forbidden, invalid
+from actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
 from actors.quoting import quoted_start

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from actors.errors import BadRequest
-from actors.kinds.validation.checks import size
+from actors.kinds.validation import size
 from actors.quoting import quoted
 from actors.resource.options import boolean
 from actors.rewind.fields import MAX_FIELDS, MAX_LENGTH

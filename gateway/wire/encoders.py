@@ -19,8 +19,7 @@ import orjson
 from actors.errors import BadRequest
 from actors.go_json import dumps
 from actors.kinds.declaration.columns import Column
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.versions import Versions
+from actors.kinds.declaration.definition import Definition, Versions
 from actors.messages import Object
 from actors.names import Names
 from actors.store.document import (

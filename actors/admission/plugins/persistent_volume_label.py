@@ -15,7 +15,7 @@ from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.persistent_volume import SPEC
-from actors.kinds.validation.checks import label_value
+from actors.kinds.validation import label_value
 from actors.messages import Object
 from actors.names import Names
 

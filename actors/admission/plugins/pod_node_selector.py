@@ -15,7 +15,7 @@ from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.validation.checks import label_value, qualified_name
+from actors.kinds.validation import label_value, qualified_name
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed

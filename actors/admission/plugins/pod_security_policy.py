@@ -27,8 +27,8 @@ from actors.identity import User
 from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
 from actors.kinds.core.pods.security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid, required
-from actors.kinds.validation.field_errors import forbidden as forbidden_field
+from actors.kinds.validation import FieldError, FieldErrors, collect, invalid, required
+from actors.kinds.validation import forbidden as forbidden_field
 from actors.kinds.values.go_format import Formatted
 from actors.messages import Object
 from actors.names import Names

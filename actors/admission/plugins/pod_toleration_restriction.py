@@ -21,7 +21,7 @@ from actors.errors import Resource
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.pods.qos import qos_class
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed

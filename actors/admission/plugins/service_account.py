@@ -17,7 +17,7 @@ from actors.kinds.core.pods.containers import CONTAINER
 from actors.kinds.core.pods.projections import FILE_MODE
 from actors.kinds.core.pods.references import projected_sources, secrets, variables_from_secrets
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.validation.checks import name_is_path_segment
+from actors.kinds.validation import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start

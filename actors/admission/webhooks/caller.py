@@ -23,7 +23,7 @@ from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, 
 from actors.conversion.shown import converts
 from actors.conversion.waiting import Converts, Run, run_converting
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
-from actors.kinds.validation.checks import qualified_name
+from actors.kinds.validation import qualified_name
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names

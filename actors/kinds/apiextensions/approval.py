@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import FieldErrors, invalid, required
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start

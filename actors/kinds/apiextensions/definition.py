@@ -10,11 +10,19 @@ from functools import partial
 from actors.kinds.apiextensions.conditions import TERMINATING, with_condition
 from actors.kinds.apiextensions.fields import NAMES, STATUS, custom_resource_definition
 from actors.kinds.apiextensions.rules import create_rules, status_update_rules, update_rules
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Storage, Subresource
-from actors.kinds.declaration.spec_status import bump_generation, keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    bump_generation,
+    keep_spec,
+    keep_status,
+)
 from actors.kinds.schema.fields import zero_struct
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
-from actors.kinds.validation.checks import size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_1035_label,
     forbidden,
     invalid,
     not_supported,
     required,
+    size,
     too_many,
 )
-from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 
 COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

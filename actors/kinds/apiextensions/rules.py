@@ -25,9 +25,16 @@ from actors.kinds.apiextensions.parts import (
     subresources_rules,
 )
 from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required, too_many, unchanged
-from actors.kinds.validation.formats import dns_1035_label
+from actors.kinds.validation import (
+    FieldErrors,
+    dns_1035_label,
+    dns_subdomain,
+    invalid,
+    name_is_subdomain,
+    required,
+    too_many,
+    unchanged,
+)
 from actors.messages import Object
 from actors.names import Names
 from actors.time_limit import need_thread

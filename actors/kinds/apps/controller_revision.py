@@ -9,18 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition, Table
+from actors.kinds.declaration.definition import Definition, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import ANY_JSON, INT64, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
-    NEGATIVE,
-    FieldErrors,
-    invalid,
-    required,
-    unchanged,
-)
+from actors.kinds.validation import NEGATIVE, FieldErrors, invalid, name_is_subdomain, required, unchanged
 from actors.messages import Object
 from actors.names import Names
 

@@ -18,37 +18,49 @@ from actors.kinds.core.pod_template import (
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    METADATA,
+    OBJECT_META,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
     always_restart_rules,
     annotation_number,
+    at_most_100_percent,
     collision_rules,
     condition_struct,
     count_cell,
+    int_or_percent_rules,
     labels_or_none,
     not_negative,
+    number_in,
     selector_compiles,
     selector_matches_rules,
 )
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
     unchanged,

@@ -18,24 +18,29 @@ from actors.kinds.core.pod_template import (
     without_disabled_fields,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, metadata_update_rules
+from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     annotation_number,
+    at_most_100_percent,
     collision_rules,
     count_cell,
+    int_or_percent_rules,
     not_negative,
+    number_in,
     ready_cell,
     replica_status_rules,
     selector_of,
@@ -52,12 +57,12 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
     unchanged,

@@ -14,16 +14,18 @@ from actors.kinds.core.pod_template import (
     without_disabled_fields,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, metadata_rules, metadata_update_rules
+from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -35,8 +37,7 @@ from actors.kinds.declaration.workloads import (
     selector_of,
 )
 from actors.kinds.schema.fields import INT32, INT64, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, unchanged
+from actors.kinds.validation import FieldErrors, name_is_subdomain, unchanged
 from actors.messages import Object
 from actors.names import Names
 

@@ -10,7 +10,7 @@ from actors.kinds.declaration.workloads import (
     selector_matches_rules,
     selector_rules,
 )
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 

@@ -18,24 +18,34 @@ from actors.kinds.core.pod_template import (
     without_disabled_fields,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    METADATA,
+    TEMPLATE_META,
+    metadata_rules,
+    metadata_update_rules,
+)
+from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     always_restart_rules,
+    at_most_100_percent,
     collision_rules,
     condition_struct,
+    int_or_percent_rules,
     not_negative,
+    number_in,
     ready_cell,
     replica_status_rules,
     selector_compiles,
@@ -45,11 +55,11 @@ from actors.kinds.declaration.workloads import (
 )
 from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 
 MAX_PERIOD_SECONDS: Final = 1800

@@ -26,18 +26,19 @@ from actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Storage,
+    Strategy,
     Subresource,
     Table,
+    clear_status,
+    keep_spec,
+    keep_status,
 )
 from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

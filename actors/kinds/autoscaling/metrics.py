@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.kinds.core.resources import container_name_rules
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import LABEL_SELECTOR
 from actors.kinds.features import CONTAINER_METRICS
 from actors.kinds.schema.fields import INT32, QUANTITY, STRING, Field, Struct
-from actors.kinds.validation.checks import dns_label, name_is_path_segment
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
     forbidden,
     invalid,
+    name_is_path_segment,
     not_supported,
     required,
 )

@@ -22,8 +22,7 @@ from actors.kinds.autoscaling.behavior import DIRECTIONS, RULES_FIELDS, behavior
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
 from actors.kinds.autoscaling.metrics import cpu_metric, reference
 from actors.kinds.declaration.definition import Conversion, Definition, Storage
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, OBJECT_META
+from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, OBJECT_META
 from actors.kinds.declaration.workloads import condition_struct
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, INT64, QUANTITY, STRING, TIME, Field, ListOf, Struct, Type

@@ -10,18 +10,29 @@ from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zo
 from actors.kinds.core.pod_template import set_template_defaults, template_warnings, without_disabled_fields
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_update_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_update_rules
 from actors.kinds.declaration.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import at_most, name_is_subdomain, size
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import (
+    FieldError,
+    FieldErrors,
+    at_most,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    size,
+)
 from actors.messages import Object
 from actors.names import Names
 

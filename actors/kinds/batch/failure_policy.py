@@ -9,13 +9,13 @@ from collections.abc import Set
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
     duplicate,
     invalid,
     not_supported,
+    qualified_name,
     required,
     too_many,
 )

@@ -18,17 +18,21 @@ from actors.kinds.declaration.definition import (
     Deletion,
     DiscoveryNames,
     Selection,
+    Strategy,
     Subresource,
     Table,
-)
-from actors.kinds.declaration.label_selector import label_selector_rules, matches
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import (
+    METADATA,
+    OBJECT_META,
+    label_selector_matches,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -39,12 +43,13 @@ from actors.kinds.declaration.workloads import (
 )
 from actors.kinds.features import FAILURE_POLICY
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_label, name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
     duplicate,
     forbidden,
     invalid,
+    name_is_subdomain,
     required,
     unchanged,
 )
@@ -259,7 +264,7 @@ def _generated_rules(errors: FieldErrors, new: Object) -> None:
             errors.add(required(field, f"must be '{value}'"))
         elif labels[key] != value:
             errors.add(invalid(field, format_labels(labels), f"must be '{value}'"))
-    if selector_compiles(selector) and not matches(selector, expected):
+    if selector_compiles(selector) and not label_selector_matches(selector, expected):
         errors.add(invalid("spec.selector", selector, "`selector` not auto-generated"))
 
 

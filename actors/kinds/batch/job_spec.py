@@ -9,10 +9,10 @@ from typing import Final
 
 from actors.kinds.batch.failure_policy import POD_FAILURE_POLICY, failure_policy_rules
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, pod_template_rules
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import LABEL_SELECTOR
 from actors.kinds.declaration.workloads import not_negative
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, Field, Struct
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 

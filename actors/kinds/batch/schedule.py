@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from actors.kinds.values.durations import duration_error
+from actors.kinds.values.times import duration_error
 from actors.quoting import cut, quoted_start
 
 DESCRIPTORS: Final = frozenset(

@@ -6,12 +6,10 @@ from actors.errors import Conflict, Resource
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.pods.status import POD_STATUS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition, Storage, Subresource
+from actors.kinds.declaration.definition import Definition, Storage, Strategy, Subresource
 from actors.kinds.declaration.meta import METADATA
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
+from actors.kinds.validation import FieldErrors, name_is_subdomain, not_supported, required
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names

@@ -8,16 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain
-from actors.kinds.validation.field_errors import (
-    FieldErrors,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from actors.kinds.validation import FieldErrors, dns_subdomain, forbidden, invalid, not_supported, required
 from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 

@@ -9,7 +9,7 @@ from actors.kinds.declaration.columns import NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Table
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

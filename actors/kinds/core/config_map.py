@@ -6,12 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
-from actors.kinds.validation.checks import config_key, is_plain_config_key, name_is_subdomain, size
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, too_long
+from actors.kinds.validation import (
+    FieldErrors,
+    config_key,
+    forbidden,
+    invalid,
+    is_plain_config_key,
+    name_is_subdomain,
+    size,
+    too_long,
+)
 from actors.messages import Object
 from actors.names import Names
 

@@ -7,20 +7,21 @@ from typing import Final
 
 from actors.kinds.core.cells import ENDPOINTS as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation import (
+    FieldErrors,
     dns_label,
     dns_subdomain,
     ip_address,
     name_is_subdomain,
+    not_supported,
     ordinary_ip,
     port_number,
     qualified_name,
+    required,
 )
-from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 

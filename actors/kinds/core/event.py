@@ -13,12 +13,25 @@ from typing import Final
 
 from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Selection, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Strategy,
+    Table,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, value_at_path
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_path_segment, qualified_name, size
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import (
+    FieldErrors,
+    dns_subdomain,
+    invalid,
+    name_is_path_segment,
+    qualified_name,
+    required,
+    size,
+)
 from actors.messages import Object
 from actors.names import Names
 

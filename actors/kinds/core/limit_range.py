@@ -13,16 +13,16 @@ from actors.kinds.core.resources import (
     resource_name_rules,
     round_up,
 )
-from actors.kinds.declaration.definition import Definition, DiscoveryNames
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain, qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     forbidden,
     invalid,
+    name_is_subdomain,
+    qualified_name,
     required,
 )
 from actors.kinds.values.quantity import NANOS, nanos_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, parse_ip
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, dns_subdomain, invalid, parse_ip
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -16,6 +16,7 @@ from actors.kinds.declaration.definition import (
     Deletion,
     DiscoveryNames,
     Selection,
+    Strategy,
     Subresource,
     Table,
 )
@@ -28,10 +29,8 @@ from actors.kinds.declaration.meta import (
     metadata_update_rules,
     value_at_path,
 )
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_label
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_label
 from actors.messages import Object
 from actors.names import Names
 

@@ -13,9 +13,15 @@ import orjson
 from actors.kinds.core.cells import node_columns
 from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Selection,
+    Strategy,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules, value_at_path
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -28,15 +34,18 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import label_value, name_is_subdomain, parse_network, qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldError,
     FieldErrors,
     duplicate,
     forbidden,
     invalid,
+    label_value,
+    name_is_subdomain,
     not_supported,
+    parse_network,
+    qualified_name,
     required,
     undecided,
 )

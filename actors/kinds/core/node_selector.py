@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.label_selector import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
+from actors.kinds.declaration.meta import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, qualified_name
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
+from actors.kinds.validation import FieldErrors, dns_subdomain, forbidden, invalid, qualified_name, required
 from actors.messages import Object
 
 NODE_SELECTOR_REQUIREMENT = Struct(

@@ -17,24 +17,32 @@ from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRu
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import volume_columns
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+    keep_spec,
+    keep_status,
+)
 from actors.kinds.declaration.deprecated_labels import (
     DeprecatedLabels,
     deprecated_labels,
     requirement_warnings,
 )
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import NODE_EXPAND_SECRET, READ_WRITE_ONCE_POD
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     IMMUTABLE,
     FieldError,
     FieldErrors,
+    dns_subdomain,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
 )

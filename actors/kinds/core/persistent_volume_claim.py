@@ -15,18 +15,25 @@ from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spe
 from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules, complete_phase
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+    keep_spec,
+    keep_status,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import RECOVER_EXPANSION, RETROACTIVE_CLASS
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     IMMUTABLE,
     FieldErrors,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
     unchanged,

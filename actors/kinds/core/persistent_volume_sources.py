@@ -33,8 +33,7 @@ from actors.kinds.core.pods.volume_sources import (
 )
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, Struct
-from actors.kinds.validation.checks import dns_label, dns_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
+from actors.kinds.validation import FieldErrors, dns_label, dns_subdomain, forbidden, invalid, required
 from actors.messages import Object
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"

@@ -43,15 +43,14 @@ from actors.kinds.declaration.definition import (
     Deletion,
     DiscoveryNames,
     Selection,
+    Strategy,
     Subresource,
     Table,
 )
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, forbidden
+from actors.kinds.validation import FieldErrors, forbidden, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

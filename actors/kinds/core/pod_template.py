@@ -22,7 +22,7 @@ from actors.kinds.core.pods.spec import (
 )
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table, bump_generation
 from actors.kinds.declaration.meta import (
     METADATA,
     TEMPLATE_META,
@@ -30,13 +30,10 @@ from actors.kinds.declaration.meta import (
     label_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.spec_status import bump_generation
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, forbidden
+from actors.kinds.validation import FieldErrors, forbidden, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

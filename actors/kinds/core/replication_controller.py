@@ -22,25 +22,23 @@ from actors.kinds.declaration.definition import (
     Deletion,
     DiscoveryNames,
     Selection,
+    Strategy,
     Subresource,
     Table,
-)
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.scale import labels_text, scale
-from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
+from actors.kinds.declaration.scale import labels_text, scale
 from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, count_cell, labels_or_none
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
 )

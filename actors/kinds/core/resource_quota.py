@@ -14,14 +14,20 @@ from actors.kinds.core.resources import (
     round_up,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.label_selector import NO_OPERATOR
-from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+    clear_status,
+    keep_spec,
+    keep_status,
+)
+from actors.kinds.declaration.meta import METADATA, NO_OPERATOR, metadata_update_rules
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import IMMUTABLE, FieldError, FieldErrors, invalid, required
+from actors.kinds.validation import IMMUTABLE, FieldError, FieldErrors, invalid, name_is_subdomain, required
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_list

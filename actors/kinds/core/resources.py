@@ -12,14 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from actors.kinds.schema.fields import QUANTITIES, Field, Struct
-from actors.kinds.validation.checks import qualified_name
-from actors.kinds.validation.field_errors import (
-    NEGATIVE,
-    FieldErrors,
-    forbidden,
-    invalid,
-    required,
-)
+from actors.kinds.validation import NEGATIVE, FieldErrors, forbidden, invalid, qualified_name, required
 from actors.kinds.values.quantity import NANOS, NotAQuantity, nanos_of, rounded_to
 from actors.messages import Object
 

@@ -9,16 +9,16 @@ from typing import Final
 
 from actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
-from actors.kinds.declaration.definition import Definition, Selection, Table
+from actors.kinds.declaration.definition import Definition, Selection, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
 from actors.kinds.schema.json_tree import NotJson, parse_values
 from actors.kinds.schema.scalars import json_type_of
-from actors.kinds.validation.checks import config_key, name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    config_key,
     invalid,
+    name_is_subdomain,
     required,
     too_long,
     unchanged,

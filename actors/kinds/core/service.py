@@ -29,11 +29,18 @@ from actors.kinds.core.services.traits import (
     node_ports,
     same,
 )
-from actors.kinds.declaration.conditions import CONDITION
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+    clear_status,
+    keep_spec,
+    keep_status,
+)
+from actors.kinds.declaration.meta import CONDITION, METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -45,8 +52,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.field_errors import FieldErrors, forbidden
-from actors.kinds.validation.formats import name_is_1035_label
+from actors.kinds.validation import FieldErrors, forbidden, name_is_1035_label
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from actors.kinds.authentication import token_request
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors
+from actors.kinds.validation import FieldErrors, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

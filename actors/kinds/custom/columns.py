@@ -10,7 +10,7 @@ import orjson
 from actors.kinds.custom.json_path import JsonPath, NotAPath
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
 from actors.kinds.declaration.definition import Table
-from actors.kinds.values.go_syntax import float_text
+from actors.kinds.values.go_format import float_text
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
 

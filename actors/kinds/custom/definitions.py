@@ -25,9 +25,10 @@ from actors.kinds.declaration.definition import (
     Selection,
     Storage,
     Subresource,
+    Versions,
+    VersionSchema,
 )
-from actors.kinds.declaration.versions import Versions, VersionSchema
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 from actors.errors import BadRequest, NoReplicas
 from actors.kinds.declaration.definition import Conversion, Definition, Storage, Subresource, Table
 from actors.kinds.declaration.scale import COLUMNS, SCALE
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 
 MAX_REPLICAS: Final = 2**31 - 1

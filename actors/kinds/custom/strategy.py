@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from actors.kinds.custom.definition import LazySchema
 from actors.kinds.custom.scale import ScalePaths, spec_rules, status_rules
+from actors.kinds.declaration.definition import Strategy
 from actors.kinds.declaration.meta import metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.validation.field_errors import FieldErrors
+from actors.kinds.validation import FieldErrors
 from actors.messages import Object
 
 

@@ -1,31 +1,221 @@
 """A kind as declared: who it is, what it holds, and the few places where it differs from every other kind.
 
-Group modules create definitions; the catalog lists them; actors and gateway read them and decide nothing about a
-kind on their own. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
+Group modules create definitions; the catalog lists them; actors and gateway read them and decide nothing about a kind
+on their own. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
+
+The `Strategy` of a kind is its own steps in a create or an update, under the names that Kubernetes has for them.
+`actors.resource.decide` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
+`prepare_for_*` and `canonicalize` change the working copy they are given, at its top level and in the maps directly
+below it; what lies deeper belongs to the command too, and is replaced, never changed. Validation changes nothing but
+the collector that it adds errors to. Kinds with a status subresource use the functions at the end of this module as
+they are, or inside preparations of their own.
+
+`Versions` are those of one custom kind, and how an object gets from one to another. Stored objects name the version
+that they were written in, because the storage version of a definition may change while old objects stay. Everything
+between reading and writing an object happens in the version that the client uses:
+
+    stored (v1)  --upgrade-->  as the present schema of v1 shows it  --convert-->  v2: patched, admitted, validated
+    written (v2)  --convert-->  the storage version, pruned and defaulted by its schema
+
+With strategy None a conversion changes apiVersion alone, and each version shows the fields that its schema has. With
+strategy Webhook only the webhook can convert, which no synchronous function can wait for: `convert` looks among the
+results that the command has so far (`Conversions`) and raises `ConversionNeeded` for another one. Whoever decides the
+command gets that conversion and decides the command again. If the webhook failed, `convert` raises that then, where the
+object was needed: not everything that needs one has to fail without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from actors.errors import Resource
+import orjson
+
+from actors.errors import ConversionFailed, Resource
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
-from actors.kinds.declaration.strategy import (
-    PrepareForUpdate,
-    Strategy,
-    ValidateUpdate,
-    no_preparation,
-    no_validation,
-)
-from actors.kinds.declaration.versions import Versions
 from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.fields import Struct
-from actors.kinds.validation.checks import CheckName
+from actors.kinds.schema.fields import Struct, zero_struct
+from actors.kinds.validation import CheckName, FieldErrors
 from actors.messages import Object
 from actors.quoting import quoted_start
+
+PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
+ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)
+
+
+def no_preparation(_: Object, *__: Object) -> None:
+    """Change nothing: for kinds that need no preparation."""
+
+
+def no_validation(_: FieldErrors, *__: Object) -> None:
+    """Add no errors: for kinds without rules of their own."""
+
+
+def no_warnings(_: Object, __: Object | None) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    allow_create_on_update: bool = False
+    allow_unconditional_update: bool = True
+    validates_metadata: bool = False  # validate_create checks metadata too, in an order of its own
+    # Paths that a write does not change, so that no manager comes to own them. None: the status, where it is a
+    # subresource.
+    reset_fields: tuple[str, ...] | None = None
+    prepare_for_create: Callable[[Object], None] = no_preparation
+    prepare_for_update: PrepareForUpdate = no_preparation
+    validate_create: Callable[[FieldErrors, Object], None] = no_validation
+    validate_update: ValidateUpdate = no_validation  # includes the metadata checks that the kind itself makes
+    canonicalize: Callable[[Object], None] = no_preparation  # brings a valid object into its stored form
+    warnings: Callable[[Object, Object | None], list[str]] = no_warnings  # (new, old); no old on create
+
+
+Upgrade = Callable[[Object], Object]
+
+
+def _always() -> bool:
+    return True
+
+
+class VersionSchema(NamedTuple):
+    """What conversions need of the schema of one version."""
+
+    upgrade: Upgrade  # prunes and defaults an object that was stored under an earlier schema
+    prune: Upgrade
+    same: str  # the first version with the same schema
+    is_loaded: Callable[[], bool] = (
+        _always  # whether the event loop can use both: else they take up to a second
+    )
+
+
+class Versions:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        list_kind: str,
+        storage: str,
+        since: int,
+        schemas: Mapping[str, VersionSchema],
+        webhook: Object | None = None,
+    ) -> None:
+        """`since`: the offset from which on all objects are written in the form of these schemas.
+
+        `webhook` is that of the CustomResourceDefinition; None with strategy None.
+        """
+        self.name = name  # of the CustomResourceDefinition
+        self.kind, self.list_kind = kind, list_kind
+        self.storage = storage  # the apiVersion in which objects are written
+        self._since = since
+        self._schemas = schemas
+        self.webhook = webhook
+
+    def __contains__(self, version: str) -> bool:
+        return version in self._schemas
+
+    def is_current(self, version: str, offset: int) -> bool:
+        """Whether an object that was stored in a version at an offset has the form of the present schema."""
+        return version == self.storage and offset >= self._since
+
+    def upgrade(self, stored: Object, version: str) -> Object:
+        """A stored object in the form of the present schema of its version."""
+        return self._schema(version).upgrade(stored)
+
+    def is_loaded(self, version: str) -> bool:
+        """Whether the event loop can upgrade and prune objects of a version; else only a worker thread may."""
+        return self._schema(version).is_loaded()
+
+    def same_schema(self, source: str, target: str) -> bool:
+        return self._schema(source).same == self._schema(target).same
+
+    def prune(self, converted: Object, version: str) -> Object:
+        """An object that was converted to a version, without what its schema does not declare."""
+        return self._schema(version).prune(converted)
+
+    def convert(self, one: Object, source: str, target: str) -> Object:
+        """ConversionNeeded if the webhook has to convert it, ConversionFailed if it could not."""
+        if source == target:
+            return one
+        if self.webhook is not None:
+            return _converted(self, one, source, target)
+        return one if self.same_schema(source, target) else self.prune(one, target)
+
+    def to_storage(self, one: Object, source: str) -> Object:
+        """An object as it is to be stored. ConversionNeeded."""
+        if source == self.storage:
+            return one
+        converted = self.convert(one, source, self.storage)
+        if self.webhook is None and self.same_schema(source, self.storage):
+            return converted
+        return self.upgrade(converted, self.storage)
+
+    def _schema(self, version: str) -> VersionSchema:
+        """Of the storage version for a version that the definition does not have any more."""
+        return self._schemas.get(version) or self._schemas[self.storage]
+
+
+class ConversionNeeded(Exception):
+    """An object is needed in another version, and only the webhook of its definition can convert it."""
+
+    def __init__(self, versions: Versions, one: Object, source: str, target: str) -> None:
+        super().__init__(f"{versions.name}: from {source} to {target}")
+        self.versions, self.object, self.source, self.target = versions, one, source, target
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return _key(self.versions, self.object, self.source, self.target)
+
+
+class Conversions:
+    """What webhooks have converted for one command, or why not. Deciding the command again asks for the same."""
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[Any, ...], bytes | ConversionFailed] = {}
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def add(self, needed: ConversionNeeded, converted: bytes | ConversionFailed) -> None:
+        self._results[needed.key] = converted
+
+    def find(self, key: tuple[Any, ...]) -> bytes | ConversionFailed | None:
+        return self._results.get(key)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """`Versions.convert` finds these results, in this thread."""
+        before = getattr(_local, "conversions", None)
+        _local.conversions = self
+        try:
+            yield
+        finally:
+            _local.conversions = before
+
+
+_local = threading.local()
+
+
+def _converted(versions: Versions, one: Object, source: str, target: str) -> Object:
+    known: Conversions | None = getattr(_local, "conversions", None)
+    found = known.find(_key(versions, one, source, target)) if known is not None and len(known) else None
+    if found is None:
+        raise ConversionNeeded(versions, one, source, target)
+    if isinstance(found, ConversionFailed):
+        raise found
+    converted: Object = orjson.loads(found)  # a new one each time, because callers change what they get
+    del converted["apiVersion"]
+    return converted
+
+
+def _key(versions: Versions, one: Object, source: str, target: str) -> tuple[Any, ...]:
+    """Of other definitions, for which the webhook may be another one, there are other results."""
+    return versions, source, target, orjson.dumps(one, option=orjson.OPT_SORT_KEYS)
+
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -274,3 +464,56 @@ class Definition:
     @cached_property
     def _selectors(self) -> frozenset[str]:
         return frozenset(self.selection.stored_labels or self.selection.fields)
+
+
+def reset_status_and_generation(status: Struct, new: Object) -> None:
+    """Prepare a new object: the first generation, with an empty status."""
+    clear_status(status, new)
+    new["metadata"]["generation"] = 1
+
+
+def clear_status(status: Struct, new: Object) -> None:
+    new["status"] = zero_struct(status, defaults=False)
+
+
+def keep_status(new: Object, old: Object) -> None:
+    new["status"] = old["status"]
+
+
+def keep_spec(new: Object, old: Object) -> None:
+    new["spec"] = old["spec"]
+
+
+def keep_metadata(new: Object, old: Object) -> None:
+    """For status updates that change nothing else: keep all metadata that clients can set."""
+    metadata, before = new["metadata"], old["metadata"]
+    for part in ("labels", "annotations", "finalizers", "ownerReferences"):
+        metadata.pop(part, None)
+        if part in before:
+            metadata[part] = before[part]
+
+
+def status_subresource(validate: ValidateUpdate) -> Subresource:
+    """The path of the status for kinds of which it changes nothing else, neither spec nor metadata."""
+    return Subresource(
+        name="status",
+        prepare=keep_spec_and_metadata,
+        validate=validate,
+        reset_fields=("spec", "metadata"),
+    )
+
+
+def keep_spec_and_metadata(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    keep_metadata(new, old)
+
+
+def bump_generation(new: Object, old: Object, *parts: str) -> None:
+    """Increment the generation when one of the parts has changed; by default the spec."""
+    if any(new.get(part) != old.get(part) for part in parts or ("spec",)):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def keep_status_and_bump_generation(new: Object, old: Object) -> None:
+    keep_status(new, old)
+    bump_generation(new, old)

@@ -1,12 +1,16 @@
-"""ObjectMeta: its declaration and its validation.
+"""The types of meta/v1 inside objects: ObjectMeta, LabelSelector and Condition; their declarations and their
+validation.
 
-`metadata_rules` validate an object, `metadata_update_rules` an update. Kubernetes runs them more than once on an
-update (for every object, then again by the kind), so that a response can have the same cause several times; the
-kinds here do the same.
+`metadata_rules` validate an object, `metadata_update_rules` an update. Kubernetes runs them more than once on an update
+(for every object, then again by the kind), so that a response can have the same cause several times; the kinds here do
+the same.
+
+A LabelSelector is stored in an object; the label selectors of list requests are text in a query (actors/selectors).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,15 +26,23 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import CheckName, dns_label, label_value, qualified_name, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
+    CheckName,
     FieldError,
     FieldErrors,
+    collect,
+    dns_label,
+    duplicate,
+    explained,
     forbidden,
     invalid,
+    label_value,
+    not_supported,
+    qualified_name,
     required,
+    size,
     too_long,
     unchanged,
 )
@@ -329,3 +341,122 @@ def value_at_path(stored: Object, *path: str) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+LABEL_SELECTOR_REQUIREMENT = Struct(
+    "meta.v1.LabelSelectorRequirement",
+    Field("key", STRING, 1, required=True, always=True, patch="merge", merge_key="key"),
+    Field("operator", STRING, 2, required=True, always=True),
+    Field("values", STRINGS, 3),
+)
+LABEL_SELECTOR = Struct(
+    "meta.v1.LabelSelector",
+    Field("matchLabels", STRING_MAP, 1),
+    Field("matchExpressions", ListOf(LABEL_SELECTOR_REQUIREMENT), 2),
+    atomic=True,
+)
+
+NEEDS_VALUES: Final = "must be specified when `operator` is 'In' or 'NotIn'"
+TAKES_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+NO_OPERATOR: Final = "not a valid selector operator"
+
+
+def label_selector_rules(errors: FieldErrors, selector: Object | None, field: str) -> None:
+    if not selector:
+        return
+    label_rules(errors, selector.get("matchLabels", {}), f"{field}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions", ())):
+        requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]")
+
+
+def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
+    operator, key, values = requirement["operator"], requirement["key"], requirement.get("values")
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.add(required(f"{field}.values", NEEDS_VALUES))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
+    else:
+        errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
+    errors.add_each(f"{field}.key", key, qualified_name(key))
+
+
+def label_selector_compiles(selector: Object) -> bool:
+    """Whether labels can be matched against it: stricter than its rules, which do not check values."""
+    values = [value for one in selector.get("matchExpressions", ()) for value in one.get("values", ())]
+    return not collect(label_selector_rules, selector, "") and not any(label_value(value) for value in values)
+
+
+def label_selector_matches(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Whether the selector matches the labels; an empty one matches all."""
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    return all(_requirement_is_met(one, labels) for one in selector.get("matchExpressions", ()))
+
+
+def _requirement_is_met(requirement: Object, labels: Mapping[str, str]) -> bool:
+    key, operator, values = requirement["key"], requirement["operator"], requirement.get("values", ())
+    if operator == "In":
+        return bool(labels.get(key) in values)
+    if operator == "NotIn":
+        return bool(labels.get(key) not in values)
+    return (key in labels) is (operator == "Exists")
+
+
+LONGEST_CONDITION_REASON: Final = 1024
+LONGEST_CONDITION_MESSAGE: Final = 32 * 1024
+CONDITION_STATUSES: Final = ("False", "True", "Unknown")
+
+CONDITION = Struct(
+    "meta.v1.Condition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("observedGeneration", INT64, 3),
+    Field("lastTransitionTime", TIME, 4, required=True, always=True),
+    Field("reason", STRING, 5, required=True, always=True),
+    Field("message", STRING, 6, required=True, always=True),
+)
+
+_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_is_reason = re.compile(_REASON).fullmatch
+
+
+def condition_rules(errors: FieldErrors, conditions: Sequence[Object], field: str) -> None:
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        if condition["type"] in seen:
+            errors.add(duplicate(f"{field}[{index}].type", condition["type"]))
+        seen.add(condition["type"])
+        _one_condition_rules(errors, condition, f"{field}[{index}]")
+
+
+def _one_condition_rules(errors: FieldErrors, condition: Object, field: str) -> None:
+    errors.add_each(f"{field}.type", condition["type"], qualified_name(condition["type"]))
+    if condition["status"] not in CONDITION_STATUSES:
+        errors.add(not_supported(f"{field}.status", condition["status"], CONDITION_STATUSES))
+    generation = condition.get("observedGeneration", 0)
+    if generation < 0:
+        errors.add(
+            invalid(f"{field}.observedGeneration", generation, "must be greater than or equal to zero")
+        )
+    if condition["lastTransitionTime"] is None:
+        errors.add(required(f"{field}.lastTransitionTime", "must be set"))
+    _condition_reason_rules(errors, condition["reason"], f"{field}.reason")
+    if size(condition["message"]) > LONGEST_CONDITION_MESSAGE:
+        errors.add(too_long(f"{field}.message", LONGEST_CONDITION_MESSAGE))
+
+
+def _condition_reason_rules(errors: FieldErrors, reason: str, field: str) -> None:
+    if not reason:
+        errors.add(required(field, "must be set"))
+        return
+    if not _is_reason(reason):
+        text = (
+            "a condition reason must start with alphabetic character, optionally followed by a string of "
+            "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
+        )
+        examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
+        errors.add(invalid(field, reason, explained(text, _REASON, *examples)))
+    if size(reason) > LONGEST_CONDITION_REASON:
+        errors.add(too_long(field, LONGEST_CONDITION_REASON))

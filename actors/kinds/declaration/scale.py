@@ -13,12 +13,10 @@ from typing import Final
 
 from actors.errors import Resource
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Conversion, Definition, Storage, Subresource, Table
+from actors.kinds.declaration.definition import Conversion, Definition, Storage, Strategy, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import NEGATIVE, FieldErrors, invalid
+from actors.kinds.validation import NEGATIVE, FieldErrors, invalid, name_is_subdomain
 from actors.messages import Object
 
 SCALE_SPEC = Struct("autoscaling.v1.ScaleSpec", Field("replicas", INT32, 1))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from actors.kinds.validation.checks import dns_subdomain, port_number
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import FieldErrors, dns_subdomain, invalid, port_number, required
 
 FORM: Final = "; desired format: https://host[/path]"
 

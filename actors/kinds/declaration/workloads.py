@@ -1,21 +1,27 @@
 """What workloads have in common: a pod template, a selector of its pods, and a status that counts them.
 
-For the kinds of the apps and batch groups, and for table cells elsewhere; so nothing here imports a group. Selectors
-are immutable, because existing pods were created with labels for the old one.
+For the kinds of the apps, batch and policy groups, and for table cells elsewhere; so nothing here imports a group.
+Selectors are immutable, because existing pods were created with labels for the old one. IntOrString fields hold a
+number of pods or a percentage of all of them: 3, or 25%.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from actors.kinds.declaration.columns import NONE, Cell, Column
-from actors.kinds.declaration.label_selector import compiles, label_selector_rules, matches
+from actors.kinds.declaration.meta import (
+    label_selector_compiles,
+    label_selector_matches,
+    label_selector_rules,
+)
 from actors.kinds.declaration.scale import labels_text, selector_text
 from actors.kinds.schema.fields import STRING, TIME, Field, Struct
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
+    explained,
     forbidden,
     invalid,
     not_supported,
@@ -23,6 +29,38 @@ from actors.kinds.validation.field_errors import (
 )
 from actors.kinds.values import go_format
 from actors.messages import Object
+
+IntOrPercent = int | str
+
+_PERCENT: Final = "[0-9]+%"
+_PERCENT_TEXT: Final = explained(
+    "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%"
+)
+_is_percent = re.compile(_PERCENT).fullmatch
+_is_integer = re.compile("[-+]?[0-9]+").fullmatch
+
+
+def int_or_percent_rules(errors: FieldErrors, value: IntOrPercent, field: str) -> None:
+    """Must not be negative, and must be a percentage where it is a string."""
+    if isinstance(value, str):
+        if not _is_percent(value):
+            errors.add_each(field, value, [_PERCENT_TEXT])
+    elif value < 0:
+        errors.add(invalid(field, value, NEGATIVE))
+
+
+def at_most_100_percent(errors: FieldErrors, value: IntOrPercent, field: str) -> None:
+    if isinstance(value, str) and _is_percent(value) and number_in(value) > 100:
+        errors.add(invalid(field, value, "must not be greater than 100%"))
+
+
+def number_in(value: IntOrPercent) -> int:
+    """The number, of pods or percent; 0 for a string without one."""
+    if isinstance(value, int):
+        return value
+    digits = value.removesuffix("%")
+    return int(digits) if _is_integer(digits) and len(digits) < 20 else 0
+
 
 DOES_NOT_MATCH = "`selector` does not match template `labels`"
 ABOVE_REPLICAS = "cannot be greater than status.replicas"
@@ -65,12 +103,12 @@ def selector_rules(errors: FieldErrors, selector: Object | None, field: str, emp
 
 def selector_compiles(selector: Object | None) -> bool:
     """Whether labels can be matched against it; without a selector, none match."""
-    return selector is None or compiles(selector)
+    return selector is None or label_selector_compiles(selector)
 
 
 def selector_matches(selector: Object | None, template: Object) -> bool:
     """Whether it matches the pods of a template."""
-    return selector is not None and matches(selector, template["metadata"].get("labels", {}))
+    return selector is not None and label_selector_matches(selector, template["metadata"].get("labels", {}))
 
 
 def selector_matches_rules(

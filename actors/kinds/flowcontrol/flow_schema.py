@@ -10,10 +10,11 @@ from actors.kinds.declaration.meta import METADATA
 from actors.kinds.flowcontrol.kind import flow_control_kind
 from actors.kinds.flowcontrol.status import status_of, status_rules
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_label, dns_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
+    dns_label,
+    dns_subdomain,
     forbidden,
     invalid,
     not_supported,

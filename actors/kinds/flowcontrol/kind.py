@@ -6,18 +6,19 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.kinds.declaration.columns import Column
-from actors.kinds.declaration.definition import Definition, Storage, Table
-from actors.kinds.declaration.meta import metadata_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    Storage,
+    Strategy,
+    Table,
     keep_status_and_bump_generation,
     reset_status_and_generation,
     status_subresource,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import metadata_rules
 from actors.kinds.flowcontrol.status import status_rules
 from actors.kinds.schema.fields import Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import FieldErrors
+from actors.kinds.validation import FieldErrors, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

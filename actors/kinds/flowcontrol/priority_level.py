@@ -11,13 +11,7 @@ from actors.kinds.declaration.meta import METADATA
 from actors.kinds.flowcontrol.kind import flow_control_kind
 from actors.kinds.flowcontrol.status import status_of, status_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.field_errors import (
-    FieldErrors,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from actors.kinds.validation import FieldErrors, forbidden, invalid, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 

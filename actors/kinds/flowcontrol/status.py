@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.field_errors import FieldErrors, duplicate, required
+from actors.kinds.validation import FieldErrors, duplicate, required
 from actors.messages import Object
 
 

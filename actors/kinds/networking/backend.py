@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from actors.kinds.core.claim_spec import TYPED_LOCAL_OBJECT_REFERENCE
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_path_segment, port_number
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
-from actors.kinds.validation.formats import dns_1035_label, port_name
+from actors.kinds.validation import (
+    FieldErrors,
+    dns_1035_label,
+    dns_subdomain,
+    invalid,
+    name_is_path_segment,
+    port_name,
+    port_number,
+    required,
+)
 from actors.messages import Object
 
 SERVICE_PORT = Struct("networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2))

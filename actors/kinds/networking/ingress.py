@@ -9,27 +9,33 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.networking import columns
 from actors.kinds.networking.backend import BACKEND, backend_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, parse_ip
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
+    dns_subdomain,
     invalid,
+    name_is_subdomain,
     not_supported,
+    parse_ip,
     required,
+    wildcard_subdomain,
 )
-from actors.kinds.validation.formats import wildcard_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition, Table
+from actors.kinds.declaration.definition import Definition, Strategy, Table, bump_generation
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import bump_generation
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import columns
 from actors.kinds.networking.backend import reference_rules
 from actors.kinds.schema.fields import STRING, Field, Struct
-from actors.kinds.validation.checks import dns_label, name_is_subdomain, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
+    domain_prefixed_path,
     forbidden,
+    name_is_subdomain,
     not_supported,
     required,
+    size,
     too_long,
     unchanged,
 )
-from actors.kinds.validation.formats import domain_prefixed_path
 from actors.messages import Object
 from actors.names import Names
 

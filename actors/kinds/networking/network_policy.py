@@ -9,31 +9,44 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.declaration.conditions import CONDITION, condition_rules
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
     bump_generation,
     keep_spec,
     keep_status,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import (
+    CONDITION,
+    LABEL_SELECTOR,
+    METADATA,
+    condition_rules,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from actors.kinds.features import POLICY_STATUS
 from actors.kinds.networking import columns
 from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import Network, name_is_subdomain, parse_network, port_number
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
+    Network,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
+    parse_network,
+    port_name,
+    port_number,
     required,
 )
-from actors.kinds.validation.formats import port_name
 from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_list

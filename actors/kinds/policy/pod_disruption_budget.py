@@ -9,21 +9,33 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column
-from actors.kinds.declaration.conditions import CONDITION, condition_rules
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import (
+from actors.kinds.declaration.definition import (
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.declaration.workloads import count_cell, not_negative
+from actors.kinds.declaration.meta import (
+    CONDITION,
+    LABEL_SELECTOR,
+    METADATA,
+    condition_rules,
+    label_selector_rules,
+    metadata_rules,
+)
+from actors.kinds.declaration.workloads import (
+    at_most_100_percent,
+    count_cell,
+    int_or_percent_rules,
+    not_negative,
+)
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
-from actors.kinds.validation.checks import name_is_path_segment
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid, name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
 

@@ -13,17 +13,17 @@ from actors.kinds.core.pods.annotations import is_apparmor_profile
 from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import NAME, Cell, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import PROC_MOUNT
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_subdomain,
     duplicate,
     invalid,
+    name_is_subdomain,
     not_supported,
     required,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.core.pods.security import LONGEST_SYSCTL, SYSCTL_PART
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
+from actors.kinds.validation import FieldErrors, forbidden, invalid
 
 _PATTERN: Final = rf"({SYSCTL_PART}\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
 _is_pattern = re.compile(_PATTERN).fullmatch

@@ -1,13 +1,18 @@
 """The exact decoder: goes through a document and its declaration together, in document order.
 
-It defines what decoding means: unknown and duplicate fields are reported with their paths and dropped, null
-counts as absent, wrong types are refused with the field named, and the result is canonical: declared order, zero
-values as in Go's JSON, defaults filled in on request. The pydantic decoder accepts only documents for which it is
-known to give the same result; every other document comes here.
+It defines what decoding means: unknown and duplicate fields are reported with their paths and dropped, null counts as
+absent, wrong types are refused with the field named, and the result is canonical: declared order, zero values as in
+Go's JSON, defaults filled in on request. The pydantic decoder accepts only documents for which it is known to give the
+same result; every other document comes here.
+
+Unknown and repeated fields are `Problems`, each once, in document order: field validation warns of them or refuses the
+body. The first `MAX_PROBLEMS` are named and the others counted in a last text: neither a header block nor a message may
+grow with a hostile body, and Python's `http.client` reads at most 100 header lines.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -26,10 +31,49 @@ from actors.kinds.schema.fields import (
     zero,
 )
 from actors.kinds.schema.json_tree import Members
-from actors.kinds.schema.problems import LONGEST_TEXT, Problems
 from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
 from actors.quoting import quoted
 from actors.time_limit import check_time
+
+MAX_PROBLEMS: Final = 50
+# Of one text. Names of fields may be megabytes.
+LONGEST_TEXT: Final = 1000
+
+_MORE = re.compile(r"and ([0-9]+) more such problems")
+
+
+class Problems:
+    __slots__ = ("_left_out", "_texts")
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: dict[str, None] = {}
+        self._left_out = 0
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        if len(text) > LONGEST_TEXT:
+            text = f"{text[:LONGEST_TEXT]}..."
+        if len(self._texts) < MAX_PROBLEMS:
+            self._texts[text] = None
+        elif text not in self._texts:
+            self._left_out += 1
+
+    def leave_out(self, count: int) -> None:
+        """Counts problems that somebody else found and did not keep."""
+        self._left_out += count
+
+    def texts(self) -> tuple[str, ...]:
+        if not self._left_out:
+            return tuple(self._texts)
+        return (*self._texts, f"and {self._left_out} more such problems")
+
+
+def problems_in(text: str) -> int:
+    """How many problems a text stands for."""
+    more = _MORE.fullmatch(text)
+    return int(more[1]) if more else 1
+
 
 # Every part of an object has a path, though few are reported: with names of megabytes they would take long to make.
 LONGEST_PATH: Final = 4096

@@ -9,16 +9,15 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import SE_LINUX_MOUNT
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     invalid,
+    name_is_subdomain,
     not_supported,
     unchanged,
 )

@@ -6,18 +6,19 @@ from typing import Final
 
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
     FieldErrors,
     duplicate,
     invalid,
+    name_is_subdomain,
+    qualified_name,
     required,
+    size,
 )
 from actors.messages import Object
 from actors.names import Names

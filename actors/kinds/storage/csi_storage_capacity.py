@@ -8,19 +8,29 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from actors.kinds.declaration.definition import Conversion, Definition, Storage
+from actors.kinds.declaration.definition import Conversion, Definition, Storage, Strategy
 from actors.kinds.declaration.deprecated_labels import (
     DeprecatedLabels,
     deprecated_labels,
     label_warnings,
     requirement_warnings,
 )
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    METADATA,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
-from actors.kinds.validation.field_errors import IMMUTABLE, NEGATIVE, FieldErrors, invalid
+from actors.kinds.validation import (
+    IMMUTABLE,
+    NEGATIVE,
+    FieldErrors,
+    dns_subdomain,
+    invalid,
+    name_is_subdomain,
+)
 from actors.messages import Object
 from actors.names import Names
 

@@ -7,19 +7,20 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.deprecated_labels import DeprecatedLabels, deprecated_labels
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     forbidden,
     invalid,
+    name_is_subdomain,
     not_supported,
+    qualified_name,
     required,
+    size,
     too_long,
     unchanged,
 )

@@ -9,18 +9,26 @@ from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
 from actors.kinds.core.persistent_volume import VolumeRules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    Strategy,
+    Table,
+    clear_status,
+    keep_status,
+    status_subresource,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.spec_status import clear_status, keep_status, status_subresource
-from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     IMMUTABLE,
     FieldErrors,
+    dns_subdomain,
     forbidden,
     invalid,
+    name_is_subdomain,
     required,
+    size,
     too_long,
 )
 from actors.messages import Object

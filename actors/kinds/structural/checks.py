@@ -14,7 +14,7 @@ from actors.kinds.structural.definition_checks.defaults import check_defaults
 from actors.kinds.structural.definition_checks.keywords import KeywordChecks
 from actors.kinds.structural.definition_checks.structure import check_structure
 from actors.kinds.structural.node import Node, has_rules, parse_schema
-from actors.kinds.validation.field_errors import FieldErrors, collect, forbidden, invalid
+from actors.kinds.validation import FieldErrors, collect, forbidden, invalid
 from actors.kinds.values.go_format import Formatted
 from actors.messages import Object
 from actors.names import Names

@@ -27,7 +27,7 @@ from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import NO_PATH, report
 from actors.kinds.structural.validation.list_types import compile_list_types
 from actors.kinds.structural.validation.validity import compile_validity, most_checks
-from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
+from actors.kinds.validation import FieldErrors, collect, invalid
 from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names

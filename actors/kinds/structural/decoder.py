@@ -16,10 +16,9 @@ import orjson
 from actors.errors import Cause, Invalid
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized, clean
-from actors.kinds.schema.exact_decoder import ExactDecoder
+from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, plain
-from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
 from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
 from actors.kinds.structural.documents import parse_document

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from actors.kinds.schema.exact_decoder import Problems
 from actors.kinds.schema.json_tree import MAX_DEPTH, TOO_DEEP, Members, NotJson, Number, parse_tree
-from actors.kinds.schema.problems import Problems
 from actors.quoting import quoted
 from actors.time_limit import check_time
 

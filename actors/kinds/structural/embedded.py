@@ -13,10 +13,16 @@ from typing import Any, Final
 from actors.kinds.declaration.meta import OBJECT_META, metadata_rules
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.structural.node import Node, may_have
-from actors.kinds.validation.checks import name_is_path_segment
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid, required
-from actors.kinds.validation.formats import dns_1035_label
-from actors.kinds.values.go_syntax import show
+from actors.kinds.validation import (
+    FieldError,
+    FieldErrors,
+    collect,
+    dns_1035_label,
+    invalid,
+    name_is_path_segment,
+    required,
+)
+from actors.kinds.values.go_format import show
 from actors.messages import Object
 
 Visit = Callable[[Any, str, Any], Any]  # (value, path, context) -> value

@@ -1,9 +1,19 @@
-"""Times as objects carry them: RFC 3339 in UTC, whole seconds or six digits of a second.
+"""Times and durations as objects and queries carry them.
+
+Times are RFC 3339 in UTC, whole seconds or six digits of a second:
 
     seconds_text(1577934245_000006)  -> "2020-01-02T03:04:05Z"
     micros_text(1577934245_000006)   -> "2020-01-02T03:04:05.000006Z"
 
 Clients may send any offset; times are stored in UTC. The first moment of year 1 is Go's zero time and counts as absent.
+What does not match the pattern of most times is parsed as Go's time.Parse does, with its error texts, which clients
+know. Like Go, the parser accepts some forms that RFC 3339 does not: an hour of one digit, a comma before the fraction.
+
+    parsing time "2020-13-01T00:00:00Z": month out of range
+    parsing time "2020-01-02" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"
+
+Durations have Go's syntax (`1h30m`, `1.5s`, `-.5ms`, `0`) and Go's error texts: the schedule of a cron job, the timeout
+in a query.
 """
 
 from __future__ import annotations
@@ -13,13 +23,13 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
 
-from actors.kinds.values.time_parser import parse_time
+from actors.quoting import LONGEST, quoted_start
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROS: Final = "2006-01-02T15:04:05.000000Z07:00"
-_PARTS: Final = re.compile(
+_RFC_3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})([.,][0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -52,7 +62,7 @@ def canonical_seconds(text: str) -> str | None:
 
 def canonical_micros(text: str) -> str | None:
     """The same moment in UTC with its six digits, which must be there."""
-    found = _PARTS.fullmatch(text)
+    found = _RFC_3339.fullmatch(text)
     moment = _parse(text, _MICROS) if found and len(found[7] or "") == 7 else parse_time(text, _MICROS)
     return None if moment == _FIRST else _shown(moment, "microseconds")
 
@@ -63,7 +73,7 @@ def _shown(moment: datetime, precision: str) -> str:
 
 def _parse(text: str, layout: str) -> datetime:
     """Most times match the pattern; the slow parser reads the others or says what is wrong."""
-    found = _PARTS.fullmatch(text)
+    found = _RFC_3339.fullmatch(text)
     if found is None:
         return parse_time(text, layout)
     year, month, day, hour, minute, second = (int(found[index]) for index in range(1, 7))
@@ -84,3 +94,172 @@ def _offset(zone: str) -> timezone:
         return UTC
     away = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
     return timezone(away if zone[0] == "+" else -away)
+
+
+UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST_DURATION: Final = 2**63 / 1e9  # Go counts nanoseconds in 64 bits
+_DURATION_PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]*+)")
+
+
+def duration_error(text: str) -> str:
+    """Why a text is not a duration; "" if it is one."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return ""
+    at = 0
+    while part := _DURATION_PART.match(rest, at):
+        if not part["unit"]:
+            return f"time: missing unit in duration {quoted_start(text)}"
+        if part["unit"] not in UNITS:
+            return f"time: unknown unit {quoted_start(part['unit'])} in duration {quoted_start(text)}"
+        at = part.end()
+        if at == len(rest):
+            return (
+                ""
+                if duration_seconds(rest) < LONGEST_DURATION
+                else f"time: invalid duration {quoted_start(text)}"
+            )
+    return f"time: invalid duration {quoted_start(text)}"
+
+
+def duration_seconds(text: str) -> float:
+    """The seconds of a text that is a duration."""
+    seconds = sum(
+        float(part["number"]) * UNITS[part["unit"]] for part in _DURATION_PART.finditer(text) if part["unit"]
+    )
+    return -seconds if text.startswith("-") else seconds
+
+
+_DIGITS: Final = frozenset("0123456789")
+_FRACTION: Final = ".000000"
+_ZONE: Final = "Z07:00"
+_MOST_HOURS, _MOST_MINUTES = 24, 60  # of an offset, as Go accepts them
+
+
+class NotATime(ValueError):
+    """The text is no RFC 3339 time."""
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(f"parsing time {_quoted(text)}{why}")
+
+
+def parse_time(text: str, layout: str) -> datetime:
+    """Parse `text` in a Go layout, the reference time of January 2, 2006."""
+    return _Parser(text, layout).parse()
+
+
+class _Parser:
+    def __init__(self, text: str, layout: str) -> None:
+        self._text, self._layout = text, layout
+        self._rest = text
+        self._read: dict[str, int] = {"fraction": 0, "zone": 0}
+
+    def parse(self) -> datetime:
+        self._year()
+        for before, element, name, low, high, two in _NUMBERS:
+            self._literal(before)
+            self._number(element, name, low, high, two)
+        self._fraction()
+        self._zone()
+        if self._rest:
+            raise NotATime(self._text, f": extra text: {_quoted(self._rest)}")
+        return self._whole()
+
+    def _whole(self) -> datetime:
+        read = self._read
+        year, month, day = read["year"], read["month"], read["day"]
+        if not 1 <= day <= _days_of(year, month):
+            raise self._out_of_range("day")
+        zone = timezone(timedelta(minutes=read["zone"]))
+        try:
+            local = datetime(
+                year, month, day, read["hour"], read["minute"], read["second"], read["fraction"], zone
+            )
+            return local.astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise self._out_of_range("year") from None
+
+    def _year(self) -> None:
+        taken, rest = self._rest[:4], self._rest[4:]
+        if len(taken) < 4 or taken[0] not in _DIGITS:
+            raise self._wrong("2006")
+        self._rest = rest
+        if not _DIGITS.issuperset(taken):
+            raise self._wrong("2006")
+        self._read["year"] = int(taken)
+
+    def _literal(self, sign: str) -> None:
+        if not self._rest.startswith(sign):
+            raise self._wrong(sign)
+        self._rest = self._rest[len(sign) :]
+
+    def _number(self, element: str, name: str, low: int, high: int, two: bool) -> None:
+        rest = self._rest
+        digits = len(rest[:2]) if _DIGITS.issuperset(rest[:2]) else int(rest[:1] in _DIGITS)
+        if not digits or (two and digits < 2):
+            raise self._wrong(element)
+        value = self._read[name] = int(rest[:digits])
+        self._rest = rest[digits:]
+        if not low <= value <= high:
+            raise self._out_of_range(name)
+
+    def _fraction(self) -> None:
+        """As many digits as the layout has; any number of them where it has none."""
+        rest = self._rest
+        length = len(_FRACTION) if _FRACTION in self._layout else 1 + _leading(rest[1:])
+        taken = rest[:length]
+        there = len(taken) == length and length > 1 and taken[0] in ".," and _DIGITS.issuperset(taken[1:])
+        if there:
+            self._read["fraction"] = int(taken[1:7].ljust(6, "0"))
+            self._rest = rest[length:]
+        elif _FRACTION in self._layout:
+            raise self._wrong(_FRACTION)
+
+    def _zone(self) -> None:
+        rest = self._rest
+        if rest.startswith("Z"):
+            self._rest = rest[1:]
+            return
+        hours, minutes = rest[1:3], rest[4:6]
+        if len(rest) < 6 or rest[3] != ":" or rest[0] not in "+-" or not _DIGITS.issuperset(hours + minutes):
+            raise self._wrong(_ZONE)
+        if int(hours) > _MOST_HOURS:
+            raise self._out_of_range("time zone offset hour")
+        if int(minutes) > _MOST_MINUTES:
+            raise self._out_of_range("time zone offset minute")
+        away = int(hours) * 60 + int(minutes)
+        self._read["zone"] = away if rest[0] == "+" else -away
+        self._rest = rest[6:]
+
+    def _wrong(self, element: str) -> NotATime:
+        why = f" as {_quoted(self._layout)}: cannot parse {_quoted(self._rest)} as {_quoted(element)}"
+        return NotATime(self._text, why)
+
+    def _out_of_range(self, name: str) -> NotATime:
+        return NotATime(self._text, f": {name} out of range")
+
+
+# (separator, layout element, name, minimum, maximum, two digits). The days of the month are checked at the end.
+_NUMBERS: Final = (
+    ("-", "01", "month", 1, 12, True),
+    ("-", "02", "day", 0, 99, True),
+    ("T", "15", "hour", 0, 23, False),
+    (":", "04", "minute", 0, 59, True),
+    (":", "05", "second", 0, 59, True),
+)
+
+
+def _days_of(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _leading(text: str) -> int:
+    return len(text) - len(text.lstrip("0123456789"))
+
+
+def _quoted(text: str) -> str:
+    """Times have few characters: messages show the start of a longer text."""
+    escaped = text[:LONGEST].replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if len(text) <= LONGEST else f'"{escaped}"... ({len(text)} characters)'

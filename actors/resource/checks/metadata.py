@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
-from actors.kinds.validation.checks import name_is_path_segment
-from actors.kinds.validation.field_errors import FieldErrors
+from actors.kinds.validation import FieldErrors, name_is_path_segment
 from actors.messages import Object
 
 

@@ -14,7 +14,7 @@ from actors.errors import Conflict, EvictionRefused, NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.label_selector import matches
+from actors.kinds.declaration.meta import label_selector_matches
 from actors.large_work import LARGE_BYTES
 from actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
 from actors.resource.directory import Directory
@@ -98,4 +98,4 @@ def _selecting(pod: bytes, budgets: Sequence[bytes]) -> tuple[Object, list[Objec
 def _selects(budget: Object, labels: dict[str, str]) -> bool:
     """An empty selector selects nothing here, not everything."""
     selector = budget["spec"].get("selector")
-    return bool(selector) and matches(selector, labels)
+    return bool(selector) and label_selector_matches(selector, labels)

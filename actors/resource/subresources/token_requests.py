@@ -16,7 +16,7 @@ from actors.errors import BadRequest, Conflict, Invalid, Resource
 from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect, invalid
+from actors.kinds.validation import collect, invalid
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries

@@ -9,7 +9,7 @@ import orjson
 import trio
 
 from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.defaulting import Fill, fill_of
+from actors.kinds.schema.pydantic_decoder import Fill, fill_of
 from benchmarks.decisions.kinds.generated_defaults import Generated
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import config_map, definition, pod

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from actors.kinds.validation.checks import dns_label
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid, required
+from actors.kinds.validation import FieldError, FieldErrors, collect, dns_label, invalid, required
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 
 CONTAINERS = [

@@ -9,7 +9,7 @@ import trio
 
 from actors.kinds.core.pods import containers
 from actors.kinds.core.pods.plain import is_plain
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.messages import Object
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import definition, pod

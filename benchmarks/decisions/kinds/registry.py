@@ -6,7 +6,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.names import CLUSTER
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import CATALOG

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from actors.kinds.schema.exact_decoder import MAX_PROBLEMS, Problems
 from actors.kinds.schema.fields import (
     ANY_JSON,
     DOUBLE,
@@ -24,7 +25,6 @@ from actors.kinds.schema.fields import (
     StructOr,
     Type,
 )
-from actors.kinds.schema.problems import MAX_PROBLEMS, Problems
 from actors.messages import Object
 from actors.time_limit import check_time
 from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, raw_json, text_of

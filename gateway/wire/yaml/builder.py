@@ -25,7 +25,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from actors.kinds.schema.problems import Problems
+from actors.kinds.schema.exact_decoder import Problems
 from actors.quoting import quoted
 from actors.time_limit import check_time
 from gateway.wire.yaml.failure import fail_at

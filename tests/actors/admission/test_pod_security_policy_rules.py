@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.admission.plugins.pod_security_policy import Policy, Unusable, check_pod, filled, parse_policy
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from tests.cases import cases
 

@@ -16,7 +16,7 @@ from actors.admission.webhooks.hook import hooks_of
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.selector import Requirement, Selector
 from actors.kinds.built_in import built_in
-from actors.kinds.declaration.label_selector import matches
+from actors.kinds.declaration.meta import label_selector_matches
 from actors.messages import Object
 from actors.names import CLUSTER
 from tests.actors.admission.admitted import CONTEXT
@@ -81,7 +81,7 @@ def test_object_selectors_match_as_when_each_is_evaluated(
         position
         for position, one in enumerate(given_selectors)
         if not (one.get("matchLabels") or one.get("matchExpressions"))
-        or any(each is not None and matches(one, each) for each in (new, old))
+        or any(each is not None and label_selector_matches(one, each) for each in (new, old))
     ]
 
 

@@ -9,15 +9,13 @@ from actors.kinds.declaration.definition import (
     Storage,
     Strategy,
     Subresource,
-)
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
+from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 
 GROUP, TYPE = "stable.example.io", "crontabs.stable.example.io"
 PATH = f"/apis/{GROUP}/v1/namespaces/default/crontabs"

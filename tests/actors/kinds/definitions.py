@@ -9,7 +9,7 @@ import orjson
 from actors.errors import Invalid
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import FieldError
+from actors.kinds.validation import FieldError
 from actors.messages import Create, Object, Replace, WriteContext
 from actors.resource.decide import (
     Current,

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from actors import errors, quoting
-from actors.kinds import features
+from actors.kinds import features, validation
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration import meta
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import field_errors
 from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import CLUSTER
@@ -48,7 +47,7 @@ def no_early_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents of this size are below bounds at which costs stop to grow: with other bounds they are far from them."""
     for module in (quoting, go_format):
         monkeypatch.setattr(module, "LONGEST", 16)
-    monkeypatch.setattr(field_errors, "MOST", 10**9)
+    monkeypatch.setattr(validation, "MOST", 10**9)
     monkeypatch.setattr(errors, "MAX_CAUSES", 10**9)
     monkeypatch.setattr(errors, "MAX_CAUSE_BYTES", 10**12)
 
@@ -128,7 +127,7 @@ def test_cost_of_errors_about_pairs_is_bounded(
     kind: str, style: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixty equal elements have more than a thousand errors; more elements cost no more than any others."""
-    monkeypatch.setattr(field_errors, "MOST", errors.MAX_COUNTED)
+    monkeypatch.setattr(validation, "MOST", errors.MAX_COUNTED)
     definition = next(one for one in KINDS if one.kind == kind)
     paths = [path for path in paths_of(definition.fields) if path[0] != "metadata"]
     assert_linear(definition, style, paths, 60)

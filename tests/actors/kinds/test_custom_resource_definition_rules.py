@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from actors.kinds.apiextensions import declare
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.messages import Object
 from actors.names import CLUSTER
 from tests.cases import cases

@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import Cause, Invalid
 from actors.kinds.built_in import built_in
-from actors.kinds.validation.field_errors import FieldErrors, collect, invalid, not_supported
+from actors.kinds.validation import FieldErrors, collect, invalid, not_supported
 from actors.kinds.values.go_format import format_value
 from actors.names import CLUSTER
 from actors.quoting import LONGEST, quoted, quoted_start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import MAX_COUNTED
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooManyErrors, collect, invalid
+from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, invalid
 from tests.cases import cases
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.kinds.validation import checks
+from actors.kinds import validation
 from tests.cases import cases
 
 LABEL = (
@@ -34,53 +34,61 @@ KEY = (
 LONG = "must be no more than 63 characters"
 
 CASES: list[tuple[Callable[[str], list[str]], str, list[str]]] = [
-    (checks.dns_label, "a-1", []),
-    (checks.dns_label, "a" * 63, []),
-    (checks.dns_label, "a" * 64, [LONG]),
-    (checks.dns_label, "a.b", [LABEL]),
-    (checks.dns_label, "a\n", [LABEL]),
-    (checks.dns_subdomain, "a.b-c.0", []),
-    (checks.dns_subdomain, "a" * 253, []),
-    (checks.dns_subdomain, "a" * 254, ["must be no more than 253 characters"]),
-    (checks.dns_subdomain, "a..b", [SUBDOMAIN]),
-    (checks.dns_subdomain, "Ü" * 127, ["must be no more than 253 characters", SUBDOMAIN]),
-    (checks.qualified_name, "example.com/A_b.c-d", []),
-    (checks.qualified_name, "bad key", [f"name part {QUALIFIED}"]),
-    (checks.qualified_name, "/k", ["prefix part must be non-empty"]),
-    (checks.qualified_name, "Ex.com/k", [f"prefix part {SUBDOMAIN}"]),
-    (checks.qualified_name, "k" * 64, [f"name part {LONG}"]),
-    (checks.qualified_name, "", ["name part must be non-empty", f"name part {QUALIFIED}"]),
+    (validation.dns_label, "a-1", []),
+    (validation.dns_label, "a" * 63, []),
+    (validation.dns_label, "a" * 64, [LONG]),
+    (validation.dns_label, "a.b", [LABEL]),
+    (validation.dns_label, "a\n", [LABEL]),
+    (validation.dns_subdomain, "a.b-c.0", []),
+    (validation.dns_subdomain, "a" * 253, []),
+    (validation.dns_subdomain, "a" * 254, ["must be no more than 253 characters"]),
+    (validation.dns_subdomain, "a..b", [SUBDOMAIN]),
+    (validation.dns_subdomain, "Ü" * 127, ["must be no more than 253 characters", SUBDOMAIN]),
+    (validation.qualified_name, "example.com/A_b.c-d", []),
+    (validation.qualified_name, "bad key", [f"name part {QUALIFIED}"]),
+    (validation.qualified_name, "/k", ["prefix part must be non-empty"]),
+    (validation.qualified_name, "Ex.com/k", [f"prefix part {SUBDOMAIN}"]),
+    (validation.qualified_name, "k" * 64, [f"name part {LONG}"]),
+    (validation.qualified_name, "", ["name part must be non-empty", f"name part {QUALIFIED}"]),
     (
-        checks.qualified_name,
+        validation.qualified_name,
         "a/b/c",
         [
             f"a qualified name {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ],
     ),
-    (checks.label_value, "", []),
-    (checks.label_value, "V_1.x-Y", []),
-    (checks.label_value, "-v", [VALUE]),
-    (checks.label_value, "v" * 64, [LONG]),
-    (checks.config_key, ".hidden", []),
-    (checks.config_key, "a..b", []),
-    (checks.config_key, "bad key", [KEY]),
-    (checks.config_key, "", [KEY]),
-    (checks.config_key, ".", ["must not be '.'"]),
-    (checks.config_key, "..", ["must not be '..'"]),
-    (checks.config_key, "...", ["must not start with '..'"]),
-    (checks.config_key, "k" * 254, ["must be no more than 253 characters"]),
-    (checks.ip_address, "10.0.0.1", []),
-    (checks.ip_address, "010.0.0.1", []),
-    (checks.ip_address, "2001:db8::1", []),
-    (checks.ip_address, "fe80::1%eth0", ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
-    (checks.ip_address, "10.0.0.256", ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
-    (checks.ordinary_ip, "x", ["must be a valid IP address"]),
-    (checks.ordinary_ip, "0.0.0.0", ["may not be unspecified (0.0.0.0)"]),
-    (checks.ordinary_ip, "::1", ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
-    (checks.ordinary_ip, "::ffff:127.0.0.1", ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
-    (checks.ordinary_ip, "169.254.1.1", ["may not be in the link-local range (169.254.0.0/16, fe80::/10)"]),
+    (validation.label_value, "", []),
+    (validation.label_value, "V_1.x-Y", []),
+    (validation.label_value, "-v", [VALUE]),
+    (validation.label_value, "v" * 64, [LONG]),
+    (validation.config_key, ".hidden", []),
+    (validation.config_key, "a..b", []),
+    (validation.config_key, "bad key", [KEY]),
+    (validation.config_key, "", [KEY]),
+    (validation.config_key, ".", ["must not be '.'"]),
+    (validation.config_key, "..", ["must not be '..'"]),
+    (validation.config_key, "...", ["must not start with '..'"]),
+    (validation.config_key, "k" * 254, ["must be no more than 253 characters"]),
+    (validation.ip_address, "10.0.0.1", []),
+    (validation.ip_address, "010.0.0.1", []),
+    (validation.ip_address, "2001:db8::1", []),
     (
-        checks.ordinary_ip,
+        validation.ip_address,
+        "fe80::1%eth0",
+        ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"],
+    ),
+    (validation.ip_address, "10.0.0.256", ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
+    (validation.ordinary_ip, "x", ["must be a valid IP address"]),
+    (validation.ordinary_ip, "0.0.0.0", ["may not be unspecified (0.0.0.0)"]),
+    (validation.ordinary_ip, "::1", ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
+    (validation.ordinary_ip, "::ffff:127.0.0.1", ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
+    (
+        validation.ordinary_ip,
+        "169.254.1.1",
+        ["may not be in the link-local range (169.254.0.0/16, fe80::/10)"],
+    ),
+    (
+        validation.ordinary_ip,
         "224.0.0.5",
         ["may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"],
     ),
@@ -97,25 +105,25 @@ def test_format_check_returns_error_texts(
 @cases(
     ("check", "name", "prefix", "count"),
     [
-        (checks.name_is_subdomain, "web-", True, 0),
-        (checks.name_is_subdomain, "web-", False, 1),
-        (checks.name_is_subdomain, "-", True, 1),
-        (checks.name_is_label, "a.b-", True, 1),
-        (checks.name_is_path_segment, "Any:thing", False, 0),
-        (checks.name_is_path_segment, "a/b%", False, 2),
-        (checks.name_is_path_segment, "..", False, 1),
-        (checks.name_is_path_segment, "..", True, 0),
+        (validation.name_is_subdomain, "web-", True, 0),
+        (validation.name_is_subdomain, "web-", False, 1),
+        (validation.name_is_subdomain, "-", True, 1),
+        (validation.name_is_label, "a.b-", True, 1),
+        (validation.name_is_path_segment, "Any:thing", False, 0),
+        (validation.name_is_path_segment, "a/b%", False, 2),
+        (validation.name_is_path_segment, "..", False, 1),
+        (validation.name_is_path_segment, "..", True, 0),
     ],
 )
 def test_generate_name_prefix_is_checked_as_if_letters_followed(
-    check: checks.CheckName, name: str, prefix: bool, count: int
+    check: validation.CheckName, name: str, prefix: bool, count: int
 ) -> None:
     assert len(check(name, prefix)) == count
 
 
 def test_parse_network_accepts_cidr_only() -> None:
-    assert str(checks.parse_network("10.1.0.0/16")) == "10.1.0.0/16"
+    assert str(validation.parse_network("10.1.0.0/16")) == "10.1.0.0/16"
     assert all(
-        checks.parse_network(text) is None
+        validation.parse_network(text) is None
         for text in ("10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/", "::/0x")
     )

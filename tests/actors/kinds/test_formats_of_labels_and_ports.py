@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.kinds.validation.field_errors import collect
-from actors.kinds.validation.formats import (
+from actors.kinds.validation import (
+    collect,
     dns_1035_label,
     domain_prefixed_path,
     name_is_1035_label,

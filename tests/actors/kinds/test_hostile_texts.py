@@ -13,11 +13,9 @@ from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zo
 from actors.kinds.core.pods.images import is_latest
 from actors.kinds.schema.fields import BYTES
 from actors.kinds.schema.scalars import read_scalar
-from actors.kinds.values.durations import duration_error
 from actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
 from actors.kinds.values.quantity import NotAQuantity, canonical_quantity
-from actors.kinds.values.time_parser import NotATime
-from actors.kinds.values.times import canonical_seconds
+from actors.kinds.values.times import NotATime, canonical_seconds, duration_error
 from tests.cases import cases
 
 MEGABYTE = 1_000_000

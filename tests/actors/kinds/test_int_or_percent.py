@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.declaration.int_or_percent import (
+from actors.kinds.declaration.workloads import (
     IntOrPercent,
     at_most_100_percent,
     int_or_percent_rules,
     number_in,
 )
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from tests.cases import cases
 
 

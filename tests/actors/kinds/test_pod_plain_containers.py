@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.kinds.core.pods.containers import ContainerRules, image_whitespace_rules
 from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.probes import container_probe_rules
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from tests.cases import cases
 from tests.examples import examples
 

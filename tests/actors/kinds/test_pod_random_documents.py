@@ -14,7 +14,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.documents import RandomDocuments

@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.authentication import token_request
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from tests.cases import cases
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from tests.actors.kinds.definitions import Definitions, causes_of
 from tests.cases import cases
 

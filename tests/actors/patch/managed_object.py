@@ -27,7 +27,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.structural.compile import compile_schema
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.names import NAMES
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after

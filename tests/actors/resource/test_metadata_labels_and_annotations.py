@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.built_in import built_in
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create
 from tests.cases import cases

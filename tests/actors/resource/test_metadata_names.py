@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.resource.checks.metadata import validate_metadata_create
 from tests.cases import cases

@@ -17,7 +17,7 @@ from openapi_schema_validator import OAS30Validator, oas30_format_checker
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import NAMES
 from tests.actors.kinds.definitions import create
 from tests.cases import cases

@@ -1,6 +1,6 @@
 """Warning headers of a response: each warning once, shortened when they are too many."""
 
-from actors.kinds.schema.problems import Problems
+from actors.kinds.schema.exact_decoder import Problems
 from gateway.pipeline.render import warning_headers
 
 

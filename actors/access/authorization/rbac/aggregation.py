@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import orjson
 
-from actors.kinds.declaration.label_selector import matches
+from actors.kinds.declaration.meta import label_selector_matches
 from actors.messages import Object
 
 
 def selects(role: Object, labels: dict[str, str]) -> bool:
     """Whether an aggregated role takes the rules of a role with these labels."""
     selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
-    return any(matches(selector, labels) for selector in selectors)
+    return any(label_selector_matches(selector, labels) for selector in selectors)
 
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
@@ -22,7 +22,7 @@ def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
     found: dict[bytes, Object] = {}
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
         for one in candidates:
-            if matches(selector, one["metadata"].get("labels") or {}):
+            if label_selector_matches(selector, one["metadata"].get("labels") or {}):
                 for rule in one.get("rules") or ():
                     found.setdefault(orjson.dumps(rule, option=orjson.OPT_SORT_KEYS), rule)
     return list(found.values())

@@ -26,8 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.admission.configuration import PluginConfiguration
 from actors.errors import Resource
-from actors.kinds.validation.checks import dns_label, dns_subdomain
-from actors.kinds.validation.field_errors import FieldError, invalid
+from actors.kinds.validation import FieldError, dns_label, dns_subdomain, invalid
 from actors.names import Names
 from actors.selectors.facts import unpack_labels
 from actors.store.feed import Feed

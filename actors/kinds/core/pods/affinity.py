@@ -10,10 +10,9 @@ from actors.kinds.core.node_selector import (
     node_selector_rules,
     node_selector_term_rules,
 )
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_label, qualified_name
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import FieldErrors, dns_label, invalid, qualified_name, required
 from actors.messages import Object
 
 PREFERRED_SCHEDULING_TERM = Struct(

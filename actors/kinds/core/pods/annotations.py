@@ -17,7 +17,7 @@ from actors.kinds.core.pods.security import (
 )
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
+from actors.kinds.validation import FieldErrors, forbidden, invalid
 from actors.messages import Object
 from actors.quoting import quoted_start
 

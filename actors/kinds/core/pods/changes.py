@@ -9,8 +9,7 @@ from actors.kinds.core.pods.differences import differences
 from actors.kinds.core.pods.placement import added_toleration_rules
 from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
-from actors.kinds.validation.checks import between
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
+from actors.kinds.validation import FieldErrors, between, forbidden, invalid, required
 from actors.messages import Object
 from actors.quoting import quoted_start
 

@@ -10,7 +10,7 @@ from typing import Final
 from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
 from actors.kinds.declaration.meta import TEMPLATE_META, annotation_rules, label_rules
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, required
+from actors.kinds.validation import FieldErrors, forbidden, required
 from actors.messages import Object
 
 PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(

@@ -19,9 +19,9 @@ from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, requirement_rules, round_up
 from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_label
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
     duplicate,
     forbidden,
     invalid,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, parse_ip
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import FieldErrors, dns_subdomain, invalid, not_supported, parse_ip, required
 from actors.messages import Object
 
 POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

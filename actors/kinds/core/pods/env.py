@@ -12,8 +12,15 @@ from actors.kinds.core.pods.projections import (
     field_reference_rules,
 )
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.checks import config_key, dns_subdomain, name_is_subdomain, variable_name
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import (
+    FieldErrors,
+    config_key,
+    dns_subdomain,
+    invalid,
+    name_is_subdomain,
+    required,
+    variable_name,
+)
 from actors.messages import Object
 
 CONFIG_MAP_ENV_SOURCE = Struct(

@@ -14,7 +14,7 @@ from actors.errors import EvictionRefused, Forbidden, Resource, TooManyBudgets
 from actors.kinds.declaration.definition import Definition, Storage, Subresource
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation import name_is_subdomain
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names

@@ -7,14 +7,7 @@ from typing import Final, NamedTuple
 from actors.kinds.core.pods.paths import descending, without_backsteps
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.field_errors import (
-    FieldErrors,
-    forbidden,
-    invalid,
-    not_found,
-    not_supported,
-    required,
-)
+from actors.kinds.validation import FieldErrors, forbidden, invalid, not_found, not_supported, required
 from actors.messages import Object
 
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import LABEL_SELECTOR
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import label_value, qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     forbidden,
     invalid,
+    label_value,
     not_supported,
+    qualified_name,
     required,
 )
 from actors.messages import Object

@@ -13,7 +13,7 @@ from actors.kinds.core.pods.ports import PROTOCOLS
 from actors.kinds.core.pods.projections import IN_VARIABLES
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.core.resources import STANDARD_CONTAINER_RESOURCES, nanos
-from actors.kinds.validation.checks import is_config_key, is_label, is_port_name, is_subdomain, is_variable
+from actors.kinds.validation import is_config_key, is_label, is_port_name, is_subdomain, is_variable
 from actors.messages import Object
 
 _PULL_POLICIES: Final = frozenset(("Always", "IfNotPresent", "Never"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import port_name, port_number
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     invalid,
     not_supported,
+    port_name,
+    port_number,
     required,
 )
 from actors.messages import Object

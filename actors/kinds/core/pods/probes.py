@@ -14,13 +14,15 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import header_name, port_name, port_number
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     forbidden,
+    header_name,
     invalid,
     not_supported,
+    port_name,
+    port_number,
     required,
 )
 from actors.messages import Object

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from actors.kinds.core.pods.paths import unreserved
 from actors.kinds.schema.fields import BOOL, INT32, INT64, QUANTITY, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldError,
     FieldErrors,
     forbidden,
     invalid,
     not_supported,
+    qualified_name,
     required,
 )
 from actors.messages import Object

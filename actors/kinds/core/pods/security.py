@@ -8,14 +8,15 @@ from typing import Final
 from actors.kinds.core.pods.paths import descending
 from actors.kinds.core.pods.windows import WINDOWS_SECURITY_CONTEXT_OPTIONS, windows_option_rules
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import between, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    between,
     duplicate,
     forbidden,
     invalid,
     not_supported,
     required,
+    size,
 )
 from actors.messages import Object
 

@@ -56,9 +56,11 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import between, dns_label, dns_subdomain
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    between,
+    dns_label,
+    dns_subdomain,
     forbidden,
     invalid,
     not_supported,

@@ -9,12 +9,15 @@ from collections import Counter
 from typing import Final
 
 from actors.kinds.schema.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import dns_subdomain, ip_address, parse_ip, qualified_name
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
+    ip_address,
+    parse_ip,
+    qualified_name,
     undecided,
 )
 from actors.messages import Object

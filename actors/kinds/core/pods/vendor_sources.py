@@ -11,8 +11,7 @@ from typing import Final
 
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import between, dns_label, size
-from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
+from actors.kinds.validation import FieldErrors, between, dns_label, invalid, not_supported, required, size
 from actors.messages import Object
 
 CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")

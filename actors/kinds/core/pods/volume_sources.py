@@ -24,13 +24,15 @@ from actors.kinds.schema.fields import (
     Field,
     Struct,
 )
-from actors.kinds.validation.checks import between, dns_subdomain, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    between,
+    dns_subdomain,
     forbidden,
     invalid,
     not_supported,
     required,
+    size,
     too_long,
 )
 from actors.messages import Object

@@ -53,13 +53,15 @@ from actors.kinds.core.pods.volume_sources import (
 )
 from actors.kinds.core.resources import round_up
 from actors.kinds.schema.fields import STRING, Field, Struct
-from actors.kinds.validation.checks import dns_label, dns_subdomain, size
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
+    dns_label,
+    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
     required,
+    size,
 )
 from actors.messages import Object
 from actors.quoting import quoted_start

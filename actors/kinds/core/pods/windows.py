@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.checks import dns_subdomain, size
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
+from actors.kinds.validation import FieldErrors, dns_subdomain, forbidden, invalid, size
 from actors.messages import Object
 
 LONGEST_SPEC: Final = 64 * 1024

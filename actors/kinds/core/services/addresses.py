@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.core.services.traits import HEADLESS, is_headless, needs_address
-from actors.kinds.validation.checks import ip_address, parse_ip
-from actors.kinds.validation.field_errors import (
+from actors.kinds.validation import (
     FieldErrors,
     duplicate,
     invalid,
+    ip_address,
     not_supported,
+    parse_ip,
     required,
 )
 from actors.messages import Object

@@ -12,24 +12,22 @@ from actors.kinds.core.services.traits import (
     needs_node_ports,
 )
 from actors.kinds.declaration.meta import label_rules
-from actors.kinds.validation.checks import (
+from actors.kinds.validation import (
+    FieldErrors,
     dns_label,
     dns_subdomain,
-    ip_address,
-    ordinary_ip,
-    parse_network,
-    port_number,
-    qualified_name,
-)
-from actors.kinds.validation.field_errors import (
-    FieldErrors,
     duplicate,
     forbidden,
     invalid,
+    ip_address,
     not_supported,
+    ordinary_ip,
+    parse_network,
+    port_name,
+    port_number,
+    qualified_name,
     required,
 )
-from actors.kinds.validation.formats import port_name
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

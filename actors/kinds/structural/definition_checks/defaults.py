@@ -15,8 +15,8 @@ from actors.kinds.structural.node import Node
 from actors.kinds.structural.rules.evaluation import BUDGET, compile_tree
 from actors.kinds.structural.validation.exact import validate
 from actors.kinds.structural.validation.findings import report
-from actors.kinds.validation.field_errors import FieldErrors, collect, invalid
-from actors.kinds.values.go_syntax import show
+from actors.kinds.validation import FieldErrors, collect, invalid
+from actors.kinds.values.go_format import show
 from actors.names import Names
 
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}

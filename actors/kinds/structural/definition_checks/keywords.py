@@ -13,7 +13,7 @@ from actors.kinds.structural.coercion import TYPE_META
 from actors.kinds.structural.node import Node
 from actors.kinds.structural.rules.definition import Context, check_rules, check_total
 from actors.kinds.structural.rules.syntax_checks import check_rule_syntax
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, not_supported, required
+from actors.kinds.validation import FieldErrors, forbidden, invalid, not_supported, required
 from actors.kinds.values.go_format import Formatted
 from actors.names import Names
 from actors.time_limit import check_time

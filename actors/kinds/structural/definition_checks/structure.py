@@ -8,14 +8,7 @@ from __future__ import annotations
 from actors.cel.library.go_regexp import InvalidExpression, may_take_long
 from actors.kinds.structural.node import NO_NODES, Node
 from actors.kinds.structural.patterns import MOST_PATTERNS, compile_pattern, weight_of
-from actors.kinds.validation.field_errors import (
-    FieldError,
-    FieldErrors,
-    collect,
-    forbidden,
-    invalid,
-    required,
-)
+from actors.kinds.validation import FieldError, FieldErrors, collect, forbidden, invalid, required
 from actors.time_limit import check_time, need_thread
 
 ROOT, ITEM, FIELD = "root", "items", "field"

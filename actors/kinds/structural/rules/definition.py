@@ -22,7 +22,7 @@ from actors.cel.data.escaping import escape
 from actors.kinds.structural.node import Node, Rule
 from actors.kinds.structural.rules.compilation import compile_rules
 from actors.kinds.structural.rules.declared import Declared, declare
-from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, undecided
+from actors.kinds.validation import FieldErrors, forbidden, invalid, undecided
 from actors.kinds.values.go_format import Formatted
 from actors.names import Names
 from actors.quoting import quoted

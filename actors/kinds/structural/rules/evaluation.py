@@ -20,7 +20,7 @@ from actors.kinds.structural.rules.compilation import CompiledRule, compile_rule
 from actors.kinds.structural.rules.declared import Declared, declare
 from actors.kinds.structural.rules.shapes import shape_of
 from actors.kinds.structural.validation.findings import NO_PATH
-from actors.kinds.validation.field_errors import FieldErrors, invalid
+from actors.kinds.validation import FieldErrors, invalid
 from actors.names import Names
 from actors.time_limit import need_thread
 

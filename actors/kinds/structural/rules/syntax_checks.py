@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.kinds.structural.node import Rule
-from actors.kinds.validation.field_errors import FieldErrors, invalid, required
+from actors.kinds.validation import FieldErrors, invalid, required
 
 
 def check_rule_syntax(errors: FieldErrors, path: str, rules: Sequence[Rule]) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.validation.field_errors import FieldError, FieldErrors, invalid, required, too_many
-from actors.kinds.values.go_syntax import float_text, show
+from actors.kinds.validation import FieldError, FieldErrors, invalid, required, too_many
+from actors.kinds.values.go_format import float_text, show
 from actors.quoting import quoted_list, quoted_start
 
 TYPE, REQUIRED, TOO_LONG, ENUM, TOO_MANY, OTHER, COMPOSITE = (

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from actors.kinds.structural.node import Node, may_have
-from actors.kinds.validation.field_errors import FieldErrors, duplicate, invalid
-from actors.kinds.values.go_syntax import show
+from actors.kinds.validation import FieldErrors, duplicate, invalid
+from actors.kinds.values.go_format import show
 from actors.time_limit import check_time
 
 Visit = Callable[[FieldErrors, Any, str], None]

@@ -12,7 +12,7 @@ from actors.kinds.structural.compile import compile_schema
 from actors.kinds.structural.node import Node, parse_schema
 from actors.kinds.structural.validation import validity
 from actors.kinds.structural.validation.list_types import compile_list_types
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, TookTooLong, run_limited
 from tests.actors.kinds.operations import counted, excess_of, operations

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import Compiled
-from actors.kinds.validation.field_errors import collect
+from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, run_limited
 from tests.cases import cases

@@ -1,16 +1,164 @@
-"""Formats of names, keys, addresses and ports.
+"""What is wrong with a field: the errors of validation, and the checks of formats that many kinds share.
 
-The texts are part of the API: clients and people match on them. Every check returns the texts of what is
-wrong, an empty list when nothing is. Those of every write test for valid values first; these are ASCII, so that
-their length in characters is that in bytes.
+A validation function takes a `FieldErrors` as its first parameter, adds one `FieldError` for each broken rule and
+returns nothing, so the order of the calls is the order of the causes in the response. Making a `FieldError` has no
+effect beyond itself. Checks of a format return the texts of what is wrong, an empty list when nothing is. Those of
+every write test for valid values first; these are ASCII, so that their length in characters is that in bytes. The texts
+are part of the API: clients and people match on them.
+
+The collector bounds the count: a body of three megabytes can break a million rules. Past `MOST` it raises
+`TooManyErrors`, which ends validation there and then; only `collect`, which makes the collector, catches it, and
+`decide` for creates. It also cuts paths and messages: both can hold a key or a name of megabytes, and there may be a
+thousand of them. Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide counter
+in the constructor of `FieldError`, because constructing a value then depends on who else is validating.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, Final, ParamSpec
+
+from actors.errors import MAX_COUNTED, Cause
+from actors.kinds.values.go_format import format_value
+from actors.messages import Object
+from actors.quoting import cut, quoted_list, quoted_start
+
+MOST: Final = MAX_COUNTED
+LONGEST_PATH: Final = 1024
+LONGEST_MESSAGE: Final = (
+    12 * 1024
+)  # more than the longest that has a meaning, the differences between two pods
+IMMUTABLE: Final = "field is immutable"
+NEGATIVE: Final = "must be greater than or equal to 0"
+
+_Args = ParamSpec("_Args")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule: a reason word, the path of the field, and the text."""
+
+    reason: str
+    field: str
+    message: str
+
+    def cause(self) -> Cause:
+        return Cause(self.reason, self.message, self.field)
+
+
+class TooManyErrors(Exception):
+    """A collector holds more errors than anybody will read."""
+
+
+class FieldErrors:
+    """The errors of one validation, in the order in which the rules add them."""
+
+    __slots__ = ("found", "valid_metadata")
+
+    def __init__(self) -> None:
+        self.found: list[FieldError] = []
+        # What the rules of labels, annotations and owners found valid: an update runs them up to four times.
+        self.valid_metadata: Object | None = None
+
+    def add(self, error: FieldError) -> None:
+        if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:
+            error = FieldError(
+                error.reason, cut(error.field, LONGEST_PATH), cut(error.message, LONGEST_MESSAGE)
+            )
+        self.found.append(error)
+        if len(self.found) > MOST:
+            raise TooManyErrors
+
+    def add_each(self, field: str, value: Any, texts: Iterable[str]) -> None:
+        """Add one error for each text about the same value."""
+        for text in texts:
+            self.add(invalid(field, value, text))
+
+    def add_all(self, errors: Iterable[FieldError]) -> None:
+        for error in errors:
+            self.add(error)
+
+    def added_by(
+        self,
+        validate: Callable[Concatenate[FieldErrors, _Args], None],
+        *args: _Args.args,
+        **kwargs: _Args.kwargs,
+    ) -> list[FieldError]:
+        """Run `validate` on this collector and return the errors that it added, for rules that depend on them.
+
+        Some rules apply only when others found nothing, and some errors the reference reports twice.
+        """
+        before = len(self.found)
+        validate(self, *args, **kwargs)
+        return self.found[before:]
+
+
+def collect(
+    validate: Callable[Concatenate[FieldErrors, _Args], None], *args: _Args.args, **kwargs: _Args.kwargs
+) -> list[FieldError]:
+    """The errors that `validate` finds; when there are too many, the first MOST and one more."""
+    errors = FieldErrors()
+    try:
+        validate(errors, *args, **kwargs)
+    except TooManyErrors:
+        pass
+    return errors.found
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError(
+        "FieldValueInvalid", field, _with_detail(f"Invalid value: {format_value(value)}", detail)
+    )
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
+
+
+def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError(
+        "FieldValueDuplicate", field, _with_detail(f"Duplicate value: {format_value(value)}", detail)
+    )
+
+
+def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldError:
+    text = f"Unsupported value: {quoted_start(value)}: supported values: {quoted_list(supported)}"
+    return FieldError("FieldValueNotSupported", field, text)
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {format_value(value)}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    text = f"Too many: {count}: must have at most {limit} items"
+    return FieldError("FieldValueTooMany", field, text)
+
+
+def undecided(field: str, why: str) -> FieldError:
+    """A rule that cannot be checked, because a value it depends on is invalid; that value has an error of its own."""
+    return FieldError("InternalError", field, f"Internal error: {why}")
+
+
+def unchanged(errors: FieldErrors, field: str, new: Any, old: Any) -> None:
+    if new != old:
+        errors.add(invalid(field, new, IMMUTABLE))
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
 
 CheckName = Callable[[str, bool], list[str]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -270,3 +418,53 @@ def ordinary_ip(value: str, *, loopback: bool = False) -> list[str]:
 
 
 _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_WILDCARD: Final = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_URL_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
+_is_1035_label = re.compile(_LABEL_1035).fullmatch
+_is_wildcard = re.compile(_WILDCARD).fullmatch
+_is_url_path = re.compile(_URL_PATH).fullmatch
+
+
+def dns_1035_label(value: str) -> list[str]:
+    """A DNS-1035 label, which does not start with a digit: names of services."""
+    wrong = [at_most(63)] if size(value) > 63 else []
+    if _is_1035_label(value):
+        return wrong
+    text = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+        "start with an alphabetic character, and end with an alphanumeric character"
+    )
+    return [*wrong, explained(text, _LABEL_1035, "my-name", "abc-123")]
+
+
+def name_is_1035_label(name: str, prefix: bool) -> list[str]:
+    return dns_1035_label(_without_dash(name) if prefix else name)
+
+
+def wildcard_subdomain(value: str) -> list[str]:
+    wrong = [at_most(253)] if size(value) > 253 else []
+    if _is_wildcard(value):
+        return wrong
+    text = (
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
+        "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+    )
+    return [*wrong, explained(text, _WILDCARD, "*.example.com")]
+
+
+def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
+    """A domain, a slash, and a path as in a URL."""
+    if not value:
+        errors.add(required(field))
+        return
+    host, _, path = value.partition("/")
+    if not host or not path:
+        errors.add(invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        return
+    errors.add_each(field, host, dns_subdomain(host))
+    if not _is_url_path(path):
+        errors.add(invalid(field, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
