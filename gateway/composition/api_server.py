@@ -26,8 +26,8 @@ from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.page_on_demand import PageOnDemand
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.limits import Limits, affordable_connections
+from gateway.connections.responder import Handle
 from gateway.connections.server import Server
-from gateway.connections.server_state import Handle
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.handlers.dispatch import Dispatch

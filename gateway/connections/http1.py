@@ -1,32 +1,50 @@
 """HTTP/1.1 on one transport: read, parse, handle and respond, all in the connection's own task.
 
-The server runs one `Http1Connection` per connection. It creates no task, channel or cancel scope per request, and
-sends the responses of pipelined requests together, in order (`responses`). Invariant: a request that was read whole is
-handled and gets its response before the transport is closed, also while draining.
+The server runs one `Http1Connection` per connection. It is the `Codec` of its requests, one after the other. It creates
+no task, channel or cancel scope per request, and sends the responses of pipelined requests together, in order.
+Invariant: a request that was read whole is handled and gets its response before the transport is closed, also while
+draining.
 
 A request whose body does not arrive together with its head is handled at once: its handler reads the body
 (`Request.arriving`) when it wants it. If it responds without, a small rest is discarded, else the connection ends.
+
+While a forwarded body arrives, one task of the forwarding reads it and another one sends; after it, `wait_disconnected`
+reads, so that a client that disconnects ends the forwarding. What a client sends ahead of the end of a watch or of a
+forwarded response is kept for after it, up to a limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from http import HTTPStatus
 from math import inf
+from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.connections.heads import CONTINUE
+from actors.background_import import imported
+from gateway.connections.heads import Fields, HeadFormat, Heads
 from gateway.connections.limits import KIB
-from gateway.connections.metering import complete_observed
+from gateway.connections.metering import Meter, MeteredTransport, meter_of
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.parsing.parser import Parser
-from gateway.connections.responses import GATHER, Responses
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
+from gateway.connections.websocket.handshake import Accepted
+from gateway.exchange import Exchange
 from gateway.memory.budget import SMALL
-from gateway.message import BodyNotRead, Peer, Request
-from gateway.observer import add_audit_id
+from gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
+from gateway.message import Fields as Trailers
+from gateway.watch.framing import as_chunk, as_it_is
+
+if TYPE_CHECKING:
+    from gateway.connections.websocket.connection import WebSocket
 
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
+# Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
+_GATHER = 32 * KIB
+# What a client may send ahead of the end of a forwarded response.
+_MAX_EARLY = 64 * KIB
 # A chunked body takes memory in steps of this size.
 _STEP = 256 * KIB
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
@@ -34,14 +52,82 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 _FIELD_BYTES = 200  # of Python's objects for a header field, besides its text
 
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE = b"connection: close\r\n"
+_KEEP_ALIVE = b"connection: keep-alive\r\n"  # needed for HTTP/1.0 clients
+_LAST_CHUNK_SIZE = b"0\r\n"
 
-class Http1Connection(Responses):
-    __slots__ = ("_body_began", "_partial_head")
+
+def _status_line(status: int) -> bytes:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "Status"
+    return b"HTTP/1.1 %d %b\r\n" % (status, phrase.encode())
+
+
+def _lines(fields: Fields) -> bytes:
+    return b"".join([b"%b: %b\r\n" % field for field in fields])
+
+
+HTTP1 = HeadFormat(_status_line, _lines)
+
+
+def closing_bytes(heads: Heads, response: Response, exchange: Exchange | None = None) -> bytes:
+    """Return a response as the last bytes of a connection."""
+    framing = b"%bcontent-length: %d\r\n\r\n" % (_CLOSE, len(response.body))
+    return heads.head(response, exchange, framing) + response.body
+
+
+class Http1Connection:
+    __slots__ = (
+        "_body_began",
+        "_chunked",
+        "_delimiter",
+        "_early",
+        "_ending",
+        "_gathered",
+        "_heads",
+        "_large",
+        "_last",
+        "_meter",
+        "_parser",
+        "_partial_head",
+        "_payload",
+        "_responder",
+        "_server",
+        "_started",
+        "_streams_body",
+        "_transport",
+        "_unsent",
+        "exchange",
+        "request",
+    )
 
     def __init__(self, server: ServerState, transport: Transport, peer: Peer) -> None:
-        super().__init__(server, transport, Parser(peer, server.limits))
+        self._server = server
+        self._responder = server.responder
+        self._heads = server.heads(HTTP1)
+        self._transport = transport
+        self._parser = Parser(peer, server.limits)
         self._body_began = 0.0  # when the rest of a body was first awaited
         self._partial_head = 0  # bytes of a head that has arrived in part
+        self._early = b""  # bytes received ahead of the end of a response
+        # The request that is being handled.
+        self.request: Request | None = None
+        self.exchange: Exchange | None = None
+        self._last = True  # no other has been read after it
+        self._streams_body = False  # its body is taken in parts
+        # Its response, and those before it.
+        self._gathered = b""  # queued heads and bodies
+        self._large: bytes | None = None  # the body after them
+        self._unsent: list[Exchange] = []  # of the queued responses
+        self._started = False  # the head of a response in parts has been sent
+        self._ending = False  # the connection ends after the response
+        self._chunked = False
+        self._delimiter = b""  # ends the chunk before
+        self._payload = 0
+        self._meter: Meter | WebSocket | None = None  # of an observed watch
 
     async def run(self) -> bytes:
         """Serve until the connection ends. Returns bytes only if they are the start of HTTP/2 instead."""
@@ -56,15 +142,28 @@ class Http1Connection(Responses):
             # The client disconnected, or read its response too slowly: nobody is left to send a response to.
             transport.abort()
         except Exception as error:
-            if self._observed:
-                self._observed[-1].panic(error)
+            if self.exchange is not None:
+                self.exchange.panic(error)
             raise
         finally:
-            if server.observe is not None:
-                self._cut_off(server.observe)
+            self._cut_off()
             self._parser.release()
             self._hold_head(0)
         return b""
+
+    def _cut_off(self) -> None:
+        """The connection has ended: report every incomplete request as cut off."""
+        observe, unsent = self._responder.observe, self._unsent
+        if observe is not None and (unread := self._parser.take_unread()) is not None:
+            unsent.append(observe(unread))
+        if self.exchange is not None:
+            unsent.append(self.exchange)
+            self.exchange = None
+        for exchange in unsent:
+            exchange.cut_off()
+        unsent.clear()
+
+    # Reading.
 
     async def _receive_first(self) -> bytes:
         """Return the first bytes: as many as show whether this is HTTP/2, if they begin like its preface."""
@@ -93,88 +192,19 @@ class Http1Connection(Responses):
         transport, parser, server = self._transport, self._parser, self._server
         idle_seconds = server.limits.idle_seconds
         while data:
-            requests: list[Request] = []
-            response, size = None, 0
-            request = None if parser.mid_message or parser.closing else parser.heads.find(data)
-            if request is not None:  # one whole request that came alone, as most do
-                data = b""  # not held while a request waits
+            discarding = parser.discarding
+            parser.feed(data)
+            size, data = len(data), b""  # not held while a request waits
+            if self._partial_head and (parser.ready or parser.incomplete is not None):
+                self._hold_head(0)
+            if discarding and not parser.discarding:
+                transport.idle = True
+            if parser.ready:
                 transport.idle = False
                 transport.deadline = inf
-                server.requests += 1
-                exchange = None
-                if server.observe is not None:
-                    self._observed.append(exchange := server.observe(request))
-                try:
-                    try:
-                        response = await server.handle(request)
-                    except Exception as error:
-                        response = self._failure(request, error)
-                        if response is None:
-                            return
-                    if (
-                        response.stream is not None
-                        or response.parts is not None
-                        or response.forwarding is not None
-                        or len(response.body) > GATHER
-                        or server.draining
-                    ):
-                        requests.append(request)
-                        parser.http10 = False
-                    else:
-                        if exchange is None:
-                            rest = transport.send_nowait(server.heads.whole(request.method, response))
-                        else:
-                            method, length = request.method, len(response.body)
-                            whole = server.heads.numbered(method, response, exchange.audit_number)
-                            if not whole:
-                                head, body = server.heads.render(method, response, b"", exchange)
-                                whole, length = head + body, len(body)
-                                del head, body
-                            exchange.response = response
-                            exchange.status, exchange.size = response.status, length
-                            rest = transport.send_nowait(whole)
-                            del whole
-                        if rest is not None:
-                            await transport.send_rest(rest)
-                            del rest
-                        if exchange is not None:
-                            exchange.complete()
-                            self._observed.clear()
-                finally:
-                    if request.reserved and not requests:
-                        server.memory.release(request)
-                del request, exchange
-                if not requests:
-                    transport.idle = True
-                    if not server.draining:
-                        del response
-                        transport.deadline = server.now + idle_seconds
-                        try:  # as `_receive_more`, without another coroutine
-                            data = await transport.receive()
-                        except trio.ClosedResourceError:
-                            data = await self._interrupted()
-                        continue
-            else:
-                discarding = parser.discarding
-                parser.parse(data)
-                size, data = len(data), b""
-                if self._partial_head and (parser.ready or parser.incomplete is not None):
-                    self._hold_head(0)
-                if discarding and not parser.discarding:
-                    transport.idle = True
-                if parser.ready:
-                    transport.idle = False
-                    transport.deadline = inf
-                    requests, parser.ready = parser.ready, []
-            if requests:
-                try:
-                    if await self._respond(requests, response):
-                        return
-                finally:
-                    if server.memory.held:
-                        self._release(requests)
-                    requests.clear()
-                response = None
+                requests, parser.ready = parser.ready, []
+                if await self._respond(requests):
+                    return
                 transport.idle = True
             if parser.incomplete is not None and await self._serve_incomplete():
                 return
@@ -191,7 +221,7 @@ class Http1Connection(Responses):
                 if server.draining:
                     data = transport.receive_nowait()
                     continue
-            try:
+            try:  # as `_receive_more`, without another coroutine
                 data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()
@@ -211,8 +241,9 @@ class Http1Connection(Responses):
             parser.ready.append(request)
             del request
             while parser.ready:
-                if await self._respond_to_ready():
-                    if parser.mid_message:
+                requests, parser.ready = parser.ready, []
+                if await self._respond(requests):
+                    if parser.mid_message and not transport.closed:
                         await transport.linger()
                     return True
             transport.idle = not parser.discarding
@@ -220,20 +251,21 @@ class Http1Connection(Responses):
 
     async def _read_body(self) -> bytes:
         """Read the rest of the incomplete request, once there is room for it. BodyNotRead, TooManyRequests."""
-        parser, transport, server = self._parser, self._transport, self._server
+        parser, transport = self._parser, self._transport
         request = parser.incomplete
         assert request is not None
         if parser.length > SMALL:
-            await server.memory.wait_for(request, parser.length)
-            self._body_began = server.now
+            await self._responder.memory.wait_for(request, parser.length)
+            self._body_began = self._server.now
         try:
             if parser.expects_continue:
                 parser.expects_continue = False
                 if not parser.received:
-                    await transport.send(CONTINUE)
+                    await transport.send(_CONTINUE)
             while parser.incomplete is request:
                 await self._read_more(request)
         except trio.ClosedResourceError:
+            parser.fault = parser.fault or _TOO_SLOW
             raise BodyNotRead(_TOO_SLOW.status, _TOO_SLOW.message) from None
         except OSError:
             raise BodyNotRead from None
@@ -246,7 +278,7 @@ class Http1Connection(Responses):
         parser, transport, server = self._parser, self._transport, self._server
         if parser.length < 0 and parser.received + RECEIVE > SMALL + request.reserved:
             transport.deadline, began = inf, server.now
-            await server.memory.wait_for(request, _STEP)
+            await self._responder.memory.wait_for(request, _STEP)
             self._body_began += server.now - began  # the client had to wait
         transport.deadline = server.limits.transfer_deadline(self._body_began, parser.received, server.now)
         if self._early:
@@ -258,13 +290,6 @@ class Http1Connection(Responses):
         parser.feed(data)
         if parser.fault is not None and parser.incomplete is request:
             raise BodyNotRead(parser.fault.status, parser.fault.message)
-
-    async def _respond_to_ready(self) -> bool:
-        requests, self._parser.ready = self._parser.ready, []
-        try:
-            return await self._respond(requests)
-        finally:
-            self._release(requests)
 
     def _await_rest(self, size: int) -> None:
         """Part of a request has been read: set the deadline of the rest of its head, or of what is discarded."""
@@ -297,14 +322,253 @@ class Http1Connection(Responses):
             await self._transport.linger()
             return
         self._transport.deadline = inf
-        server = self._server
-        response = server.refusal(fault.status, fault.message)
-        if server.observe is not None and (unread := self._parser.take_unread()) is not None:
-            exchange = server.observe(unread)
-            exchange.respond(response.status, len(response.body))
-            add_audit_id(response, exchange)
-            self._observed.append(exchange)
-        await self._transport.send(server.closing_bytes(response))
-        complete_observed(self._observed)
+        responder = self._responder
+        response = responder.refusal(fault.status, fault.message)
+        if responder.observe is not None and (unread := self._parser.take_unread()) is not None:
+            self.exchange = responder.observe(unread)
+            self.exchange.response = response
+            self.exchange.respond(response.status, len(response.body))
+        await self._transport.send(closing_bytes(self._heads, response, self.exchange))
+        self._complete()
         self._parser.release()
         await self._transport.linger()
+
+    # Responding.
+
+    async def _respond(self, requests: list[Request]) -> bool:
+        """Respond to the requests read so far; True when the last response closes the connection."""
+        parser, responder = self._parser, self._responder
+        try:
+            while requests:
+                request = self.request = requests.pop(0)
+                self._last, self._started, self._ending = not requests, False, False
+                self.exchange = responder.receive(request)
+                response: Response | None
+                try:
+                    response = await responder.handle(request)
+                except Exception as error:
+                    response = responder.failed(self, error)
+                del request  # a watch does not hold it
+                if response is not None:
+                    rest = responder.respond(self, response)
+                    if rest is not None:
+                        await rest
+                        self._end_stream()
+                        del rest
+                    del response
+                if self._transport.closed:
+                    return True
+                reserved = self.request is not None and self.request.reserved
+                if self._last or self._large is not None or reserved:
+                    await self.flush()
+                    if reserved:
+                        responder.release(self)
+                if self._ending:
+                    return True
+        finally:
+            responder.release(self)
+        if parser.upgrading and not parser.ready:
+            self._early = parser.decline_upgrade() + self._early
+        return False
+
+    def _end_stream(self) -> None:
+        """A response that was not sent whole has ended."""
+        transport, parser = self._transport, self._parser
+        transport.streaming = transport.patient = False
+        transport.deadline = inf
+        if self._streams_body:
+            self._streams_body = False
+            if parser.incomplete is not None and parser.incomplete is self.request:
+                parser.discard()
+                self._ending = True
+
+    def _decide_ending(self, *, streaming: bool) -> bool:
+        """Whether the connection ends after the response whose head is about to be sent."""
+        if not self._last:
+            return False
+        parser, draining = self._parser, self._server.draining
+        if parser.incomplete is not None and parser.incomplete is self.request:
+            return self._streams_body or not parser.discard() or draining or streaming
+        # Requests may have arrived with the rest of this one.
+        return (draining or parser.closing) and not (parser.mid_message or parser.ready)
+
+    def _complete(self) -> None:
+        """Everything up to now has been sent, the response to the current request too."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.complete()
+
+    # The codec: requests.
+
+    @property
+    def payload(self) -> int:
+        return self._payload if self._meter is None else self._meter.payload
+
+    @property
+    def may_upgrade(self) -> bool:
+        return self._parser.upgrading and self._last and not self._parser.ready
+
+    def stream_body(self) -> None:
+        self._streams_body = True
+
+    async def receive_body(self) -> bytes:
+        request, parser = self.request, self._parser
+        assert request is not None
+        while parser.incomplete is request:
+            if part := parser.take_body():
+                return part
+            await self._receive_part()
+        body, request.body = request.body, b""
+        return body
+
+    async def _receive_part(self) -> None:
+        parser, transport = self._parser, self._transport
+        try:
+            if parser.expects_continue:
+                parser.expects_continue = False
+                if not parser.received:
+                    await transport.send(_CONTINUE)
+            data, self._early = self._early, b""
+            data = data or await transport.receive()
+        except (OSError, trio.ClosedResourceError):
+            raise BodyNotRead from None
+        if not data:
+            raise BodyNotRead
+        parser.feed(data)
+        if parser.fault is not None and parser.incomplete is self.request:
+            raise BodyNotRead(parser.fault.status, parser.fault.message)
+
+    async def wait_disconnected(self) -> None:
+        transport = self._transport
+        while len(self._early) < _MAX_EARLY:
+            try:
+                data = await transport.receive()
+            except trio.ClosedResourceError:
+                if transport.closed:
+                    return
+                continue  # interrupted: the forwarding itself has the time limits
+            except OSError:
+                return
+            if not data:
+                return
+            self._early += data
+        await trio.sleep_forever()
+
+    # The codec: responses.
+
+    def send(self, response: Response, length: int | None, body: bytes) -> None:
+        parser = self._parser
+        if parser.incomplete is not None or parser.closing or self._server.draining:
+            self._ending = self._decide_ending(streaming=False)
+        framing = b"\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
+        if self._ending:
+            framing = _CLOSE + framing
+        elif parser.http10:
+            framing = _KEEP_ALIVE + framing
+        exchange = self.exchange
+        self._gathered += self._heads.head(response, exchange, framing)
+        if len(self._gathered) + len(body) > _GATHER:
+            self._large = body
+        else:
+            self._gathered += body
+        if exchange is not None:
+            self._unsent.append(exchange)
+            self.exchange = None
+
+    async def flush(self) -> None:
+        data, self._gathered = self._gathered, b""
+        large, self._large = self._large, None
+        if large:
+            await self._transport.send_large(data, large)
+        elif data:
+            rest = self._transport.send_nowait(data)
+            if rest is not None:
+                await self._transport.send_rest(rest)
+        if self._unsent:
+            for exchange in self._unsent:
+                exchange.complete()
+            self._unsent.clear()
+
+    async def begin(self, response: Response, *, bare: bool = False, patient: bool = False) -> None:
+        http10 = self._parser.http10
+        self._ending = self._decide_ending(streaming=response.stream is not None) or http10
+        framed = bare or any(name == b"content-length" for name, _ in response.headers)
+        self._chunked = not (framed or http10)
+        framing = b"transfer-encoding: chunked\r\n\r\n" if self._chunked else b"\r\n"
+        if self._ending:
+            framing = _CLOSE + framing
+        await self._begin(self._heads.head(response, self.exchange, framing))
+        self._transport.patient = patient
+
+    async def _begin(self, head: bytes) -> None:
+        self._gathered += head
+        self._started = True
+        self._delimiter, self._payload, self._meter = b"", 0, None
+        await self.flush()
+
+    async def send_part(self, part: bytes) -> None:
+        lead = b"%b%x\r\n" % (self._delimiter, len(part)) if self._chunked else b""
+        await self._transport.send_large(lead, part)
+        self._delimiter = b"\r\n"
+        self._payload += len(part)
+
+    async def end(self, trailers: Trailers) -> None:
+        if self._chunked:
+            last = b"%b%b%b\r\n" % (self._delimiter, _LAST_CHUNK_SIZE, _lines(list(trailers)))
+            await self._transport.send(last)
+        self._complete()
+
+    def abort(self, *, failed: bool = True) -> None:
+        self._ending = True
+        if self._started:
+            self._transport.abort()
+
+    def watch(self, stream: Stream) -> Awaitable[Finished | None]:
+        transport, framing = self._transport, as_chunk if self._chunked else as_it_is
+        transport.streaming = True
+        if self.exchange is None:
+            return stream.run(transport, framing)
+        pipe = MeteredTransport(transport, meter_of(framing))
+        self._meter = pipe.meter
+        return stream.run(pipe, framing)
+
+    async def end_watch(self, finished: Finished) -> None:
+        self._early += finished.early
+        self._transport.streaming = False
+        self._transport.deadline = inf
+        await self.end(())
+
+    async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
+        self._ending, self._chunked = True, False
+        await self._begin(accepted.head(fields))
+        self._transport.streaming = True
+
+    async def watch_websocket(self, stream: Stream) -> None:
+        # Few clients use one, so that its library is imported with the first, outside the event loop.
+        await imported("gateway.connections.websocket.connection")
+        from gateway.connections.websocket.connection import WebSocket
+
+        websocket = WebSocket(self._transport, self._parser.decline_upgrade(), self.exchange)
+        self._meter = websocket
+        await websocket.run(stream)
+        self._complete()
+
+    async def upgrade(self, head: bytes) -> tuple[_Upgraded, bytes]:
+        transport = self._transport
+        transport.streaming = True  # the forwarding ends it when the server stops
+        transport.patient = True
+        self._ending, self._chunked = True, False
+        await self._begin(head)
+        ahead = self._parser.decline_upgrade() + self._early
+        self._early = b""
+        return _Upgraded(transport, self), ahead
+
+
+class _Upgraded:
+    """The connection after an upgrade: bytes in both directions."""
+
+    __slots__ = ("receive", "send")
+
+    def __init__(self, transport: Transport, codec: Http1Connection) -> None:
+        self.receive = transport.receive
+        self.send = codec.send_part  # which counts them

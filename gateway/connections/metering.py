@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from gateway.connections.transport import Transport
-from gateway.exchange import Counter, Exchange
 from gateway.watch.broadcast import Broadcast, Missed
 from gateway.watch.framing import Framing, as_chunk
 
@@ -153,18 +152,3 @@ def _metered(broadcast: Broadcast) -> Broadcast:
         return missing
 
     return send
-
-
-def start_observed(observed: list[Exchange], exchange: Exchange, status: int, stream: Counter) -> None:
-    """Report that the head of a stream has been sent, and with it all responses before it."""
-    observed.remove(exchange)
-    complete_observed(observed)
-    observed.append(exchange)
-    exchange.start(status, stream)
-
-
-def complete_observed(observed: list[Exchange]) -> None:
-    """Report that every response so far has been sent."""
-    for exchange in observed:
-        exchange.complete()
-    observed.clear()

@@ -19,10 +19,11 @@ from trio.lowlevel import wait_readable
 
 from actors.background_import import imported, is_imported
 from actors.certificates.pools import Roles, TrustPools
-from gateway.connections.http1 import Http1Connection
+from gateway.connections.http1 import HTTP1, Http1Connection, closing_bytes
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
-from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
+from gateway.connections.responder import Handle, Refuse
+from gateway.connections.server_state import ServerState, ServerStatistics, log
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
 from gateway.connections.transport import Transport
@@ -66,7 +67,7 @@ class Server:
 
     def replace_handler(self, handle: Handle) -> None:
         """Pass requests that arrive from now on, over old connections too, to another handler."""
-        self._state.handle = handle
+        self._state.responder.handle = handle
 
     async def serve(
         self,
@@ -217,9 +218,10 @@ class Server:
     async def _refuse_plain_http(self, transport: Transport) -> None:
         """A client sent plain HTTP to the secure port: respond in plain HTTP."""
         self._state.handshake_failures += 1
-        refusal = self._state.refusal(400, "client sent an HTTP request to an HTTPS server")
+        state = self._state
+        refusal = state.responder.refusal(400, "client sent an HTTP request to an HTTPS server")
         try:
-            Transport.send_nowait(transport, self._state.closing_bytes(refusal))
+            Transport.send_nowait(transport, closing_bytes(state.heads(HTTP1), refusal))
             await transport.linger()
         except (OSError, trio.ClosedResourceError):
             pass

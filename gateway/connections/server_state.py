@@ -1,4 +1,4 @@
-"""What all connections of one server share: handler, limits, a coarse clock, counters, the drain flag.
+"""What all connections of one server share: responder, limits, a coarse clock, counters, the drain flag.
 
 The server owns it and its watchdog updates `now`; connections read it and increment its counters. Requests read this
 attribute instead of the clock, so deadlines are as coarse as the watchdog's tick; only streams, whose timeout the
@@ -8,26 +8,20 @@ client sets, end on time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
 import trio
 
-from actors.errors import RequestError
-from gateway.connections.heads import CLOSE, Heads
+from gateway.connections.heads import HeadFormat, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.parsing.partial_heads import PartialHeads
+from gateway.connections.responder import Handle, Refuse, Responder
 from gateway.connections.transport import Transport
-from gateway.memory.budget import NO_LIMIT, MemoryBudget
-from gateway.message import Request, Response
-from gateway.observer import RequestObserver, observing
+from gateway.memory.budget import MemoryBudget
+from gateway.observer import RequestObserver
 
 log = logging.getLogger("rewound.gateway")
-
-Handle = Callable[[Request], Coroutine[Any, Any, Response]]
-Refuse = Callable[[int, str], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +43,15 @@ class ServerStatistics:
 
 class ServerState:
     __slots__ = (
+        "_heads",
         "accepted",
         "certificate_failures",
         "draining",
-        "failed",
-        "handle",
         "handshake_failures",
-        "heads",
         "limits",
-        "memory",
         "now",
-        "observe",
         "partial_heads",
-        "refuse",
-        "refused",
-        "requests",
+        "responder",
         "timed_out",
         "transports",
     )
@@ -76,49 +64,26 @@ class ServerState:
         observer: RequestObserver | None = None,
         memory: MemoryBudget | None = None,
     ) -> None:
-        self.handle = handle
-        self.refuse = refuse
+        self.responder = Responder(handle, refuse, observer, memory)
         self.limits = limits
-        self.observe = observing(observer)
-        self.memory = memory or MemoryBudget(NO_LIMIT)
-        self.heads = Heads()
-        self.partial_heads = PartialHeads(self.memory.strangers_share)
+        self._heads: dict[HeadFormat, Heads] = {}
+        self.partial_heads = PartialHeads(self.responder.memory.strangers_share)
         self.transports: set[Transport] = set()
         self.now = 0.0
         self.draining = False
-        self.accepted = self.requests = self.refused = self.failed = 0
-        self.timed_out = self.handshake_failures = self.certificate_failures = 0
+        self.accepted = self.timed_out = self.handshake_failures = self.certificate_failures = 0
 
-    def failure(self, request: Request, error: Exception) -> Response:
-        """Return a 500 for a handler that raised, and log the traceback."""
-        self.failed += 1
-        if request.exchange is not None:
-            request.exchange.panic(error)
-        log.exception("%s %s failed", request.method, request.path)
-        return self.refuse(500, "the server failed to handle the request; its log says why")
-
-    def cut_off(self, request: Request, error: BaseException) -> None:
-        """The rest of a response could not be produced, so its client does not get the end of it: log why."""
-        cause = error.__cause__ or error
-        if isinstance(cause, RequestError):
-            log.warning("%s %s was cut off: %s", request.method, request.path, cause)
-            return
-        self.failed += 1
-        if request.exchange is not None:
-            request.exchange.panic(cause)
-        log.error("%s %s was cut off", request.method, request.path, exc_info=cause)
-
-    def closing_bytes(self, response: Response) -> bytes:
-        """Return a response as the last bytes of an HTTP/1.1 connection."""
-        return b"".join(self.heads.render("", response, CLOSE))
-
-    def refusal(self, status: int, message: str) -> Response:
-        self.refused += 1
-        return self.refuse(status, message)
+    def heads(self, form: HeadFormat) -> Heads:
+        """Return the heads of responses in one protocol, which all its connections share."""
+        found = self._heads.get(form)
+        if found is None:
+            found = self._heads[form] = Heads(form)
+        return found
 
     def tick(self) -> float:
         self.now = trio.current_time()
-        self.heads.tick()
+        for heads in self._heads.values():
+            heads.tick()
         return self.now
 
     @property
@@ -156,9 +121,9 @@ class ServerState:
             open=len(self.transports),
             idle=sum(transport.idle for transport in self.transports),
             accepted=self.accepted,
-            requests=self.requests,
-            refused=self.refused,
-            failed=self.failed,
+            requests=self.responder.requests,
+            refused=self.responder.refused,
+            failed=self.responder.failures,
             timed_out=self.timed_out,
             handshake_failures=self.handshake_failures,
             draining=self.draining,

@@ -133,7 +133,7 @@ class Bodies:
         stream.parts = None
         self._acknowledge_stream(stream)
         if self._held > _UNCOUNTED and stream.received > request.reserved:
-            memory = self._server.memory
+            memory = self._server.responder.memory
             if not memory.try_take(request, stream.received - request.reserved):
                 return _TOO_MANY
         return join_parts(parts)

@@ -15,8 +15,8 @@ from math import inf
 
 import trio
 
+from gateway.connections.heads import Heads
 from gateway.connections.http2.forwarding import Forwards
-from gateway.connections.http2.heads.response_heads import ResponseHeads
 from gateway.connections.http2.output import FlushQueue, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
@@ -61,7 +61,7 @@ class Http2Connection:
     )
 
     def __init__(
-        self, server: ServerState, heads: ResponseHeads, flushes: FlushQueue, transport: Transport, peer: Peer
+        self, server: ServerState, heads: Heads, flushes: FlushQueue, transport: Transport, peer: Peer
     ) -> None:
         self._server = server
         self._heads = heads
@@ -143,19 +143,19 @@ class Http2Connection:
                 continue
             request = stream.request
             assert request is not None
-            server.requests += 1
-            if server.observe is not None:
-                server.observe(request)
+            server.responder.requests += 1
+            if server.responder.observe is not None:
+                server.responder.observe(request)
             if request.method not in _READS or request.body:
                 self._start_task(stream, request)
                 continue
-            steps = server.handle(request)
+            steps = server.responder.handle(request)
             try:
                 trap = steps.send(None)
             except StopIteration as result:
                 response: Response = result.value
             except Exception as error:
-                response = server.failure(request, error)
+                response = server.responder.failure(request, error)
             else:
                 receiver.streams[stream.number] = stream
                 self._running += 1
@@ -227,7 +227,7 @@ class Http2Connection:
             return
         with RequestScope() as scope:
             stream.scope = scope
-            await self._complete(stream, self._server.handle(request))
+            await self._complete(stream, self._server.responder.handle(request))
 
     async def _complete_start(self, stream: Stream, steps: Steps[None]) -> None:
         """Take the remaining steps of the start of a watch in this task."""
@@ -250,9 +250,9 @@ class Http2Connection:
                     self._responses.lose(stream)
                 if stream.closed:
                     return
-                response = self._server.refusal(error.status, error.message)
+                response = self._server.responder.refusal(error.status, error.message)
             except Exception as error:
-                response = self._server.failure(request, error)
+                response = self._server.responder.failure(request, error)
             if response.forwarding is not None:
                 await self._forwards.run(stream, request, response)
                 return

@@ -13,8 +13,8 @@ from typing import NoReturn
 import trio
 from trio.lowlevel import Abort, current_task, wait_task_rescheduled
 
-from gateway.connections.heads import has_body
-from gateway.connections.http2.heads.response_heads import ResponseHeads, field_block
+from gateway.connections.heads import Heads, has_body
+from gateway.connections.http2.heads.response_heads import field_block
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import DATA, END_STREAM, INTERNAL_ERROR, frame, header_frames
 from gateway.connections.http2.receiver import Receiver
@@ -109,7 +109,7 @@ class Forwards(Responses):
     def __init__(
         self,
         server: ServerState,
-        heads: ResponseHeads,
+        heads: Heads,
         output: Output,
         receiver: Receiver,
         uploads: Uploads,
@@ -127,14 +127,14 @@ class Forwards(Responses):
             await response.forwarding.run(client)
         except BodyNotRead as error:
             if not stream.closed:
-                self._fail(client, stream, self._server.refusal(error.status or 400, error.message))
+                self._fail(client, stream, self._server.responder.refusal(error.status or 400, error.message))
         except CutOff as error:
-            self._server.cut_off(request, error)
+            self._server.responder.cut_off(request, error)
             self._reset(stream)
         except OSError:
             self._reset(stream)
         except Exception as error:
-            self._fail(client, stream, self._server.failure(request, error))
+            self._fail(client, stream, self._server.responder.failure(request, error))
 
     def _begin_body(self, stream: Stream) -> None:
         """From now on the body is taken in parts; the forwarding has the time limits."""
@@ -160,7 +160,7 @@ class Forwards(Responses):
         exchange = None if request is None else request.exchange
         if exchange is not None:
             add_audit_id(response, exchange)
-        block = self._receiver.size_update + self._heads.block(response, None)
+        block = self._receiver.size_update + self._heads.head(response, None, b"")
         self._output.control(header_frames(block, stream.number, end=end))
         self._output.flush_later()
         stream.responding = stream.in_parts = True

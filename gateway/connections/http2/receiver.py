@@ -140,7 +140,7 @@ class Receiver:
     def release_memory(self, request: Request) -> None:
         """The request holds nothing any more: its response is queued, or nobody waits for it."""
         if request.reserved:
-            self._server.memory.release(request)
+            self._server.responder.memory.release(request)
 
     def end_stream(self, stream: Stream, code: int) -> None:
         """Reset a stream and stop the work behind it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.connections.heads import has_body
-from gateway.connections.http2.heads.response_heads import ResponseHeads
+from gateway.connections.heads import Heads, has_body
+from gateway.connections.http2.heads.response_heads import length_field
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import (
     DATA,
@@ -16,7 +16,8 @@ from gateway.connections.http2.protocol import (
 from gateway.connections.http2.receiver import Receiver
 from gateway.connections.http2.stream import Stream
 from gateway.connections.parsing.fault import Fault
-from gateway.connections.parts import PartsFailed, next_part
+from gateway.connections.responder import _next_part as next_part
+from gateway.connections.responder import _PartsFailed as PartsFailed
 from gateway.connections.server_state import ServerState
 from gateway.exchange import Exchange
 from gateway.message import Response
@@ -26,7 +27,7 @@ from gateway.observer import add_audit_id
 class Responses:
     __slots__ = ("_heads", "_output", "_receiver", "_server")
 
-    def __init__(self, server: ServerState, heads: ResponseHeads, output: Output, receiver: Receiver) -> None:
+    def __init__(self, server: ServerState, heads: Heads, output: Output, receiver: Receiver) -> None:
         self._server = server
         self._heads = heads
         self._output = output
@@ -46,7 +47,9 @@ class Responses:
         if exchange is not None:
             add_audit_id(response, exchange)
             exchange.respond(response.status, len(body))
-        block = self._heads.block(response, length)
+        block = self._heads.head(
+            response, None, b"" if length is None or not has_body(response.status) else length_field(length)
+        )
         if self._receiver.size_update:
             block = self._receiver.size_update + block
         head = header_frames(block, stream.number, end=not body)
@@ -67,7 +70,7 @@ class Responses:
                 await stream.send_part(part)
                 del part  # not held while the next one is produced
         except PartsFailed as failed:
-            self._server.cut_off(request, failed)
+            self._server.responder.cut_off(request, failed)
             if not stream.closed:
                 self._receiver.end_stream(stream, INTERNAL_ERROR)
                 output.flush_later()
@@ -82,7 +85,7 @@ class Responses:
     def _start_parts(self, stream: Stream, response: Response, exchange: Exchange | None) -> None:
         if exchange is not None:
             add_audit_id(response, exchange)
-        block = self._receiver.size_update + self._heads.block(response, None)
+        block = self._receiver.size_update + self._heads.head(response, None, b"")
         self._output.control(header_frames(block, stream.number, end=False))
         self._output.flush_later()
         stream.responding = stream.in_parts = True
@@ -93,9 +96,9 @@ class Responses:
         """Respond to a request that cannot be handled."""
         request, server = stream.request, self._server
         assert request is not None
-        if server.observe is not None:
-            server.observe(request)
-        self.send(stream, server.refusal(fault.status, fault.message))
+        if server.responder.observe is not None:
+            server.responder.observe(request)
+        self.send(stream, server.responder.refusal(fault.status, fault.message))
 
     def lose(self, stream: Stream) -> None:
         """End a stream without a response."""
@@ -133,8 +136,8 @@ class Responses:
             return
         if stream.scope is None:
             self._receiver.release_memory(request)
-        if request.exchange is None and self._server.observe is not None:
-            cut_off(self._server.observe(request))
+        if request.exchange is None and self._server.responder.observe is not None:
+            cut_off(self._server.responder.observe(request))
         elif stream.responding:
             cut_off(request.exchange)
 

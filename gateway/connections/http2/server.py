@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.connections.http2.connection import Http2Connection
 from gateway.connections.http2.flusher import Flusher
-from gateway.connections.http2.heads.response_heads import ResponseHeads
+from gateway.connections.http2.heads.response_heads import HTTP2
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import Transport
 from gateway.message import Peer
@@ -15,7 +15,7 @@ class Http2:
 
     def __init__(self, server: ServerState) -> None:
         self._server = server
-        self._heads = ResponseHeads(lambda: server.now)
+        self._heads = server.heads(HTTP2)
         self.flusher = Flusher()
 
     async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:

@@ -44,9 +44,9 @@ class Uploads:
         assert request is not None
         request.arriving = partial(self._read, stream)
         stream.started = True
-        server.requests += 1
-        if server.observe is not None:
-            server.observe(request)
+        server.responder.requests += 1
+        if server.responder.observe is not None:
+            server.responder.observe(request)
         return request
 
     async def _read(self, stream: Stream) -> bytes:
@@ -55,14 +55,14 @@ class Uploads:
         assert request is not None
         if stream.parts is not None:
             if stream.expected > SMALL:
-                await self._server.memory.wait_for(request, stream.expected)
+                await self._server.responder.memory.wait_for(request, stream.expected)
             self._restart_clock(stream)
             self.send_continue(stream)
             bodies.want(stream)
             self._output.flush_later()
         while stream.parts is not None:
             if stream.expected < 0 and bodies.room(stream) < _LEAST_ROOM:
-                await self._server.memory.wait_for(request, _STEP)
+                await self._server.responder.memory.wait_for(request, _STEP)
                 bodies.open_stream(stream)
                 self._output.flush_later()
                 continue

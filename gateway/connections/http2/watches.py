@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import trio
 
-from gateway.connections.http2.heads.response_heads import ResponseHeads
+from gateway.connections.heads import Heads
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import CANCEL, DATA, END_STREAM, INTERNAL_ERROR, frame, header_frames
 from gateway.connections.http2.receiver import Receiver
@@ -30,7 +30,7 @@ class Watches:
         self,
         output: Output,
         receiver: Receiver,
-        heads: ResponseHeads,
+        heads: Heads,
         nursery: trio.Nursery,
         ended: Callable[[], None],
     ) -> None:
@@ -50,7 +50,7 @@ class Watches:
         stream.request = None
         if exchange is not None:
             add_audit_id(response, exchange)
-        block = self._receiver.size_update + self._heads.block(response, None)
+        block = self._receiver.size_update + self._heads.head(response, None, b"")
         output.control(header_frames(block, stream.number, end=False))
         output.flush_later()
         stream.watch, stream.exchange = watch, exchange

@@ -6,13 +6,9 @@ date is encoded once a second; a response adds its Audit-Id, its length, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from gateway.connections.heads import CACHE_CONTROL, default_fields, has_body, one_line_fields
-from gateway.exchange import next_audit_id
-from gateway.message import Response, SharedFields
-from gateway.wire.http_date import http_date
+from gateway.connections.heads import HeadFormat
 
 # Entries of the static table: statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}
@@ -21,57 +17,13 @@ _STATUS_NAME = 8
 _INDEXED = 0x80
 
 
-class _Start(NamedTuple):
-    """What blocks with one status, content type and shared fields have in common."""
-
-    status: bytes  # :status, date and shared fields
-    fields: bytes  # and the default Cache-Control, content type and the name of the Audit-Id
-    has_body: bool
-
-
-class ResponseHeads:
-    __slots__ = ("_now", "_starts", "_tick")
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        """`now` returns the server's coarse clock; when it changes, the date may have changed."""
-        self._now = now
-        self._tick = -1.0
-        self._starts: dict[tuple[int, bytes, SharedFields | None], _Start] = {}
-
-    def block(self, response: Response, length: int | None) -> bytes:
-        """Return the header block of a response; `length` of its body, None if it is not known."""
-        if (tick := self._now()) != self._tick:
-            self._tick = tick
-            self._starts.clear()
-        key = (response.status, response.content_type, response.shared)
-        start = self._starts.get(key) or self._start(*key)
-        if length is None or not start.has_body:
-            tail = b""
-        else:
-            digits = b"%d" % length
-            tail = b"\x0f\x0d%c%b" % (len(digits), digits)
-        if not response.headers:
-            return b"%b%b%b" % (start.fields, next_audit_id(), tail)
-        fields = one_line_fields([*default_fields(response.headers), *response.headers])
-        if response.content_type:
-            fields.append((b"content-type", response.content_type))
-        return b"%b%b%b" % (start.status, b"".join([_literal(*field) for field in fields]), tail)
-
-    def _start(self, status: int, content_type: bytes, shared: SharedFields | None) -> _Start:
-        first = _status(status) + _literal(b"date", http_date())
-        if shared is not None:
-            first += b"".join([_literal(*field) for field in shared.fields])
-        fields = first + _literal(*CACHE_CONTROL)
-        if content_type:
-            fields += _literal(b"content-type", content_type)
-        fields += b"\x00" + _string(b"audit-id") + _integer(len(next_audit_id()), 7, 0)
-        start = self._starts[status, content_type, shared] = _Start(first, fields, has_body(status))
-        return start
+def length_field(length: int) -> bytes:
+    digits = b"%d" % length
+    return b"\x0f\x0d%c%b" % (len(digits), digits)
 
 
 def field_block(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """The block of trailers."""
-    return b"".join([_literal(*field) for field in one_line_fields(list(fields))])
+    return b"".join([_literal(*field) for field in fields])
 
 
 def _status(status: int) -> bytes:
@@ -104,3 +56,6 @@ def _integer(value: int, prefix: int, first: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+HTTP2 = HeadFormat(_status, field_block)
