@@ -84,8 +84,9 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
 def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
     from actors.access.authentication.oidc import OidcTokens
     from actors.access.authentication.oidc_provider import Provider
+    from gateway.outgoing.webhook import HttpsCalls
 
-    provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file)
+    provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
     return OidcTokens(settings.rules, provider, settings.algorithms, clock, api_audiences)
 
 

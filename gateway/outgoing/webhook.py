@@ -26,7 +26,7 @@ from urllib.parse import urljoin, urlsplit
 
 import trio
 
-from actors.access.remote.calls import FIRST_DELAY, MakeBody, WebhookError
+from actors.access.remote.calls import FIRST_DELAY, DocumentError, MakeBody, WebhookError
 from actors.access.remote.deadlines import Deadlines, TooSlow
 from actors.access.remote.kubeconfig_file import User
 from actors.access.remote.slots import Slots
@@ -52,6 +52,12 @@ _RETRIED: Final = frozenset({429, 500, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REPEATS_POST: Final = frozenset({307, 308})
 
+_ACCEPTED: Final = {
+    "accept": "application/json",
+    "user-agent": "rewound",
+    "accept-encoding": "identity",  # the size of the response is limited as it arrives
+}
+
 T = TypeVar("T")
 Call = Callable[[bytes, str, int, float], Awaitable[bytes]]  # (body, URL, largest response, deadline)
 
@@ -67,6 +73,20 @@ class HttpsCalls:
 
     def webhook(self, target: Target) -> HttpsWebhook:
         return HttpsWebhook(target)
+
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+        """The document at a URL, over a connection of its own. DocumentError."""
+        try:
+            response = await HttpsClient(tls, kept=0).request(url, _ACCEPTED, b"", largest, method="GET")
+        except InvalidUrl:
+            raise DocumentError(f"{url} cannot be used") from None
+        except ResponseTooLarge:
+            raise DocumentError(f"{url} has more than {largest} bytes") from None
+        except (OSError, ResponseError) as error:
+            raise DocumentError(f"{url}: {_shown(error)}") from None
+        if response.status != 200:
+            raise DocumentError(f"{url} responds with status {response.status}")
+        return response.body
 
 
 class HttpsWebhook:
@@ -274,12 +294,7 @@ def _asked_delay(response: Response) -> float | None:
 
 def _headers_for(target: Target, *, known: bool = True) -> dict[str, str]:
     """Those of every call, without a token that is in a file. Another host than the target's is not `known`."""
-    headers = {
-        "content-type": "application/json",
-        "accept": "application/json",
-        "user-agent": "rewound",
-        "accept-encoding": "identity",  # the size of the response is limited as it arrives
-    }
+    headers = {"content-type": "application/json", **_ACCEPTED}
     if target.host and known:
         headers["host"] = target.host
     if (authorization := _authorization(target.user)) and known:

@@ -10,6 +10,7 @@ is bounded in size, and a fetch in time. Redirects are not followed.
 from __future__ import annotations
 
 import logging
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import orjson
 import trio
 
 from actors.access.authentication.oidc_keys import Key, parse_keys
+from actors.access.remote.calls import Calls, DocumentError
 from actors.background_import import imported
 from actors.certificates.trust import verifying
 
@@ -35,13 +37,14 @@ class ProviderError(Exception):
 
 
 class Provider:
-    def __init__(self, issuer: str, ca_file: Path | None) -> None:
+    def __init__(self, issuer: str, ca_file: Path | None, calls: Calls) -> None:
         self.issuer = issuer
+        self._calls = calls
         self.keys: tuple[Key, ...] = ()
         self.version = 0  # of the keys: changes whenever they do
         self.fetches = 0  # successful ones
         self._ca_file = ca_file
-        self._context: Any = None
+        self._context: ssl.SSLContext | None = None
         self._keys_url = ""
         self._document = b""
         self._next = -float("inf")  # when the next fetch may begin
@@ -101,34 +104,12 @@ class Provider:
         self.version += 1
 
     async def _get(self, url: str) -> bytes:
-        httpx = await imported("httpx")
-        await imported("httpcore")  # which httpx imports when it is used first
         if self._context is None:
             self._context = await trio.to_thread.run_sync(client_context, self._ca_file)
-        headers = {"accept": "application/json", "accept-encoding": "identity"}
         try:
-            async with (
-                httpx.AsyncClient(verify=self._context, trust_env=False, timeout=TIME_LIMIT) as client,
-                client.stream("GET", url, headers=headers) as response,
-            ):
-                if response.status_code != 200:
-                    raise ProviderError(f"{url} responds with status {response.status_code}")
-                return await _bounded_body(url, response)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ProviderError(f"{url}: {error or type(error).__name__}") from error
-
-
-async def _bounded_body(url: str, response: Any) -> bytes:
-    body = bytearray()
-    # Cancelled, and not left: generators of httpx that are left half-way are closed by the garbage collector.
-    with trio.CancelScope() as reading:
-        async for part in response.aiter_raw():
-            body += part
-            if len(body) > MAX_BYTES:
-                reading.cancel()
-    if len(body) > MAX_BYTES:
-        raise ProviderError(f"{url} has more than {MAX_BYTES} bytes")
-    return bytes(body)
+            return await self._calls.fetch(url, self._context, MAX_BYTES)
+        except DocumentError as error:
+            raise ProviderError(str(error)) from None
 
 
 def _parsed(document: bytes) -> Any:
@@ -147,7 +128,7 @@ def _keys_url(discovered: Any, issuer: str) -> str:
     return url
 
 
-def client_context(ca_file: Path | None) -> Any:
+def client_context(ca_file: Path | None) -> ssl.SSLContext:
     """The TLS context for calls of the provider. A self-signed certificate in the file counts only with the CA flag."""
     if ca_file is None:
         return verifying(None)

@@ -8,6 +8,7 @@ time limit for everything.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
@@ -70,8 +71,18 @@ class Webhook(Protocol):
         """Close all connections that are idle; a further call opens new ones."""
 
 
+class DocumentError(Exception):
+    """There is no document at a URL, or it cannot be had; the text says why and names the URL."""
+
+
 class Calls(Protocol):
     def webhook(self, target: Target) -> Webhook: ...
+
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+        """The document at an https URL, of at most so many bytes. DocumentError.
+
+        Redirects are not followed, and the caller bounds the time.
+        """
 
 
 class NoCalls:
@@ -79,6 +90,9 @@ class NoCalls:
 
     def webhook(self, target: Target) -> Webhook:
         raise WebhookError(f"{target.shown}: no webhooks are called here")
+
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+        raise DocumentError(f"{url}: nothing is fetched here")
 
 
 NO_CALLS: Final = NoCalls()

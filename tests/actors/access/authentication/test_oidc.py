@@ -34,8 +34,10 @@ from actors.access.authentication.oidc_keys import (
     verified_claims,
 )
 from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider, ProviderError
+from actors.access.remote.calls import NO_CALLS
 from actors.background_import import imported
 from actors.identity import User
+from gateway.outgoing.webhook import HttpsCalls
 from tests.actors.object_store import ManualClock
 from tests.identity_provider import (
     CLIENT_ID,
@@ -92,7 +94,7 @@ async def signing(
     await imported("jwt")  # so that tasks that sign in begin to wait in a known order
     async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
         rules = ClaimRules(provider.issuer, CLIENT_ID, username_claim)
-        remote = Provider(provider.issuer, ca_file or issuer("provider").file)
+        remote = Provider(provider.issuer, ca_file or issuer("provider").file, HttpsCalls())
         yield Signing(provider, OidcTokens(rules, remote, algorithms, clock, audiences), clock)
 
 
@@ -123,7 +125,7 @@ async def test_tokens_of_others_pass_on_without_waiting() -> None:
 
 
 async def test_token_of_google_without_a_scheme_is_verified() -> None:
-    provider = Provider("https://accounts.google.com", None)
+    provider = Provider("https://accounts.google.com", None, NO_CALLS)
     provider.keys = (Key("first", None, rsa_key("first").public_key()),)
     clock = ManualClock()
     method = OidcTokens(ClaimRules(provider.issuer, CLIENT_ID), provider, ("RS256",), clock)
@@ -521,7 +523,10 @@ async def test_without_a_ca_file_the_roots_of_the_host_count(monkeypatch: pytest
     monkeypatch.setenv("SSL_CERT_FILE", str(issuer("provider").file))  # where OpenSSL looks for them
     async with identity_provider(ManualClock().now() / 1_000_000) as provider:
         method = OidcTokens(
-            ClaimRules(provider.issuer, CLIENT_ID), Provider(provider.issuer, None), ("RS256",), ManualClock()
+            ClaimRules(provider.issuer, CLIENT_ID),
+            Provider(provider.issuer, None, HttpsCalls()),
+            ("RS256",),
+            ManualClock(),
         )
         assert await Signing(provider, method, ManualClock()).user(provider.token()) == ALICE
 
