@@ -22,6 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.access.authorization.always_allow import AlwaysAllow
 from actors.admission.caches import Namespaces
+from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
@@ -32,8 +33,10 @@ from actors.controllers.context import ControllerContext
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
+from actors.large_work import LargeWork
 from actors.messages import Command, DeleteOptions, Object, Outcome
 from actors.names import CLUSTER
+from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.store.committer import Committer
 from actors.store.document import decode
@@ -93,9 +96,9 @@ class ControlPlane:
         committer = Committer(journal, self.feed)
         nursery.start_soon(committer.run)
         self.registry = Registry(self.catalog, committer.register_types)
-        self.directory = InterruptibleDirectory(
-            self.registry, journal, committer, self.admission, self.supervisor, nursery
-        )
+        calls = AdmissionCalls(nursery, timings=self.admission.timings)
+        shared = ActorContext(journal, committer, self.admission, calls, LargeWork(nursery))
+        self.directory = InterruptibleDirectory(self.registry, self.supervisor, nursery, shared)
         self.client = Client(self.directory, self.write_contexts, "client")
         self._nursery = nursery
 
