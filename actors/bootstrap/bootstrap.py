@@ -73,13 +73,13 @@ class Bootstrap:
         """
         await self._create_or_update([*namespaces(self._names), *health_roles(self._names)])
 
-    async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress) -> None:
-        """Everything else; the Service needs the namespace `default`."""
+    async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress | None) -> None:
+        """Everything else; the Service needs the namespace `default`, and exists if others reach the server."""
         await self._create_or_update(
             [
                 *priority_classes(self._names),
                 *flow_control(self._names),
-                *api_service(self._names, ranges, serving),
+                *(() if serving is None else api_service(self._names, ranges, serving)),
                 *local_api_services(self._names, self._catalog),
                 *roles(self._names),  # last: the objects of flow control belong into one commit
             ]

@@ -14,18 +14,26 @@ from pathlib import Path
 
 from actors.certificates.store import CertificateError
 
+# Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
 
 def server_context(
-    certificate: Path, key: Path, client_authorities: Sequence[Path], *, tickets: bool = True
+    certificate: Path,
+    key: Path,
+    client_authorities: Sequence[Path],
+    *,
+    tickets: bool = True,
+    ciphers: str = CIPHERS,
+    needs_client_certificate: bool = False,
 ) -> ssl.SSLContext:
     """Without `tickets`, clients resume only sessions that this context remembers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.set_ciphers(ciphers)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["h2", "http/1.1"])
-    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_mode = ssl.CERT_REQUIRED if needs_client_certificate else ssl.CERT_OPTIONAL
     # An intermediate CA in --client-ca-file is trusted without its root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not tickets:

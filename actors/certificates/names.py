@@ -12,7 +12,9 @@ PROXY_NAME = "front-proxy-client"  # the common name by which aggregated servers
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 
 
-def serving_names(names: Names, bind_address: str, service_address: str = "") -> tuple[str, ...]:
+def serving_names(
+    names: Names, bind_addresses: tuple[str, ...], service_address: str = ""
+) -> tuple[str, ...]:
     """Host names and addresses, each once. 0.0.0.0 and :: become every address of the machine."""
     service = f"{names.api_service}.default"
     wanted = [
@@ -20,7 +22,7 @@ def serving_names(names: Names, bind_address: str, service_address: str = "") ->
         "127.0.0.1",
         "::1",
         socket.gethostname(),
-        *reachable_addresses(bind_address),
+        *(reachable for one in bind_addresses for reachable in reachable_addresses(one)),
         service_address,
         names.api_service,
         service,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.release import RELEASE
-from gateway.settings.settings import Address, Addresses, Settings, host_and_port
+from gateway.settings.server import Address, host_and_port
+from gateway.settings.settings import Addresses, Settings
 
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SIGN_IN = "callers still sign in"
@@ -31,6 +32,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if addresses.insecure is not None:
         sign_in = _ACCOUNTS_SIGN_IN if settings.only_accounts_sign_in_plain else _SIGN_IN
         yield "plain", f"http://{_local(addresses.insecure)} (this machine only; {sign_in})"
+    for url in addresses.others:
+        yield "also", url
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
@@ -40,8 +43,13 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
 def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:
     if addresses.secure is not None:
         return _with_certificates(settings, f"https://{_local(addresses.secure)}")
-    assert addresses.insecure is not None
-    url = f"http://{_local(addresses.insecure)}"
+    if addresses.insecure is not None:
+        url = f"http://{_local(addresses.insecure)}"
+    else:
+        scheme, _, path = addresses.others[0].partition("+unix:")
+        url = f"--unix-socket {shlex.quote(path)} {scheme}://localhost"
+        if scheme == "https":
+            return _with_certificates(settings, url)
     if settings.token_auth_file is None:
         return (
             [f"curl {url}/version"] if settings.anonymous_auth else ["rewound serve --token-auth-file FILE"]
@@ -60,7 +68,7 @@ def _with_certificates(settings: Settings, url: str) -> list[str]:
         f"{url}/api/v1/namespaces",
     ]
     steps = [" ".join(curl)]
-    if settings.dialect == "kubernetes":
+    if settings.dialect == "kubernetes" and not url.startswith("--unix-socket"):
         steps.append(f"kubectl --kubeconfig {_quoted(settings.kubeconfig)} get namespaces")
     return steps
 

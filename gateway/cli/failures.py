@@ -6,16 +6,21 @@ Every other error is a bug of the server, which then prints its traceback.
 from __future__ import annotations
 
 import errno
-import socket
 
 from actors.access.accounts.keys import AccountKeyError
 from actors.certificates.store import CertificateError
+from gateway.connections.listen import CannotListen
 from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Address, Settings
+from gateway.settings.server import Address, host_and_port
+from gateway.settings.settings import Settings
 from journal.errors import JournalError
 
 _KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError)
-_BIND_ERRNOS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+_ADVICE = {
+    errno.EADDRINUSE: "stop what listens there, or give another",
+    errno.ENOENT: "create its folder, or give another",
+    errno.EACCES: "give one that this user may use",
+}
 
 
 def explain(error: BaseException, settings: Settings) -> str | None:
@@ -26,10 +31,10 @@ def explain(error: BaseException, settings: Settings) -> str | None:
         return explained[0] if None not in explained else None
     if isinstance(error, _KNOWN):
         return str(error)
-    if isinstance(error, socket.gaierror):
-        return f"--bind-address: {settings.bind_address} is not known here; give an address of this machine"
-    if isinstance(error, OSError):
-        return _folder_error(error, settings) if error.filename else _listener_error(error, settings)
+    if isinstance(error, CannotListen):
+        return _listener_error(error, settings)
+    if isinstance(error, OSError) and error.filename:
+        return _folder_error(error, settings)
     return None
 
 
@@ -39,32 +44,28 @@ def _folder_error(error: OSError, settings: Settings) -> str | None:
     return f"--data-dir: {error.filename}: {error.strerror}; make it readable and writable, or name another folder"
 
 
-def _listener_error(error: OSError, settings: Settings) -> str | None:
-    if error.errno not in _BIND_ERRNOS:
-        return None
-    listeners = (("--secure-port", settings.secure), ("--insecure-port", settings.insecure))
-    for flag, address in listeners:
-        if address is not None and (number := _bind_errno(address)):
-            return _listen_error(flag, address, number)
-    return None
+def _listener_error(error: CannotListen, settings: Settings) -> str:
+    """The flag or the key of --server-config that says where to listen, and what to do."""
+    for key, flag, address in (
+        ("bind", "--secure-port", settings.secure),
+        ("insecure_bind", "--insecure-port", settings.insecure),
+    ):
+        given = settings.server.binds(key)
+        if given is not None and error.bind in given:
+            return str(settings.server.refuse(key, f"{error}; {_ADVICE.get(error.number, 'give another')}"))
+        if given is None and address is not None and error.bind == host_and_port(*address):
+            return _flag_error(flag, address, error)
+    return str(error)
 
 
-def _bind_errno(address: Address) -> int:
-    """The errno of binding this address; tried again because the first error does not name its address."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address)
-        except OSError as error:
-            return error.errno or errno.EADDRINUSE
-    return 0
-
-
-def _listen_error(flag: str, address: Address, number: int) -> str:
+def _flag_error(flag: str, address: Address, error: CannotListen) -> str:
     host, port = address
-    if number == errno.EADDRNOTAVAIL:
+    if error.unknown_host:
+        return f"--bind-address: {host} is not known here; give an address of this machine"
+    if error.number == errno.EADDRNOTAVAIL:
         return f"--bind-address: {host} is no address of this machine; give one that is, or 0.0.0.0 for all"
-    if number == errno.EACCES:
+    if error.number == errno.EACCES:
         return f"{flag}: this user may not listen on port {port}; give one from 1024 up"
-    return f"{flag}: port {port} of {host} is in use; stop what listens there, or give another port"
+    if error.number == errno.EADDRINUSE:
+        return f"{flag}: port {port} of {host} is in use; stop what listens there, or give another port"
+    return f"{flag}: {error}; give another port"

@@ -31,6 +31,19 @@ async def serve_until_signal(settings: Settings, announce: Announce, clock: Cloc
             nursery.cancel_scope.cancel()
 
 
+def write_pid_file(settings: Settings) -> None:
+    """If --server-config asks for one; SettingsError."""
+    path = settings.server.keys.get("pid_path")
+    if path is None:
+        return
+    from hypercorn.utils import write_pid_file as write
+
+    try:
+        write(path)
+    except OSError as error:
+        raise settings.server.refuse("pid_path", f"{path}: {error.strerror}; give another file") from None
+
+
 def _raise_file_limit() -> None:
     """Every watch holds a socket: use as many file descriptors as this process may have."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -33,27 +33,31 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _run(settings: Settings) -> int:
-    needs_certificates = bool(settings.secure_port) and not (settings.pki / "ca.crt").exists()
+    needs_certificates = bool(settings.secure_binds) and not (settings.pki / "ca.crt").exists()
     with begin_early(wanted=needs_certificates):
         return _serve(settings)
 
 
 def _serve(settings: Settings) -> int:
     # Imported only now: reporting a wrong flag should not take as long as a start.
-    import logging
-
     import trio
 
     from gateway.cli.failures import explain
+    from gateway.cli.logs import configure_logging
     from gateway.cli.malloc import configure_malloc
     from gateway.cli.memory_faults import explain_memory_faults
-    from gateway.cli.process import serve_until_signal
+    from gateway.cli.process import serve_until_signal, write_pid_file
 
     configure_malloc()
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*COLLECT_AFTER)
     explain_memory_faults(settings.journal)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        configure_logging(settings)
+        write_pid_file(settings)
+    except SettingsError as error:
+        _print_error(str(error))
+        return 2
 
     def announce(addresses: Addresses) -> None:
         gc.freeze()

@@ -25,7 +25,9 @@ from actors.kinds.features import LIST_CHUNKING
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.page_on_demand import PageOnDemand
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
+from gateway.connections.config import server_config
 from gateway.connections.limits import Limits, affordable_connections
+from gateway.connections.listen import Listener
 from gateway.connections.responder import Handle
 from gateway.connections.server import Server
 from gateway.describe.discovery import Discovery
@@ -55,7 +57,8 @@ from gateway.release import RELEASE, SERVED_VERSION
 from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
-from gateway.settings.settings import Addresses, Settings, host_and_port
+from gateway.settings.server import host_and_port
+from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 from gateway.watch.hub import Hub
 from gateway.wire.json import dump_line
@@ -65,9 +68,6 @@ if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
     from gateway.faults.switch import FaultSwitch
     from gateway.proxy.connects import Connects
-
-# How long running requests may take to end after the listeners are closed.
-GRACE = 60.0
 
 
 class ApiServer:
@@ -96,10 +96,11 @@ class ApiServer:
         self._request_limits = self._make_request_limits()
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._request_limits.run)
         pipeline = self._make_pipeline(health, extensions)
-        limits = Limits(
-            streams=settings.http2_streams,
-            connections=settings.max_connections or affordable_connections(store.memory.process.limit),
-            forwards=self._forwards,
+        self._config = server_config(settings)
+        limits = Limits.configured(
+            self._config,
+            settings.max_connections or affordable_connections(store.memory.process.limit),
+            self._forwards,
         )
         handle, auditor = self._audited(pipeline.handle, nursery)
         observer = both(auditor, extensions.observer)
@@ -347,24 +348,20 @@ class ApiServer:
 
     async def serve(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until `stop`; returns when every request has ended."""
-        settings = self._settings
-        tls = prepare_tls(settings, self._store.names)
+        tls = prepare_tls(self._settings, self._store.names, self._config)
         async with trio.open_nursery() as nursery:
-            secure, insecure = await nursery.start(
+            listeners: list[Listener] = await nursery.start(
                 lambda task_status: self._server.serve(
-                    secure=settings.secure,
-                    insecure=settings.insecure,
+                    self._config,
                     tls=None if tls is None else tls.context,
                     stop=self._stop,
-                    grace=GRACE,
                     pools=None if tls is None else tls.pools,
                     task_status=task_status,
                 )
             )
-            hosts = reachable_addresses(secure[0] if secure else insecure[0])
-            self._addresses = Addresses(secure, insecure, hosts)
-            if tls is not None:
-                write_admin_kubeconfig(settings, tls, secure[1])
+            self._addresses = _addresses(listeners)
+            if tls is not None and self._addresses.secure is not None:
+                write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
             task_status.started(self._addresses)
         self._stopped.set()
 
@@ -383,6 +380,19 @@ class ApiServer:
         self._stop.set()
         await self.hub.close()
         await self._stopped.wait()
+
+
+def _addresses(listeners: list[Listener]) -> Addresses:
+    addressed = [(one, one.address) for one in listeners if one.address is not None]
+    secure = next((address for one, address in addressed if one.tls is not None), None)
+    insecure = next((address for one, address in addressed if one.tls is None), None)
+    main = secure or insecure
+    return Addresses(
+        secure,
+        insecure,
+        () if main is None else reachable_addresses(main[0]),
+        tuple(one.url for one in listeners if one.address is None or one.address not in (secure, insecure)),
+    )
 
 
 def refuse(status: int, message: str) -> Response:

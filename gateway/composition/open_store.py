@@ -262,7 +262,7 @@ def _aggregation(settings: Settings, store: Store, authorities: Authorities) -> 
         servers.describe,
         partial(published_trust, settings, authorities),
         servers.delete_content,
-        bool(settings.secure_port),
+        bool(settings.secure_binds),
     )
 
 
@@ -287,7 +287,7 @@ def _controller_context(
         enabled=settings.controllers.enabled_controllers(settings.dialect),
         issuer=store.access.accounts.issuer,
         quotas=quotas,
-        publishes_certificate=bool(settings.secure_port),
+        publishes_certificate=bool(settings.secure_binds),
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
     )

@@ -66,6 +66,9 @@ async def run(
         nursery.cancel_scope.cancel()
 
 
-def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress:
+def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:
     """For the Service of this server; a server without a secure port is reached at its plain one."""
-    return ServingAddress(addresses.hosts[0], settings.secure_port or settings.insecure_port)
+    listening = addresses.secure or addresses.insecure
+    if listening is None:
+        return None  # pods cannot reach a Unix socket
+    return ServingAddress(addresses.hosts[0], settings.fixed_port or listening[1])

@@ -21,6 +21,7 @@ from actors.certificates.names import serving_names
 from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
+from gateway.connections.config import ServerConfig
 from gateway.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class Tls:
 def prepare_certificates(settings: Settings, names: Names) -> Certificates:
     """The certificates of the data folder; may start a process that makes them."""
     service_address = first_address(settings.service_ranges)
-    wanted = serving_names(names, settings.bind_address, service_address)
+    wanted = serving_names(names, settings.secure_hosts, service_address)
     return prepare(settings.pki, wanted, time.time())
 
 
@@ -54,20 +55,25 @@ def signing_authorities(settings: Settings, names: Names) -> Authorities:
     )
 
 
-def prepare_tls(settings: Settings, names: Names) -> Tls | None:
-    """None when the secure port is off."""
-    if not settings.secure_port:
+def prepare_tls(settings: Settings, names: Names, config: ServerConfig) -> Tls | None:
+    """None when the secure port is off; otherwise `config` gets the serving certificate."""
+    if not settings.secure_binds:
         return None
     certificates = prepare_certificates(settings, names)
     client_authorities = [certificates.authority]
     if settings.client_ca_file:
         client_authorities.append(settings.client_ca_file)
     proxy_authority = settings.request_headers.requestheader_client_ca_file
+    certificate = settings.tls_cert_file or certificates.certificate("server")
+    key = settings.tls_private_key_file or certificates.key("server")
+    config.certfile, config.keyfile = str(certificate), str(key)
     context = server_context(
-        settings.tls_cert_file or certificates.certificate("server"),
-        settings.tls_private_key_file or certificates.key("server"),
+        certificate,
+        key,
         client_authorities if proxy_authority is None else [*client_authorities, proxy_authority],
         tickets=proxy_authority is None,
+        ciphers=config.ciphers,
+        needs_client_certificate=config.verify_mode == ssl.CERT_REQUIRED,
     )
     pools = None if proxy_authority is None else TrustPools(client_authorities, proxy_authority)
     if pools is not None and pools.overlap and not settings.request_headers.requestheader_allowed_names:
@@ -77,5 +83,5 @@ def prepare_tls(settings: Settings, names: Names) -> Tls | None:
 
 def write_admin_kubeconfig(settings: Settings, tls: Tls, port: int) -> None:
     authority = settings.tls_cert_file or tls.certificates.authority
-    url = server_url(settings.bind_address, port)
+    url = server_url(settings.secure_hosts[0], port)
     write_kubeconfig(settings.kubeconfig, url, authority, tls.certificates)

@@ -1,8 +1,9 @@
 """Limits for each client: sizes, times and counts that the connection layer enforces.
 
-`Server` takes one `Limits`; no other module of the gateway contains such a number. Times are in seconds of trio's
-clock. A watchdog checks them once a second (`TICK`), so each may be exceeded by that much: one check of all
-connections costs less than a cancel scope per read, which every request would pay for.
+`Server` takes one `Limits`. Those that Hypercorn has a key for are the ones of its configuration (`config`); no other
+module of the gateway contains such a number. Times are in seconds of trio's clock. A watchdog checks them once a
+second (`TICK`), so each may be exceeded by that much: one check of all connections costs less than a cancel scope per
+read, which every request would pay for.
 
 A stopping server replaces its limits by those of `draining()`, and checks them every `DRAIN_TICK`: it waits for
 handlers, and for peers only as long as bytes move.
@@ -14,6 +15,8 @@ import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
+
+from gateway.connections.config import ServerConfig
 
 KIB = 1024
 TICK = 1.0
@@ -47,19 +50,15 @@ class Limits:
     body: int = 3 * KIB * KIB
     # Whether requests to a path are forwarded: their bodies have no limit, and they may switch protocols.
     forwards: Callable[[str], bool] = _forwards_nothing
-    # Request line and headers together, as much as Go's servers accept; the target may be nearly all of it, for
-    # long selectors.
-    target: int = 1024 * KIB
-    head: int = 1024 * KIB
-    # Header block and header list of HTTP/2: decoding holds the event loop, for a quarter of a microsecond per byte.
-    http2_head: int = 256 * KIB
+    # Request line and headers together; the target may be nearly all of it, for long selectors.
+    target: int = ServerConfig.h11_max_incomplete_size
+    head: int = ServerConfig.h11_max_incomplete_size
+    http2_head: int = ServerConfig.h2_max_header_list_size
     headers: int = 1000
 
-    handshake_seconds: float = 10.0
+    handshake_seconds: float = ServerConfig.ssl_handshake_timeout
     head_seconds: float = 32.0  # from the first byte of a request to the end of its headers
-    # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no
-    # request is ever sent into a connection that we are closing.
-    idle_seconds: float = 120.0
+    idle_seconds: float = ServerConfig.keep_alive_timeout
     # A body (request or response) may take this long, and longer only at this many bytes a second or more.
     transfer_seconds: float = 30.0
     min_bytes_per_second: int = 16 * KIB
@@ -73,7 +72,20 @@ class Limits:
     drain_linger_seconds: float = 0.5
 
     connections: int = field(default_factory=affordable_connections)
-    streams: int = 250  # HTTP/2 requests handled at once on one connection
+    streams: int = ServerConfig.h2_max_concurrent_streams  # HTTP/2 requests handled at once on one connection
+
+    @classmethod
+    def configured(cls, config: ServerConfig, connections: int, forwards: Callable[[str], bool]) -> Limits:
+        return cls(
+            forwards=forwards,
+            target=config.h11_max_incomplete_size,
+            head=config.h11_max_incomplete_size,
+            http2_head=config.h2_max_header_list_size,
+            handshake_seconds=config.ssl_handshake_timeout,
+            idle_seconds=config.keep_alive_timeout,
+            connections=connections,
+            streams=config.h2_max_concurrent_streams,
+        )
 
     def transfer_deadline(self, started: float, done: int, moved_at: float = inf) -> float:
         """Return when a transfer is too slow that began at `started` and moved `done` bytes, the last at `moved_at`."""

@@ -1,23 +1,28 @@
-"""Listeners: the server's sockets, and an accept that survives errors of single connections.
+"""Listeners: the sockets of Hypercorn's configuration, and an accept that survives errors of single connections.
 
-`server` opens its listeners here and accepts connections from them.
+`server` opens its listeners here and accepts connections from them. A bind is an address (`host:port`), a Unix socket
+(`unix:path`) or a socket that the process inherited (`fd://number`). Each is opened by itself, so that an error names
+it and closes the ones before.
 """
 
 from __future__ import annotations
 
+import copy
 import errno
+import os
 import socket
 import ssl
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-Address = tuple[str, int]
+from hypercorn.config import Config, SocketTypeError
 
-ALPN_PROTOCOLS = ["h2", "http/1.1"]
-# The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
-BACKLOG = 1024
+from gateway.settings.server import Address, host_and_port
+
+UNIX = "unix:"
 # No resources to accept with: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -26,15 +31,39 @@ class Exhausted(Exception):
     """The process or the machine is out of file descriptors or buffers."""
 
 
+class CannotListen(Exception):
+    """A bind cannot be opened; `number` is the errno, 0 if there is none."""
+
+    def __init__(self, bind: str, number: int, why: str, *, unknown_host: bool = False) -> None:
+        super().__init__(f"cannot listen on {bind}: {why}")
+        self.bind = bind
+        self.number = number
+        self.why = why
+        self.unknown_host = unknown_host
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     sock: socket.socket
     tls: ssl.SSLContext | None
 
     @property
-    def address(self) -> Address:
+    def address(self) -> Address | None:
+        """None of a Unix socket."""
+        if self.sock.family == socket.AF_UNIX:
+            return None
         name = self.sock.getsockname()
         return name[0], name[1]
+
+    @property
+    def url(self) -> str:
+        scheme, address = "http" if self.tls is None else "https", self.address
+        return f"{scheme}+{UNIX}{self.path}" if address is None else f"{scheme}://{host_and_port(*address)}"
+
+    @property
+    def path(self) -> str:
+        """Of a Unix socket; "" of others."""
+        return os.fsdecode(self.sock.getsockname()) if self.sock.family == socket.AF_UNIX else ""
 
     def accept(self, limit: int) -> Iterator[socket.socket]:
         """Accept up to `limit` connections that wait already."""
@@ -48,41 +77,69 @@ class Listener:
                     raise Exhausted(str(error)) from error
                 continue  # that client left before it was accepted
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield sock
 
 
-def open_listeners(
-    secure: Address | None, insecure: Address | None, tls: ssl.SSLContext | None
-) -> tuple[Listener | None, Listener | None]:
-    """Open the secure and the insecure listener, each if it has an address."""
-    if secure is not None and tls is None:
-        raise ValueError("a secure address needs a TLS context")
-    if tls is not None:
-        tls.set_alpn_protocols(ALPN_PROTOCOLS)
+def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]:
+    """Open all binds, those of `config.bind` with TLS if it has certificates; CannotListen."""
+    if config.ssl_enabled and tls is None:
+        raise ValueError("a server with certificates needs a TLS context")
+    secure = tls if config.ssl_enabled else None
+    if secure is not None:
+        secure.set_alpn_protocols(config.alpn_protocols)
+    wanted = [(bind, secure) for bind in config.bind]
+    if secure is not None:
+        wanted += [(bind, None) for bind in config.insecure_bind]
     with ExitStack() as on_error:
-        first = None if secure is None else Listener(_listen(secure, on_error), tls)
-        second = None if insecure is None else Listener(_listen(insecure, on_error), None)
+        listeners = [Listener(_listen(config, bind, on_error), context) for bind, context in wanted]
         on_error.pop_all()
-    return first, second
+    return listeners
 
 
-def _listen(address: Address, on_error: ExitStack) -> socket.socket:
-    """Listen on an address of IPv4 or IPv6; `on_error` gets what closes the socket if opening another one fails."""
-    host, port = address[0].strip("[]"), address[1]
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+def _listen(config: Config, bind: str, on_error: ExitStack) -> socket.socket:
+    """Open one bind; `on_error` gets what closes the socket if opening another one fails."""
+    sock = _create_socket(config, bind)
     on_error.callback(sock.close)
-    sock.setblocking(False)
-    # A restarted server can bind while connections of the previous process are in TIME_WAIT.
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _notice_dead_peers(sock)
-    sock.bind((host, port))
-    sock.listen(BACKLOG)
+    sock.set_inheritable(False)  # Hypercorn hands its sockets to worker processes; there are none here
+    if sock.family != socket.AF_UNIX:
+        _set_tcp_options(sock)
+    try:
+        sock.listen(config.backlog)
+    except OSError as error:
+        raise CannotListen(bind, error.errno or 0, error.strerror or str(error)) from None
     return sock
 
 
-def _notice_dead_peers(sock: socket.socket) -> None:
-    """Set TCP keepalive, which connections inherit: it detects a vanished peer after about two minutes."""
+def _create_socket(config: Config, bind: str) -> socket.socket:
+    one = copy.copy(config)
+    one.bind, one.insecure_bind, one.quic_bind = [bind], [], []
+    try:
+        if bind.startswith(UNIX):
+            _refuse_served(bind.removeprefix(UNIX))
+        created = one.create_sockets()
+    except (OSError, UnicodeError, SocketTypeError) as error:
+        number = getattr(error, "errno", None) or 0
+        unknown_host = isinstance(error, socket.gaierror | UnicodeError)
+        why = getattr(error, "strerror", None) or str(error)
+        # Hypercorn leaves the socket that it could not bind to the garbage collector: it goes with the traceback.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            error.__traceback__ = None
+        raise CannotListen(bind, number, why, unknown_host=unknown_host) from None
+    (sock,) = created.secure_sockets + created.insecure_sockets
+    return sock
+
+
+def _refuse_served(path: str) -> None:
+    """Hypercorn replaces every socket that it finds at the path: not the one of a server that runs."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(path) == 0:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def _set_tcp_options(sock: socket.socket) -> None:
+    """Connections inherit these. TCP keepalive detects a vanished peer after about two minutes."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)

@@ -1,9 +1,12 @@
-"""The server: accepts connections and gives each a task, a transport and a protocol.
+"""The server: a worker for Hypercorn's configuration, whose connections speak our HTTP/1.1 and HTTP/2.
 
-`ApiServer` creates one `Server` and runs `serve`. Connections speak HTTP/1.1 (`http1`) or HTTP/2 (`http2`).
-One watchdog enforces the time limits of all connections. When the server stops, it accepts no more, closes idle
-connections at once, completes requests in progress within `grace`, and only then aborts the rest. A connection on
-which only its peer is awaited ends within seconds (`Limits.draining`).
+`ApiServer` creates one `Server` and runs `serve`. It listens where the configuration says, accepts, and gives each
+connection a task, a transport and a protocol (`http1`, `http2`). One watchdog enforces the time limits of all
+connections. When the server stops, it accepts no more, closes idle connections at once, completes requests in progress
+within `graceful_timeout`, and only then aborts the rest. A connection on which only its peer is awaited ends within
+seconds (`Limits.draining`). Rejected: Hypercorn's `worker_serve` with a subclass of its `TCPServer`, because it takes
+that class from a name in its own module, and imports protocols that are not used
+(docs/decisions/0007-hypercorn.md).
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
+from hypercorn.config import Config
 from trio.lowlevel import wait_readable
 
 from actors.background_import import imported, is_imported
 from actors.certificates.pools import Roles, TrustPools
 from gateway.connections.http1 import HTTP1, Http1Connection, closing_bytes
 from gateway.connections.limits import TICK, Limits
-from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
+from gateway.connections.listen import Exhausted, Listener, open_listeners
 from gateway.connections.responder import Handle, Refuse
 from gateway.connections.server_state import ServerState, ServerStatistics, log
 from gateway.connections.shared_bios import SharedBios
@@ -71,19 +75,16 @@ class Server:
 
     async def serve(
         self,
+        config: Config,
         *,
-        secure: Address | None,
-        insecure: Address | None,
         tls: ssl.SSLContext | None,
         stop: trio.Event,
-        grace: float,
         pools: TrustPools | None = None,
-        task_status: trio.TaskStatus[tuple[Address | None, Address | None]] = trio.TASK_STATUS_IGNORED,
+        task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until `stop`; returns when all accepted requests have their responses, or `grace` is over."""
+        """Serve until `stop`; returns when all accepted requests have their responses, or the grace period is over."""
         self._pools = pools
-        opened = open_listeners(secure, insecure, tls)
-        listeners = [listener for listener in opened if listener is not None]
+        listeners = open_listeners(config, tls)
         try:
             async with trio.open_nursery() as background:
                 background.start_soon(self._run_watchdog)
@@ -92,22 +93,24 @@ class Server:
                     async with trio.open_nursery() as accepting:
                         for listener in listeners:
                             accepting.start_soon(self._accept, listener, connections)
-                        task_status.started((_address(opened[0]), _address(opened[1])))
+                        task_status.started(listeners)
                         await stop.wait()
                         accepting.cancel_scope.cancel()
-                    background.start_soon(self._abort_after_grace, grace, connections.cancel_scope)
-                    self._drain(listeners, connections)
+                    background.start_soon(
+                        self._abort_after_grace, config.graceful_timeout, connections.cancel_scope
+                    )
+                    self._drain(listeners, config.backlog, connections)
                 background.cancel_scope.cancel()
         finally:
             for listener in listeners:
                 listener.sock.close()
 
-    def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
+    def _drain(self, listeners: list[Listener], backlog: int, connections: trio.Nursery) -> None:
         self._state.begin_drain()
         for listener in listeners:
             # The kernel has accepted these already: closing the listener first would reset them.
             with suppress(Exhausted):
-                for sock in listener.accept(BACKLOG):
+                for sock in listener.accept(backlog):
                     self._start(sock, listener.tls, connections)
             listener.sock.close()
 
@@ -256,7 +259,3 @@ def _set_roles(peer: Peer, roles: Roles) -> None:
         peer.proxy_certificate = peer.certificate
     if not roles.client:
         peer.certificate = None
-
-
-def _address(listener: Listener | None) -> Address | None:
-    return None if listener is None else listener.address

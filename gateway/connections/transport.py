@@ -61,10 +61,12 @@ class Transport:
         """Plain TCP has no handshake."""
 
     def peer_address(self) -> str:
+        """Empty for a client on a Unix socket."""
         try:
-            return str(self.socket.getpeername()[0])
+            name = self.socket.getpeername()
         except OSError:
             return ""
+        return str(name[0]) if isinstance(name, tuple) else ""
 
     def certificate(self) -> dict[str, object] | None:
         return None

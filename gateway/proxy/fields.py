@@ -42,13 +42,18 @@ def request_fields(request: Request, host: bytes | None, *, upgrading: bool) -> 
         fields.extend((name, value) for value in (repeated.get(name) or (joined,)))
     if not upgrading and b"trailers" in _words(headers.get(b"te", b"")):
         fields.append((b"te", b"trailers"))
-    fields.append((b"x-forwarded-for", _forwarded_for(request)))
+    forwarded_for = _forwarded_for(request)
+    if forwarded_for:
+        fields.append((b"x-forwarded-for", forwarded_for))
     return fields
 
 
 def _forwarded_for(request: Request) -> bytes:
+    """Empty for a client on a Unix socket that forwards for nobody."""
     address = request.peer.address.encode()
     before = request.headers.get(b"x-forwarded-for")
+    if not address:
+        return before or b""
     return b"%b, %b" % (before, address) if before is not None else address
 
 

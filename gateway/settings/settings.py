@@ -37,6 +37,7 @@ from gateway.settings.controllers import ControllerSettings
 from gateway.settings.oidc import OidcSettings
 from gateway.settings.proxy import ProxySettings
 from gateway.settings.request_headers import RequestHeaderSettings
+from gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
 from gateway.settings.service_accounts import ServiceAccountSettings
 from gateway.settings.signing import SigningSettings
 from gateway.settings.token_webhook import TokenWebhookSettings
@@ -49,21 +50,17 @@ LEAST_MEMORY = 256 << 20
 ETCD_LIMIT = 1536 << 10  # --max-request-bytes of etcd
 LEAST_OBJECT_SIZE = 64 << 10
 
-Address = tuple[str, int]
-
-
-def host_and_port(host: str, port: int) -> str:
-    """As in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """What a running server listens on, and the hosts at which others reach its secure port, preferred one first."""
 
-    secure: Address | None
+    secure: Address | None  # the first, if there are several; None if there is no TCP socket
     insecure: Address | None
     hosts: tuple[str, ...] = ()
+    others: tuple[
+        str, ...
+    ] = ()  # URLs of further listeners; a Unix socket is https+unix:/path or http+unix:/path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +97,7 @@ class Settings:
     enable_test_controls: bool = False
     faults: Path | None = None  # fault rules for controllers under test
     # Groups of settings, each in a module of its own; their fields have the names of their flags.
+    server: ServerSettings = field(default_factory=ServerSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)
     request_headers: RequestHeaderSettings = field(default_factory=RequestHeaderSettings)
@@ -133,6 +131,35 @@ class Settings:
         return (LOOPBACK, self.insecure_port) if self.insecure_port else None
 
     @property
+    def secure_binds(self) -> tuple[str, ...]:
+        """Where the server listens with TLS; `bind` of --server-config replaces the two flags."""
+        return self._binds("bind", self.secure)
+
+    @property
+    def insecure_binds(self) -> tuple[str, ...]:
+        return self._binds("insecure_bind", self.insecure)
+
+    def _binds(self, key: str, address: Address | None) -> tuple[str, ...]:
+        given = self.server.binds(key)
+        if given is not None:
+            return given
+        return () if address is None else (host_and_port(address[0].strip("[]"), address[1]),)
+
+    @property
+    def secure_hosts(self) -> tuple[str, ...]:
+        """The hosts of the secure listeners; none if all are Unix sockets."""
+        given = self.server.binds("bind")
+        if given is None:
+            return (self.bind_address,)
+        return tuple(address[0] for address in map(bound_address, given) if address is not None)
+
+    @property
+    def fixed_port(self) -> int:
+        """The port of the API that the flags say; 0 if its listener is one of --server-config."""
+        key, port = ("bind", self.secure_port) if self.secure_binds else ("insecure_bind", self.insecure_port)
+        return port if self.server.binds(key) is None else 0
+
+    @property
     def journal(self) -> Path:
         return self.data_dir / "journal"
 
@@ -161,9 +188,9 @@ class Settings:
                 raise SettingsError(
                     flag, f"{port} is not a port; give a number from 1 to 65535, or 0 for off"
                 )
-        if not self.secure_port and not self.insecure_port:
+        if not self.secure_binds and not self.insecure_binds:
             raise SettingsError("--secure-port", "is off and so is --insecure-port; give one of them a port")
-        if self.secure_port == self.insecure_port:
+        if self.secure_port == self.insecure_port != 0 and self.server.binds("bind") is None:
             raise SettingsError(
                 "--insecure-port", f"{self.insecure_port} is the secure port too; give another"
             )
@@ -242,12 +269,12 @@ class Settings:
     def _check_access(self) -> None:
         modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
         self.authorization.check_modes(modes)
-        if self.request_headers.requestheader_client_ca_file and not self.secure_port:
+        if self.request_headers.requestheader_client_ca_file and not self.secure_binds:
             raise SettingsError(
                 "--requestheader-client-ca-file",
                 "needs the secure port, because a proxy authenticates by its certificate; give --secure-port",
             )
-        if self.client_ca_file and not self.secure_port:
+        if self.client_ca_file and not self.secure_binds:
             raise SettingsError(
                 "--client-ca-file",
                 "has no effect without the secure port; give --secure-port, or leave this out",
@@ -310,7 +337,7 @@ class Settings:
         """Whether the plain port is open and takes no tokens but those that requests to this server create."""
         webhook = self.token_webhook.authentication_token_webhook_config_file
         signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
-        return bool(self.insecure_port) and not signs_in
+        return bool(self.insecure_binds) and not signs_in
 
     @property
     def enablement(self) -> Enablement:

@@ -1,26 +1,13 @@
 from __future__ import annotations
 
 import errno
-import socket
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from actors.certificates.store import CertificateError
 from gateway.cli.failures import explain
+from gateway.connections.listen import CannotListen
 from gateway.settings.settings import Settings
 from journal.errors import WrongDialect
-
-IN_USE = OSError(errno.EADDRINUSE, "Address already in use")
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
 
 
 def test_known_error_is_reported_with_its_text() -> None:
@@ -41,21 +28,23 @@ def test_unknown_error_is_not_explained() -> None:
     assert explain(PermissionError(errno.EACCES, "Permission denied", "/etc/shadow"), Settings()) is None
 
 
-def test_port_in_use_is_named(taken: int) -> None:
-    text = f"port {taken} of 127.0.0.1 is in use; stop what listens there, or give another port"
-    assert explain(IN_USE, Settings(secure_port=taken)) == f"--secure-port: {text}"
-    assert explain(IN_USE, Settings(secure_port=0, insecure_port=taken)) == f"--insecure-port: {text}"
+def test_port_in_use_is_named() -> None:
+    error = CannotListen("127.0.0.1:7001", errno.EADDRINUSE, "Address already in use")
+    text = "port 7001 of 127.0.0.1 is in use; stop what listens there, or give another port"
+    assert explain(error, Settings(secure_port=7001)) == f"--secure-port: {text}"
+    assert explain(error, Settings(secure_port=0, insecure_port=7001)) == f"--insecure-port: {text}"
 
 
 def test_address_of_another_machine_is_named() -> None:
-    error = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+    error = CannotListen("192.0.2.1:6443", errno.EADDRNOTAVAIL, "Cannot assign requested address")
     text = explain(error, Settings(bind_address="192.0.2.1"))
     assert text is not None
     assert text.startswith("--bind-address: 192.0.2.1 is no address of this machine")
 
 
 def test_unknown_host_name_is_named() -> None:
-    text = explain(socket.gaierror(-2, "Name or service not known"), Settings(bind_address="no.such.host"))
+    error = CannotListen("no.such.host:6443", -2, "Name or service not known", unknown_host=True)
+    text = explain(error, Settings(bind_address="no.such.host"))
     assert text is not None
     assert text.startswith("--bind-address: no.such.host is not known here")
 

@@ -1,8 +1,7 @@
 """docs/decisions/0016-http2.md: CPU of a get over HTTP/2 by our own code and on the classes of three libraries.
 
 Each alternative serves one client over TLS on our transport, in a process of its own; the client sends prepared frames
-whose header block repeats byte for byte, one at a time or ten in one write. Hypercorn is no dependency: its row
-needs `pip install 'hypercorn>=0.18,<0.19'`.
+whose header block repeats byte for byte, one at a time or ten in one write.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from benchmarks.baselines.certificate import write_certificate
 from benchmarks.decisions.apart import SPAWN, apart
 from benchmarks.decisions.connections.http1 import GET as HTTP1_GET
 from benchmarks.decisions.connections.http2_heads import PATH, encoded
-from benchmarks.decisions.connections.http2_servers import BODY, HTTP1, SERVERS, available
+from benchmarks.decisions.connections.http2_servers import BODY, HTTP1, SERVERS
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.loads import http2
 from gateway.connections.limits import Limits
@@ -35,9 +34,7 @@ _FLAGS = http2.END_HEADERS | http2.END_STREAM
 
 
 def main(effort: Effort) -> None:
-    names = available()
-    if len(names) < len(SERVERS):
-        print("Hypercorn is not installed: pip install 'hypercorn>=0.18,<0.19' adds its row")
+    names = list(SERVERS)
     _compare("one request at a time", names, 1, effort)
     # No client sends ten requests together over HTTP/1.1.
     _compare("ten requests that arrive together", [name for name in names if name != HTTP1], 10, effort)

@@ -7,7 +7,6 @@ a task for each stream. All send the same fields; only ours and Hypercorn's keep
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
 from typing import Any
 
 import h2.config
@@ -220,10 +219,3 @@ SERVERS: dict[str, Serve] = {
     "Hypercorn's TCPServer and H2Protocol": by_hypercorn,
 }
 HTTP1 = "HTTP/1.1 of ours"
-
-
-def available() -> list[str]:
-    """The names of the servers that can run here."""
-    if find_spec("hypercorn") is not None:
-        return list(SERVERS)
-    return [name for name, serve in SERVERS.items() if serve is not by_hypercorn]

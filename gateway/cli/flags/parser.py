@@ -26,6 +26,7 @@ from gateway.cli.flags import (
     token_webhook,
 )
 from gateway.settings.checks import SettingsError
+from gateway.settings.server import ServerSettings
 from gateway.settings.settings import Settings
 
 _LISTS = {
@@ -76,8 +77,19 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
         given["journal_retention"] = None
     if "dialect" not in given and (stored := _stored_dialect(given.get("data_dir", Settings().data_dir))):
         given["dialect"] = stored
-    settings = Settings(**_grouped(given))
+    grouped = _grouped(dict(given))
+    _refuse_two_binds(given, grouped["server"])
+    settings = Settings(**grouped)
     return settings, _warnings(settings)
+
+
+def _refuse_two_binds(given: dict[str, Any], server: ServerSettings) -> None:
+    """A flag and a key of --server-config that say where to listen: here, because a flag may have its default value."""
+    for key, names in (("bind", ("bind_address", "secure_port")), ("insecure_bind", ("insecure_port",))):
+        for name in names:
+            if name in given and server.binds(key) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise server.refuse(key, f"says where to listen, and so does {flag}; leave one of them out")
 
 
 def _grouped(given: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +134,7 @@ def _plain_port_warning(settings: Settings) -> str:
     others = " and bootstrap tokens" if settings.controllers.enable_bootstrap_token_auth else ""
     why = (
         "client certificates work on the secure port only"
-        if settings.secure_port
+        if settings.secure_binds
         else "and without a secure port nobody can request the first one"
     )
     return (

@@ -27,6 +27,13 @@ def add_serving(group: Any) -> None:
         "N",
         "requests that a client may have in progress on one HTTP/2 connection; 0 means 250 (default 250)",
     )
+    add(
+        group,
+        "--server-config",
+        Path,
+        "FILE",
+        "Hypercorn's configuration (TOML or Python) for what has no flag: Unix sockets, backlog, timeouts, log",
+    )
 
 
 def add_certificates(group: Any) -> None:

@@ -24,7 +24,8 @@ from gateway.replay.control import ReplayControl
 from gateway.replay.player import Moment, Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
 from gateway.replay.source import open_source
-from gateway.settings.settings import Addresses, Settings, host_and_port
+from gateway.settings.server import host_and_port
+from gateway.settings.settings import Addresses, Settings
 from journal.recording import Recording
 
 

@@ -23,7 +23,8 @@ from gateway.replay.report import report
 from gateway.replay.writable import Progress, WritablePlan, fork_settings, make_copy, run_writable
 from gateway.settings.checks import SettingsError
 from gateway.settings.controllers import ControllerSettings
-from gateway.settings.settings import Addresses, Settings, host_and_port
+from gateway.settings.server import host_and_port
+from gateway.settings.settings import Addresses, Settings
 from journal.recording import Recording
 
 

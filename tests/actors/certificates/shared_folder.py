@@ -18,4 +18,4 @@ _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
 def own_certificates(dialect: str) -> Certificates:
     """The certificates of a server on 127.0.0.1. Tests copy the folder and change nothing in it."""
     folder = Path(_folder.name) / dialect
-    return prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
+    return prepare(folder, serving_names(NAMES[dialect], ("127.0.0.1",), "10.0.0.1"), time.time())

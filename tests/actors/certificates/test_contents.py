@@ -17,7 +17,7 @@ NOW = 1_800_000_000.0
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return prepare(tmp_path_factory.mktemp("data") / "pki", serving_names(CLUSTER, "10.1.2.3"), NOW)
+    return prepare(tmp_path_factory.mktemp("data") / "pki", serving_names(CLUSTER, ("10.1.2.3",)), NOW)
 
 
 def loaded(certificates: Certificates, name: str) -> x509.Certificate:
@@ -78,11 +78,11 @@ def test_serving_certificate_names_machine_bind_address_and_service(
 
 @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
 def test_unspecified_address_is_not_in_the_certificate(everywhere: str) -> None:
-    assert everywhere not in serving_names(CLUSTER, everywhere)
+    assert everywhere not in serving_names(CLUSTER, (everywhere,))
 
 
 def test_each_name_is_listed_once() -> None:
-    names = serving_names(CLUSTER, "127.0.0.1")
+    names = serving_names(CLUSTER, ("127.0.0.1",))
     assert len(names) == len(set(names))
 
 

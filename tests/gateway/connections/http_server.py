@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from actors.certificates.context import server_context
+from gateway.connections.config import ServerConfig
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
@@ -41,6 +42,20 @@ class Authority:
     key: Path
     client_certificate: Path
     client_key: Path
+
+    def config(self, **changed: object) -> ServerConfig:
+        """A secure and a plain listener, each on a port that the kernel chooses."""
+        config = ServerConfig.from_mapping(
+            {
+                "bind": "127.0.0.1:0",
+                "insecure_bind": "127.0.0.1:0",
+                "certfile": str(self.certificate),
+                "keyfile": str(self.key),
+                **changed,
+            }
+        )
+        assert isinstance(config, ServerConfig)
+        return config
 
     def server_context(self) -> ssl.SSLContext:
         return server_context(self.certificate, self.key, [self.ca])
@@ -250,8 +265,9 @@ async def served(
     observer: RequestObserver | None = None,
     memory: MemoryBudget | None = None,
     reads: bool = True,
+    **config: object,
 ) -> AsyncIterator[Host]:
-    """A server with this handler; without `reads`, the handler itself has to read bodies."""
+    """A server with this handler; without `reads`, it has to read bodies itself. `config`: keys of Hypercorn's."""
     handled: list[str] = []
     chosen = reading(handle, handled) if reads else handle
     server = Server(chosen, refuse, limits or Limits(), observer, memory)  # type: ignore[arg-type]
@@ -260,15 +276,17 @@ async def served(
 
         async def run(*, task_status: trio.TaskStatus[Host]) -> None:
             async with trio.open_nursery() as inner:
-                secure, insecure = await inner.start(
+                listeners = await inner.start(
                     partial(
                         server.serve,
-                        secure=("127.0.0.1", 0),
-                        insecure=("127.0.0.1", 0),
+                        authority().config(graceful_timeout=grace, **config),
                         tls=authority().server_context(),
                         stop=stop,
-                        grace=grace,
                     )
+                )
+                secure, insecure = (
+                    next((one.address for one in listeners if one.address and bool(one.tls) is tls), ("", 0))
+                    for tls in (True, False)
                 )
                 host = Host(server, secure, insecure, stop, handled)
                 task_status.started(host)

@@ -142,4 +142,4 @@ async def test_records_of_any_size_carry_requests() -> None:
 async def test_secure_address_needs_a_tls_context() -> None:
     server = Server(hello, refuse, Limits())
     with pytest.raises(ValueError, match="TLS context"):
-        await server.serve(secure=("127.0.0.1", 0), insecure=None, tls=None, stop=trio.Event(), grace=1)
+        await server.serve(authority().config(), tls=None, stop=trio.Event())
