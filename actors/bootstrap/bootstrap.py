@@ -28,8 +28,7 @@ from actors.bootstrap.objects import (
     roles,
 )
 from actors.bootstrap.reconciliation import is_as_wanted, reconcile
-from actors.controllers.client import Client
-from actors.controllers.concurrent import BATCH, run_concurrently
+from actors.controllers.client import BATCH, Client, run_concurrently
 from actors.errors import AlreadyExists
 from actors.kinds.catalog import Catalog
 from actors.messages import DeleteOptions, Object

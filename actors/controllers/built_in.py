@@ -10,33 +10,32 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.controllers.accounts.root_certificate import RootCertificatePublisher
-from actors.controllers.accounts.token_secrets import TokenSecretController
-from actors.controllers.aggregation.availability import AvailabilityController
-from actors.controllers.aggregation.descriptions import DescriptionController
-from actors.controllers.aggregation.registration import RegistrationController
-from actors.controllers.aggregation.trust import TrustPublisher
-from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
-from actors.controllers.bootstrap_tokens.signer import BootstrapSigner
-from actors.controllers.certificates.approving import CertificateApproving
-from actors.controllers.certificates.cleaning import CertificateCleaning
-from actors.controllers.certificates.signing import CertificateSigning
+from actors.controllers.aggregation import (
+    AvailabilityController,
+    DescriptionController,
+    RegistrationController,
+    TrustPublisher,
+)
+from actors.controllers.bootstrap_tokens import BootstrapSigner, TokenCleaner
+from actors.controllers.certificates import CertificateApproving, CertificateCleaning, CertificateSigning
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.context import ControllerContext
-from actors.controllers.custom_resources.controller import CustomResourceController
-from actors.controllers.custom_resources.publication import Publication
+from actors.controllers.custom_resources import CustomResourceController
 from actors.controllers.endpoints import EndpointsController
-from actors.controllers.events.expiry import EventExpiry
+from actors.controllers.event_expiry import EventExpiry
 from actors.controllers.flow_control import FlowControlController
-from actors.controllers.garbage.collector import GarbageCollector
+from actors.controllers.garbage_collector import GarbageCollector
 from actors.controllers.loop import Controller, Loop
 from actors.controllers.namespaces import NamespaceController
-from actors.controllers.pods.orphaned import PodGarbageCollector
-from actors.controllers.quota.status import ResourceQuotaController
-from actors.controllers.service_accounts import ServiceAccountController
-from actors.controllers.storage.claims import ClaimProtection
-from actors.controllers.storage.ephemeral import EphemeralVolumeController
-from actors.controllers.storage.volumes import VolumeProtection
+from actors.controllers.orphaned_pods import PodGarbageCollector
+from actors.controllers.publication import Publication
+from actors.controllers.quota import ResourceQuotaController
+from actors.controllers.service_accounts import (
+    RootCertificatePublisher,
+    ServiceAccountController,
+    TokenSecretController,
+)
+from actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:

@@ -17,7 +17,7 @@ import trio
 from actors.access.authorization.rbac.aggregation import aggregated_rules, selects
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
-from actors.controllers.pages import PAGE_SIZE, Position, next_page
+from actors.controllers.stored_objects import PAGE_SIZE, Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
 from actors.large_work import LARGE_BYTES

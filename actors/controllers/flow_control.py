@@ -15,7 +15,7 @@ import trio
 
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
-from actors.controllers.pages import Position, next_page
+from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists, NotFound
 from actors.flowcontrol.initial_objects import (

@@ -1,27 +1,40 @@
-"""The service account controller: creates a service account named `default` in every active namespace.
+"""The controllers of service accounts: what a pod needs to run as one and to verify this server.
 
-Pods that name no service account run as this one. The controller creates it with the namespace and again when it is
-deleted, but not in a terminating namespace, where admission would refuse it.
+`ServiceAccountController` creates the account `default` in every namespace, `TokenSecretController` fills Secrets
+with tokens of accounts, `RootCertificatePublisher` keeps a ConfigMap with the CA certificate of this server.
 """
 
 from __future__ import annotations
 
+import base64
+import logging
 from collections.abc import Sequence
 
 import trio
 
+from actors.access.accounts.claims import Reference
+from actors.access.accounts.issuer import TokenIssuer
+from actors.certificates.store import CertificateError
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
-from actors.controllers.pages import Position, next_page
+from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
-from actors.errors import AlreadyExists
-from actors.store.document import is_being_deleted
-from journal.records import Event
+from actors.errors import AlreadyExists, Conflict, NotFound
+from actors.messages import DeleteOptions, Object
+from actors.selectors.facts import field_bytes, unpack_uids
+from actors.store.document import decode, is_being_deleted
+from journal.records import Event, Row
 
-ACCOUNT = "default"
+DEFAULT = "default"
 
 
 class ServiceAccountController:
+    """The service account controller: creates a service account named `default` in every active namespace.
+
+    Pods that name no service account run as this one. The controller creates it with the namespace and again
+    when it is deleted, but not in a terminating namespace, where admission would refuse it.
+    """
+
     name = "service account controller"
 
     def __init__(self, context: ControllerContext) -> None:
@@ -40,7 +53,7 @@ class ServiceAccountController:
             if event.type_id == self._namespaces:
                 if not event.previous:
                     self.queue.add(event.name)
-            elif event.type_id == self._accounts and event.removed and event.name == ACCOUNT:
+            elif event.type_id == self._accounts and event.removed and event.name == DEFAULT:
                 self.queue.add(event.namespace)
 
     async def catch_up(self) -> None:
@@ -53,14 +66,14 @@ class ServiceAccountController:
         with self._journal.read() as view:
             for _, name, row in next_page(view, self._namespaces, "", after):
                 last = ("", name)
-                if view.get(self._accounts, name, ACCOUNT) is None and not is_being_deleted(row.body):
+                if view.get(self._accounts, name, DEFAULT) is None and not is_being_deleted(row.body):
                     self.queue.add(name)
         return last
 
     async def reconcile(self, key: str) -> None:
         if not self._needs_account(key):
             return
-        new = self._definition.schema.decode_object({"metadata": {"name": ACCOUNT}}).object
+        new = self._definition.schema.decode_object({"metadata": {"name": DEFAULT}}).object
         try:
             await self._client.create(self._definition, key, new)
         except AlreadyExists:
@@ -71,4 +84,270 @@ class ServiceAccountController:
             row = view.get(self._namespaces, "", namespace)
             if row is None or is_being_deleted(row.body):
                 return False
-            return view.get(self._accounts, namespace, ACCOUNT) is None
+            return view.get(self._accounts, namespace, DEFAULT) is None
+
+
+logger = logging.getLogger(__name__)
+
+SECRET, ACCOUNT, REFERENCE = "secret", "account", "reference"
+Key = tuple[
+    str, str, str, str
+]  # what to reconcile, namespace, name, and for a reference the name of the Secret
+
+
+class TokenSecretController:
+    """The token controller: fills Secrets of the service account token type, and deletes those without an account.
+
+    Such a Secret names its account in an annotation. It gets the account's uid, a token that does not expire,
+    the namespace and the CA certificate of this server; keys that a client emptied are filled again. The Secret
+    is deleted when its account does not exist or has another uid. When it is gone, its name is removed from the
+    account's list of secrets.
+    """
+
+    name = "service account token controller"
+
+    def __init__(self, context: ControllerContext, issuer: TokenIssuer) -> None:
+        self._journal = context.journal
+        self._authorities = context.authorities
+        self._issuer = issuer
+        self._secrets = context.journal.type_id("secrets")
+        self._accounts = context.journal.type_id("serviceaccounts")
+        self.observed_types = frozenset({self._secrets, self._accounts})
+        self._secret_kind = context.registry.current.storage("secrets")
+        self._account_kind = context.registry.current.storage("serviceaccounts")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "tokens-controller"
+        )
+        self._is_token = field_bytes("type", context.names.key("service-account-token"))
+        self._name_key = context.names.key("service-account.name")
+        self._uid_key = context.names.key("service-account.uid")
+        self.queue: WorkQueue[Key] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._accounts:
+                if event.removed or not event.previous:
+                    self.queue.add((ACCOUNT, event.namespace, event.name, ""))
+            elif event.type_id == self._secrets and self._is_token in event.facts:
+                if event.removed:
+                    self._add_reference(event)
+                else:
+                    self.queue.add((SECRET, event.namespace, event.name, ""))
+
+    def _add_reference(self, event: Event) -> None:
+        account = self._annotations(decode(event.body)).get(self._name_key)
+        if account:
+            self.queue.add((REFERENCE, event.namespace, account, event.name))
+
+    async def catch_up(self) -> None:
+        await self._add_secrets(None)
+
+    async def _add_secrets(self, namespace: str | None, account: str | None = None) -> None:
+        """Add all token Secrets, or those of one account."""
+        after: Position | None = None
+        while (after := self._scan(namespace, account, after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, namespace: str | None, account: str | None, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for where, name, row in next_page(view, self._secrets, namespace, after):
+                last = (where, name)
+                if self._is_token not in row.facts:
+                    continue
+                if account is None or self._annotations(decode(row.body)).get(self._name_key) == account:
+                    self.queue.add((SECRET, where, name, ""))
+        return last
+
+    async def reconcile(self, key: Key) -> None:
+        what, namespace, name, secret = key
+        if what == ACCOUNT:
+            await self._add_secrets(namespace, name)
+        elif what == REFERENCE:
+            await self._remove_reference(namespace, name, secret)
+        else:
+            await self._reconcile_secret(namespace, name)
+
+    async def _reconcile_secret(self, namespace: str, name: str) -> None:
+        row = self._row(self._secrets, namespace, name)
+        if row is None or self._is_token not in row.facts or is_being_deleted(row.body):
+            return
+        stored = decode(row.body)
+        account = self._account_of(stored, namespace)
+        if account is None:
+            await self._delete(stored)
+        elif not stored.get("immutable"):
+            await self._fill(stored, account)
+
+    def _account_of(self, secret: Object, namespace: str) -> Reference | None:
+        annotations = self._annotations(secret)
+        name, uid = annotations.get(self._name_key, ""), annotations.get(self._uid_key, "")
+        row = self._row(self._accounts, namespace, name) if name else None
+        if row is None:
+            return None
+        found = unpack_uids(row.facts)[0]
+        return Reference("serviceaccounts", namespace, name, found) if uid in ("", found) else None
+
+    async def _delete(self, secret: Object) -> None:
+        metadata = secret["metadata"]
+        try:
+            await self._client.delete(
+                self._secret_kind, metadata["namespace"], metadata["name"], DeleteOptions(uid=metadata["uid"])
+            )
+        except (NotFound, Conflict):
+            return  # gone, or another Secret of this name
+
+    async def _fill(self, secret: Object, account: Reference) -> None:
+        metadata, data = secret["metadata"], dict(secret.get("data") or {})
+        certificate = await self._certificate()
+        if certificate is not None:
+            data["ca.crt"] = certificate
+        if not data.get("namespace"):
+            data["namespace"] = _base64(account.namespace.encode())
+        if not data.get("token"):
+            token = await self._issuer.secret_token(account, metadata["name"])
+            data["token"] = _base64(token.encode())
+        annotations = {
+            **self._annotations(secret),
+            self._name_key: account.name,
+            self._uid_key: account.uid,
+        }
+        if data == secret.get("data") and annotations == metadata.get("annotations"):
+            return
+        filled = {**secret, "metadata": {**metadata, "annotations": annotations}, "data": data}
+        try:
+            await self._client.replace(self._secret_kind, filled)
+        except (NotFound, Conflict):
+            return  # its event adds the key again
+
+    async def _certificate(self) -> str | None:
+        try:
+            return _base64(await self._authorities.server_certificate())
+        except CertificateError as error:
+            logger.warning("token Secrets get no ca.crt: %s", error)
+            return None
+
+    async def _remove_reference(self, namespace: str, name: str, secret: str) -> None:
+        row = self._row(self._accounts, namespace, name)
+        if row is None or self._row(self._secrets, namespace, secret) is not None:
+            return
+        account = decode(row.body)
+        secrets = account.get("secrets") or []
+        kept = [one for one in secrets if one.get("name") != secret]
+        if len(kept) == len(secrets):
+            return
+        changed = {field: value for field, value in account.items() if field != "secrets"}
+        if kept:
+            changed["secrets"] = kept
+        try:
+            await self._client.replace(self._account_kind, changed)
+        except NotFound:
+            return
+
+    def _row(self, type_id: int, namespace: str, name: str) -> Row | None:
+        with self._journal.read() as view:
+            return view.get(type_id, namespace, name)
+
+    @staticmethod
+    def _annotations(stored: Object) -> dict[str, str]:
+        annotations: dict[str, str] = stored["metadata"].get("annotations") or {}
+        return annotations
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+_DESCRIPTION = (
+    "CA certificates to verify the API server with, at its internal addresses. Use it for nothing else."
+)
+
+
+class RootCertificatePublisher:
+    """The root certificate publisher: keeps a ConfigMap with the CA certificate of this server in every namespace.
+
+    Pods mount it beside their token, to verify the server. The ConfigMap is restored when somebody changes or
+    deletes it. The publisher runs on servers with a secure port only, since others have no certificate to
+    verify, and in the cluster dialect only if --controllers names it.
+    """
+
+    name = "root certificate publisher"
+
+    def __init__(self, context: ControllerContext) -> None:
+        names = context.names
+        self._journal = context.journal
+        self._authorities = context.authorities
+        self._namespaces = context.journal.type_id("namespaces")
+        self._config_maps = context.journal.type_id("configmaps")
+        self.observed_types = frozenset({self._namespaces, self._config_maps})
+        self._kind = context.registry.current.storage("configmaps")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, names, "root-ca-cert-publisher"
+        )
+        self._name = names.root_certificate
+        self._description_key = names.key("description")
+        self._data: dict[str, str] = {}
+        self.queue: WorkQueue[str] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._namespaces:
+                if not event.previous:
+                    self.queue.add(event.name)
+            elif event.type_id == self._config_maps and event.name == self._name:
+                self.queue.add(event.namespace)
+
+    async def catch_up(self) -> None:
+        self._data = {"ca.crt": (await self._authorities.server_certificate()).decode()}
+        after: Position | None = None
+        while (after := self._scan(after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for _, name, row in next_page(view, self._namespaces, "", after):
+                last = ("", name)
+                found = view.get(self._config_maps, name, self._name)
+                if not is_being_deleted(row.body) and (
+                    found is None or not self._is_published(decode(found.body))
+                ):
+                    self.queue.add(name)
+        return last
+
+    async def reconcile(self, key: str) -> None:
+        namespace = self._row(self._namespaces, "", key)
+        if namespace is None or is_being_deleted(namespace.body):
+            return
+        row = self._row(self._config_maps, key, self._name)
+        if row is None:
+            await self._create(key)
+            return
+        stored = decode(row.body)
+        if not self._is_published(stored):
+            await self._restore(stored)
+
+    def _is_published(self, stored: Object) -> bool:
+        annotations = stored["metadata"].get("annotations") or {}
+        return stored.get("data") == self._data and bool(annotations.get(self._description_key))
+
+    async def _create(self, namespace: str) -> None:
+        metadata = {"name": self._name, "annotations": {self._description_key: _DESCRIPTION}}
+        new = self._kind.schema.decode_object({"metadata": metadata, "data": self._data}).object
+        try:
+            await self._client.create(self._kind, namespace, new)
+        except AlreadyExists:
+            return  # its event adds the key again
+
+    async def _restore(self, stored: Object) -> None:
+        metadata = stored["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), self._description_key: _DESCRIPTION}
+        changed = {**stored, "metadata": {**metadata, "annotations": annotations}, "data": self._data}
+        try:
+            await self._client.replace(self._kind, changed)
+        except (NotFound, Conflict):
+            return
+
+    def _row(self, type_id: int, namespace: str, name: str) -> Row | None:
+        with self._journal.read() as view:
+            return view.get(type_id, namespace, name)

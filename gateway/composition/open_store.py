@@ -28,8 +28,8 @@ from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
-from actors.controllers.custom_resources.publication import Publication
-from actors.controllers.quota.charges import QuotaCharges
+from actors.controllers.publication import Publication
+from actors.controllers.quota import QuotaCharges
 from actors.conversion.calls import ConversionCalls
 from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in

@@ -14,11 +14,13 @@ from functools import partial
 from typing import Final, Protocol
 
 from actors.aggregation.api_services import ApiServices
-from actors.controllers.aggregation.availability import AvailabilityController
-from actors.controllers.aggregation.descriptions import DescriptionController
-from actors.controllers.aggregation.registration import RegistrationController
-from actors.controllers.aggregation.trust import TrustPublisher
-from actors.controllers.custom_resources.controller import CustomResourceController
+from actors.controllers.aggregation import (
+    AvailabilityController,
+    DescriptionController,
+    RegistrationController,
+    TrustPublisher,
+)
+from actors.controllers.custom_resources import CustomResourceController
 from actors.controllers.flow_control import FlowControlController
 from actors.kinds.registry import Registry
 from actors.messages import Object

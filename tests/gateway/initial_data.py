@@ -20,10 +20,10 @@ from typing import Any
 from actors.access.authorization.rbac import policy as policy_module
 from actors.access.authorization.rbac.policy import RbacPolicy
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.controllers.aggregation.registration import RegistrationController
+from actors.controllers.aggregation import RegistrationController
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.flow_control import FlowControlController
-from actors.controllers.garbage.collector import GarbageCollector
+from actors.controllers.garbage_collector import GarbageCollector
 from journal import environment, verify
 from journal.log import Journal
 from journal.transaction import ReadTransaction

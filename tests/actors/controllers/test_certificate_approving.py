@@ -9,7 +9,7 @@ import pytest
 import trio
 from cryptography import x509
 
-from actors.controllers.certificates.approving import CertificateApproving
+from actors.controllers.certificates import CertificateApproving
 from actors.controllers.loop import RetryLater
 from actors.identity import User
 from actors.names import CLUSTER

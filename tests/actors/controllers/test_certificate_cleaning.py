@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from actors.certificates.authorities import Authority
 from actors.certificates.signing import issue
-from actors.controllers.certificates.cleaning import CertificateCleaning
+from actors.controllers.certificates import CertificateCleaning
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane

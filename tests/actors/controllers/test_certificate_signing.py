@@ -13,7 +13,7 @@ from cryptography import x509
 
 from actors.certificates.authorities import Authorities, AuthorityFiles
 from actors.certificates.store import CertificateError, Certificates
-from actors.controllers.certificates.signing import CertificateSigning
+from actors.controllers.certificates import CertificateSigning
 from actors.controllers.loop import RetryLater
 from actors.names import CLUSTER
 from tests.actors.certificates.making_requests import Wanted, key

@@ -11,8 +11,7 @@ import pytest
 from trio.testing import MockClock
 
 from actors.access.bootstrap_token import BootstrapToken
-from actors.controllers.bootstrap_tokens.cleaner import TokenCleaner
-from actors.controllers.bootstrap_tokens.signature import detached_signature
+from actors.controllers.bootstrap_tokens import TokenCleaner, detached_signature
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.bootstrap_secrets import ID, TOKEN, create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane

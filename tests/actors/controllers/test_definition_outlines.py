@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.custom_resources.outline import outline
+from actors.controllers.publication import outline
 from actors.store.document import encode
 
 # What looks like the marks of an outline, wherever a definition may have it.

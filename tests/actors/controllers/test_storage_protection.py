@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from actors.controllers.storage.pods_by_claim import PodsByClaim
+from actors.controllers.storage import PodsByClaim
 from actors.messages import DeleteOptions, Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 

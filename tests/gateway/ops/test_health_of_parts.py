@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.controllers.aggregation.registration import RegistrationController
-from actors.controllers.custom_resources.controller import CustomResourceController
+from actors.controllers.aggregation import RegistrationController
+from actors.controllers.custom_resources import CustomResourceController
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health
 from tests.cases import cases

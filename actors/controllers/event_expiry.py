@@ -12,10 +12,9 @@ from itertools import islice
 
 import trio
 
-from actors.controllers.client import Client
-from actors.controllers.concurrent import BATCH, run_concurrently
+from actors.controllers.client import BATCH, Client, run_concurrently
 from actors.controllers.context import ControllerContext
-from actors.controllers.pages import Position, next_page
+from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
 from actors.messages import DeleteOptions

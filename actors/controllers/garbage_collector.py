@@ -17,19 +17,23 @@ references that it could not resolve because the kind was unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from sys import intern
 
 import trio
 
-from actors.controllers.client import Client
-from actors.controllers.concurrent import run_concurrently
+from actors.controllers.client import Client, run_concurrently
 from actors.controllers.context import ControllerContext
-from actors.controllers.deletion import deletion_waits_for, is_in_foreground_deletion, needs_garbage_collector
-from actors.controllers.garbage.dependents import Dependents, DependentsStatistics, Key
-from actors.controllers.garbage.owners import ClassifiedReferences, classify_references
 from actors.controllers.loop import RetryLater
-from actors.controllers.pages import PAGE_SIZE, Position, next_page
-from actors.controllers.stored_types import StoredTypes
+from actors.controllers.stored_objects import (
+    PAGE_SIZE,
+    Position,
+    StoredTypes,
+    deletion_waits_for,
+    is_in_foreground_deletion,
+    needs_garbage_collector,
+    next_page,
+)
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
 from actors.kinds.catalog import Catalog
@@ -41,6 +45,126 @@ from actors.store.document import decode
 from actors.turns import Turn
 from journal.records import Event, Row
 from journal.view import View
+
+
+@dataclass(slots=True)
+class ClassifiedReferences:
+    """Owner uids by the state of the owner."""
+
+    solid: set[str] = field(default_factory=set)
+    dangling: set[str] = field(default_factory=set)
+    waiting: set[str] = field(default_factory=set)
+
+    @property
+    def all_solid(self) -> bool:
+        return not self.dangling and not self.waiting
+
+
+def classify_references(
+    view: View, types: StoredTypes, dependent: Definition, namespace: str, references: Sequence[Object]
+) -> ClassifiedReferences | None:
+    """Classifies an object's owner references: solid, dangling, or waiting for dependents to be deleted.
+
+    Reads one journal view and changes nothing. A reference is solid when an object of that kind and name exists
+    in the dependent's namespace (or without namespace, for cluster-scoped kinds) and has the uid of the
+    reference; an object with another uid is another object of the same name. An owner is waiting when it is in
+    foreground deletion.
+
+    A reference cannot be resolved if its kind is not served, or if a cluster-scoped object names a namespaced
+    owner. The garbage collector then leaves the object alone, because it must not delete on doubt.
+
+    None if a reference cannot be resolved.
+    """
+    owners = ClassifiedReferences()
+    for reference in references:
+        definition = types.of_kind(reference["apiVersion"], reference["kind"])
+        if definition is None or (definition.namespaced and not dependent.namespaced):
+            return None
+        where = namespace if definition.namespaced else ""
+        _sort(view, types.type_id(definition), where, reference, owners)
+    return owners
+
+
+def _sort(
+    view: View, type_id: int | None, namespace: str, reference: Object, owners: ClassifiedReferences
+) -> None:
+    uid = reference["uid"]
+    row = view.get(type_id, namespace, reference["name"]) if type_id is not None else None
+    if row is None or unpack_uids(row.facts)[0] != uid:
+        owners.dangling.add(uid)
+    elif is_in_foreground_deletion(row.body):
+        owners.waiting.add(uid)
+    else:
+        owners.solid.add(uid)
+
+
+Key = tuple[int, str, str]  # type id, namespace, name
+
+
+@dataclass(frozen=True, slots=True)
+class DependentsStatistics:
+    owners: int
+    dependents: int
+
+
+class Dependents:
+    """An index from an owner's uid to its dependents, for the objects that have owner references.
+
+    The garbage collector owns it and updates it with every committed event. It has no entry for objects without
+    owners, nor for the owners themselves: the collector looks an owner up in the journal by kind and name, and
+    compares the uid.
+
+    Dependents of an owner are in the order in which they were added, because the collector deletes them from
+    the front and waits for one at the back.
+    """
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, dict[Key, None]] = {}
+        self._owners: dict[Key, tuple[str, ...]] = {}
+
+    def update(self, key: Key, owners: tuple[str, ...]) -> bool:
+        """Record the current owners of an object; returns whether there is a new one."""
+        before = self._owners.get(key, ())
+        if owners == before:
+            return False
+        for uid in before:
+            if uid not in owners:
+                self._unlink(uid, key)
+        if not owners:
+            del self._owners[key]
+            return False
+        type_id, namespace, name = key
+        key = (type_id, intern(namespace), name)
+        self._owners[key] = tuple(map(intern, owners))
+        for uid in self._owners[key]:
+            self._by_owner.setdefault(uid, {})[key] = None
+        return not set(before).issuperset(owners)
+
+    def drop(self, key: Key) -> None:
+        for uid in self._owners.pop(key, ()):
+            self._unlink(uid, key)
+
+    def clear(self) -> None:
+        self._by_owner.clear()
+        self._owners.clear()
+
+    def of(self, uid: str) -> list[Key]:
+        return list(self._by_owner.get(uid, ()))
+
+    def has_dependents(self, uid: str) -> bool:
+        return uid in self._by_owner
+
+    def statistics(self) -> DependentsStatistics:
+        return DependentsStatistics(len(self._by_owner), len(self._owners))
+
+    def _unlink(self, uid: str, key: Key) -> None:
+        keys = self._by_owner.get(uid)
+        if keys is None:
+            return
+        keys.pop(key, None)
+        if not keys:
+            del self._by_owner[uid]
+
 
 # An object to check, the uid of an owner whose dependents are to be checked, or the id of a new type.
 WorkKey = Key | str | int

@@ -1,12 +1,16 @@
-"""The resource quota controller: writes the status of quotas, their limits and what the namespace uses of them.
+"""The status of resource quotas: charged in the commit of the writes that use them, corrected by a controller.
 
-The accounts that admission checks are the source (`QuotaAccounts`): they report each quota whose usage or spec has
-changed, and count what is stored. Writes that are not durable yet are not in the status.
+Admission reserves what a write uses (`QuotaAccounts`). Right after an actor has submitted its batch, `QuotaCharges`
+submits one status per quota that the batch uses; both are then one transaction, so `status.used` is never behind what
+is stored. What is freed, and what admission reserved for a write that failed, `ResourceQuotaController` brings into
+the status later.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from functools import partial
 
 import trio
 
@@ -16,13 +20,23 @@ from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater
 from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.messages import Object
+from actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
+from actors.kinds.registry import Registry
+from actors.messages import Object, Patch
+from actors.resource.directory import Directory
 from actors.store.document import decode
+from actors.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from journal.records import Event
 
 
 class ResourceQuotaController:
+    """The resource quota controller: writes the status of quotas, their limits and what the namespace uses of
+    them.
+
+    The accounts that admission checks are the source (`QuotaAccounts`): they report each quota whose usage or
+    spec has changed, and count what is stored. Writes that are not durable yet are not in the status.
+    """
+
     name = "resource quota controller"
     observed_types: frozenset[int] = frozenset()  # the accounts report changes
 
@@ -87,3 +101,41 @@ class ResourceQuotaController:
 
 def _without_empty(status: Object) -> Object:
     return {part: amounts for part, amounts in status.items() if amounts}
+
+
+logger = logging.getLogger(__name__)
+
+
+class QuotaCharges:
+    """Charges quotas in the commit of the writes that use them: `status.used` is never behind what is stored.
+
+    Admission reserves what a write uses. Right after an actor has submitted its batch, this module submits one
+    status per quota that the batch uses; both are then one transaction. What is freed, and what admission
+    reserved for a write that failed, the resource quota controller brings into the status later. It also checks
+    a status after each charge: one that the actor of the quotas refused, or that came late because the quota is
+    large, is corrected then.
+    """
+
+    def __init__(
+        self, registry: Registry, directory: Directory, write_contexts: WriteContexts, accounts: QuotaAccounts
+    ) -> None:
+        self._definition = registry.current.storage("resourcequotas")
+        self._directory = directory
+        self._write_contexts = write_contexts
+        self._accounts = accounts
+
+    def charge(self, key: QuotaKey, used: dict[str, str]) -> None:
+        """Submit the status of a quota. Without effect while its actor starts again: the controller writes it then."""
+        namespace, name = key
+        context = self._write_contexts.new(SERVER_USER, SERVER_MANAGER)
+        patch = {"status": {"used": used}}
+        version = self._definition.api_version
+        command = Patch(version, namespace, name, "merge", patch, context, "status")
+        self._directory.actor(self._definition).write_now(command, partial(self._charged, key))
+
+    def _charged(self, key: QuotaKey, error: BaseException | None) -> None:
+        if isinstance(error, NotFound | NoSuchResource):
+            return  # it was deleted meanwhile
+        if error is not None and not isinstance(error, ShuttingDown):
+            logger.warning("the status of the quota %s/%s was not charged: %s", *key, error)
+        self._accounts.report(key)

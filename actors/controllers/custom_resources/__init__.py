@@ -1,1 +1,0 @@
-"""What becomes of CustomResourceDefinitions: published kinds, accepted names, deleted objects."""

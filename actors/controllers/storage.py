@@ -1,0 +1,351 @@
+"""The controllers of storage: claims and volumes in use stay, and ephemeral volumes of pods get a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import trio
+
+from actors.controllers.client import Client
+from actors.controllers.context import ControllerContext
+from actors.controllers.loop import RetryLater
+from actors.controllers.stored_objects import Position, deletion_waits_for, next_page
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import AlreadyExists, Conflict, NotFound
+from actors.kinds.values.times import seconds_text
+from actors.messages import Object
+from actors.store.document import decode, is_being_deleted
+from journal.records import Event, Row
+
+Key = tuple[str, str]  # namespace and name
+
+
+class FinalizerRelease:
+    """What PVC and PV protection share: release a finalizer of a deleted object once nothing uses the object.
+
+    The finalizer keeps a claim or volume that is deleted while it is in use. Objects that lack it, because they
+    are older than the admission plugin that adds it or because somebody removed it, get it here, as in v1.25. A
+    controller reconciles an object when it lacks the finalizer, when its deletion begins, and again when
+    something that uses it changes; at rest nothing runs.
+
+    Releases one finalizer of one type; subclasses say what is in use.
+    """
+
+    def __init__(self, context: ControllerContext, type_name: str, finalizer: str) -> None:
+        self._journal = context.journal
+        self._protected = context.journal.type_id(type_name)
+        self._definition = context.registry.current.storage(type_name)
+        self._finalizer = context.names.key(finalizer)
+        self._mark = f'"{self._finalizer}"'.encode()  # in the body of every object that has it
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, f"{finalizer}-controller"
+        )
+        self.queue: WorkQueue[Key] = WorkQueue()
+
+    def is_in_use(self, key: Key, stored: Object) -> bool:
+        raise NotImplementedError
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._protected:
+                self.observe_user(event)
+            elif not event.removed and self._may_be_due(event.body):
+                self.queue.add((event.namespace, event.name))
+
+    def _may_be_due(self, body: bytes) -> bool:
+        return is_being_deleted(body) or self._mark not in body
+
+    def observe_user(self, event: Event) -> None:
+        """Called with the events of the other observed types."""
+
+    async def catch_up(self) -> None:
+        after: Position | None = None
+        while (after := self._scan(after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, self._protected, None, after):
+                last = (namespace, name)
+                if self._may_be_due(row.body):
+                    self.queue.add(last)
+        return last
+
+    async def reconcile(self, key: Key) -> None:
+        with self._journal.read() as view:
+            row = view.get(self._protected, *key)
+        if row is None:
+            return
+        stored = decode(row.body)
+        metadata = stored["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if "deletionTimestamp" not in metadata and self._finalizer not in finalizers:
+            await self._replace(stored, [*finalizers, self._finalizer])
+        elif deletion_waits_for(stored, self._finalizer) and not self.is_in_use(key, stored):
+            await self._replace(stored, [one for one in finalizers if one != self._finalizer])
+
+    async def _replace(self, stored: Object, finalizers: list[str]) -> None:
+        metadata = {**stored["metadata"], "finalizers": finalizers}
+        try:
+            await self._client.replace(self._definition, {**stored, "metadata": metadata})
+        except (Conflict, NotFound):
+            return  # a change leads to another call
+
+
+class ClaimProtection(FinalizerRelease):
+    """PVC protection: a deleted claim stays while a pod uses it.
+
+    As in v1.25, a pod uses a claim from when it is bound to a node until it is removed, even if it has finished
+    before; a pod without a node does not, because no node starts a pod whose claim is being deleted.
+    """
+
+    name = "PVC protection controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "persistentvolumeclaims", "pvc-protection")
+        self._pods = context.journal.type_id("pods")
+        self.observed_types = frozenset({self._protected, self._pods})
+        self._users = PodsByClaim()
+
+    def is_in_use(self, key: Key, stored: Object) -> bool:
+        owners = stored["metadata"].get("ownerReferences") or ()
+        controllers = {owner["uid"] for owner in owners if owner.get("controller")}
+        return self._users.uses(key, controllers)
+
+    def observe_user(self, event: Event) -> None:
+        if event.type_id != self._pods:
+            return
+        pod = (event.namespace, event.name)
+        for claim in self._users.remove(pod) if event.removed else self._users.update(pod, event.body):
+            self.queue.add(claim)
+
+    async def catch_up(self) -> None:
+        self._users.clear()
+        after: Position | None = None
+        while (after := self._scan_pods(after)) is not None:
+            await trio.lowlevel.checkpoint()
+        await super().catch_up()
+
+    def _scan_pods(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, self._pods, None, after):
+                last = (namespace, name)
+                self._users.update(last, row.body)
+        return last
+
+
+Uses = dict[
+    str, str
+]  # by name of the claim: "", or the uid of the pod if the claim must be made for that pod
+
+
+class PodsByClaim:
+    """An index of the pods that use a claim, kept from the bodies of pods."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, Uses] = {}  # by pod
+        self._pods: dict[Key, set[Key]] = {}  # by claim
+
+    def uses(self, claim: Key, controllers: Collection[str]) -> bool:
+        """Whether a pod uses the claim, which these uids control."""
+        found = (self._claims[pod][claim[1]] for pod in self._pods.get(claim, ()))
+        return any(not uid or uid in controllers for uid in found)
+
+    def update(self, pod: Key, body: bytes) -> list[Key]:
+        """Replace the claims of a pod; returns those that it used and does not use any more."""
+        # Most pods have no claim and are not parsed. The bytes may occur anywhere, so that a match proves nothing.
+        mentions = b'"claimName"' in body or b'"volumeClaimTemplate"' in body
+        new = dict(_uses(decode(body))) if mentions else {}
+        if not new and pod not in self._claims:
+            return []
+        released = [claim for claim in self.remove(pod) if claim[1] not in new]
+        if new:
+            self._claims[pod] = new
+        for name in new:
+            self._pods.setdefault((pod[0], name), set()).add(pod)
+        return released
+
+    def remove(self, pod: Key) -> list[Key]:
+        """Forget a pod; returns the claims that it used."""
+        claims = [(pod[0], name) for name in self._claims.pop(pod, ())]
+        for claim in claims:
+            self._pods[claim].discard(pod)
+            if not self._pods[claim]:
+                del self._pods[claim]
+        return claims
+
+    def clear(self) -> None:
+        self._claims.clear()
+        self._pods.clear()
+
+
+def _uses(pod: Object) -> Iterator[tuple[str, str]]:
+    spec, metadata = pod["spec"], pod["metadata"]
+    if not spec.get("nodeName"):
+        return
+    volumes = spec.get("volumes") or ()
+    # A pod whose node has ended it may be kept by a finalizer that waits for its own claims.
+    if not ("deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0):
+        for volume in volumes:
+            if "ephemeral" in volume:
+                yield f"{metadata['name']}-{volume['name']}", metadata["uid"]
+    for volume in volumes:
+        if "persistentVolumeClaim" in volume:
+            yield volume["persistentVolumeClaim"]["claimName"], ""
+
+
+class VolumeProtection(FinalizerRelease):
+    """PV protection: a deleted volume stays while it is bound to a claim."""
+
+    name = "PV protection controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "persistentvolumes", "pv-protection")
+        self.observed_types = frozenset({self._protected})
+
+    def is_in_use(self, key: Key, stored: Object) -> bool:
+        return bool((stored.get("status") or {}).get("phase") == "Bound")
+
+
+_TEMPLATE: Final = b'"volumeClaimTemplate"'
+
+
+class EphemeralVolumeController:
+    """The ephemeral volume controller: creates the claim of each ephemeral volume of a pod.
+
+    The claim is named `<pod>-<volume>` and has the pod as its controller, so that the garbage collector deletes
+    it with the pod. A claim of that name that belongs to something else stays as it is, and an Event about the
+    pod reports it; when that claim is removed, the pod gets its own.
+    """
+
+    name = "ephemeral volume controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._pods = context.journal.type_id("pods")
+        self._claims = context.journal.type_id("persistentvolumeclaims")
+        self.observed_types = frozenset({self._pods, self._claims})
+        self._claim_kind = context.registry.current.storage("persistentvolumeclaims")
+        self._event_kind = context.registry.current.storage("events")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "ephemeral-volume-controller"
+        )
+        self._pod_of_claim: dict[Key, Key] = {}  # the pod with an ephemeral volume that needs this claim
+        self.queue: WorkQueue[Key] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._pods:
+                if _TEMPLATE in event.body:
+                    self._observe_pod(event)
+            elif event.type_id == self._claims and event.removed:
+                pod = self._pod_of_claim.get((event.namespace, event.name))
+                if pod is not None:
+                    self.queue.add(pod)
+
+    def _observe_pod(self, event: Event) -> None:
+        if event.removed:
+            for volume in ephemeral_volumes(decode(event.body)):
+                self._pod_of_claim.pop((event.namespace, f"{event.name}-{volume['name']}"), None)
+        elif not event.previous:  # updates cannot change the volumes
+            self.queue.add((event.namespace, event.name))
+
+    async def catch_up(self) -> None:
+        self._pod_of_claim.clear()
+        after: Position | None = None
+        while (after := self._scan(after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, self._pods, None, after):
+                last = (namespace, name)
+                if _TEMPLATE in row.body:
+                    self.queue.add(last)
+        return last
+
+    async def reconcile(self, key: Key) -> None:
+        row = self._row(self._pods, key)
+        if row is None or is_being_deleted(row.body):
+            return
+        pod = decode(row.body)
+        volumes = ephemeral_volumes(pod)
+        for volume in volumes:
+            self._pod_of_claim[key[0], f"{key[1]}-{volume['name']}"] = key
+        for volume in volumes:
+            await self._ensure_claim(pod, volume)
+
+    async def _ensure_claim(self, pod: Object, volume: Object) -> None:
+        namespace, name = pod["metadata"]["namespace"], f"{pod['metadata']['name']}-{volume['name']}"
+        row = self._row(self._claims, (namespace, name))
+        if row is None:
+            await self._create(pod, name, volume["ephemeral"]["volumeClaimTemplate"])
+        elif not _is_controlled_by(decode(row.body), pod):
+            await self._report_foreign_claim(pod, volume["name"], name)
+
+    async def _create(self, pod: Object, name: str, template: Object) -> None:
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod["metadata"]["name"],
+            "uid": pod["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        copied = {
+            field: value
+            for field, value in (template.get("metadata") or {}).items()
+            if field in ("annotations", "labels")
+        }
+        metadata = {"name": name, **copied, "ownerReferences": [owner]}
+        claim = {"metadata": metadata, "spec": template["spec"]}
+        new = self._claim_kind.schema.decode_object(claim).object
+        try:
+            await self._client.create(self._claim_kind, pod["metadata"]["namespace"], new)
+        except AlreadyExists:
+            raise RetryLater from None
+
+    async def _report_foreign_claim(self, pod: Object, volume: str, claim: str) -> None:
+        metadata, now = pod["metadata"], self._client.now()
+        namespace, name = metadata["namespace"], metadata["name"]
+        event = {
+            "metadata": {"name": f"{name}.{now * 1000:x}"},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": namespace,
+                "name": name,
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "type": "Warning",
+            "reason": "FailedBinding",
+            "message": f"ephemeral volume {volume}: PVC {namespace}/{claim} was not created for pod "
+            f"{namespace}/{name} (pod is not owner)",
+            "source": {"component": "ephemeral_volume"},
+            "firstTimestamp": seconds_text(now),
+            "lastTimestamp": seconds_text(now),
+            "count": 1,
+        }
+        new = self._event_kind.schema.decode_object(event).object
+        try:
+            await self._client.create(self._event_kind, namespace, new)
+        except AlreadyExists:
+            return
+
+    def _row(self, type_id: int, key: Key) -> Row | None:
+        with self._journal.read() as view:
+            return view.get(type_id, *key)
+
+
+def ephemeral_volumes(pod: Object) -> list[Object]:
+    return [volume for volume in pod["spec"].get("volumes") or () if "ephemeral" in volume]
+
+
+def _is_controlled_by(claim: Object, pod: Object) -> bool:
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)

@@ -1,0 +1,111 @@
+"""What controllers read of stored objects: whole collections in pages, the type of an object, what its deletion waits
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from actors.kinds.registry import Registry
+from actors.messages import Object
+from actors.store.document import decode
+from journal.log import Journal
+from journal.records import Row
+from journal.view import View
+
+# About two milliseconds of reading, and the size of the first batch that the journal reads.
+PAGE_SIZE = 128
+PAGE_BYTES = 1 << 20  # objects may be large
+
+Position = tuple[str, str]  # namespace and name
+
+
+def next_page(
+    view: View, type_id: int, namespace: str | None, after: Position | None
+) -> Iterator[tuple[str, str, Row]]:
+    """Reads a whole collection in pages, each in its own view.
+
+    A controller that scans all objects must not block the event loop: it runs a checkpoint between two pages,
+    while no view is open. The feed reports objects that are written at positions which the scan has passed.
+
+    The next objects after a position, at least one; none at the end.
+    """
+    if after is None and view.count(type_id, namespace) <= PAGE_SIZE:
+        rows = view.rows(type_id, namespace)  # reads no row of the types that follow
+    else:
+        # No object has an empty name, so the position of the empty name is before the first object. Without any
+        # position, `rows` would read everything at once.
+        rows = view.rows(type_id, namespace, after or (namespace or "", ""))
+    size = 0
+    for count, found in enumerate(rows, 1):
+        yield found
+        size += len(found[2].body)
+        if count == PAGE_SIZE or size >= PAGE_BYTES:
+            return
+
+
+class StoredTypes:
+    """Finds the definition of a resource type by its type id, or by the apiVersion and kind of an owner reference.
+
+    Every call reads the current catalog of the registry, because kinds are registered and removed while the
+    server runs. No call assigns a type id.
+    """
+
+    def __init__(self, registry: Registry, journal: Journal) -> None:
+        self._registry = registry
+        self._journal = journal
+        self._names: dict[int, str] = {}  # by type id, which never changes its type
+
+    def __iter__(self) -> Iterator[tuple[int, Definition]]:
+        """Every stored type that the catalog has."""
+        for name, type_id in self._journal.types().items():
+            found = self._registry.current.stored_type(name)
+            if found is not None:
+                yield type_id, found.storage
+
+    def definition(self, type_id: int) -> Definition | None:
+        """The definition of the storage version; None if the catalog does not have the type (any more)."""
+        if type_id not in self._names:
+            self._names = {number: name for name, number in self._journal.types().items()}
+        found = self._registry.current.stored_type(self._names.get(type_id, ""))
+        return found.storage if found is not None else None
+
+    def of_kind(self, api_version: str, kind: str) -> Definition | None:
+        """The definition that an owner reference names; None if there is no such kind."""
+        return self._registry.current.of_kind(api_version, kind)
+
+    def type_id(self, definition: Definition) -> int | None:
+        return self._journal.type_id(definition.type_name) or None
+
+
+_DELETION_TIMESTAMP = b'"deletionTimestamp"'
+_FINALIZERS = {name: f'"{name}"'.encode() for name in (ORPHAN, FOREGROUND)}
+
+
+def needs_garbage_collector(body: bytes) -> bool:
+    """Tells from the stored bytes of an object what its deletion waits for.
+
+    Controllers check every committed event and, at start, every object. Therefore a search for bytes decides
+    the common case, not being deleted, and only the few objects that contain the bytes are parsed: they can
+    occur anywhere in a body, so a hit proves nothing.
+
+    Whether the object is being deleted and has one of the garbage collector's finalizers.
+    """
+    # Not `in`: that first tries to convert the bytes to an integer, which costs an exception.
+    return body.find(_DELETION_TIMESTAMP) >= 0 and (_waits_for(body, ORPHAN) or _waits_for(body, FOREGROUND))
+
+
+def is_in_foreground_deletion(body: bytes) -> bool:
+    """Whether the object waits for the deletion of its dependents."""
+    return _DELETION_TIMESTAMP in body and _waits_for(body, FOREGROUND)
+
+
+def deletion_waits_for(stored: Object, finalizer: str) -> bool:
+    metadata = stored["metadata"]
+    return "deletionTimestamp" in metadata and finalizer in metadata.get("finalizers", ())
+
+
+def _waits_for(body: bytes, finalizer: str) -> bool:
+    return _FINALIZERS[finalizer] in body and deletion_waits_for(decode(body), finalizer)
