@@ -17,8 +17,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.identity import User
 
 # Audit-Ids: the first four groups of a random UUID, and a counter as the fifth. A random UUID for each request would

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.access.accounts.accounts import Accounts
+from actors.access.accounts.tokens import Accounts
 from actors.access.authentication.authenticate import Authenticator
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
@@ -25,8 +25,7 @@ from actors.names import Names
 from actors.resource.directory import Directory
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.store.horizon import Horizon
-from actors.store.reads import Reads
+from actors.store.reads import Horizon, Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from gateway.aggregation.on_demand import ServersOnDemand

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.store import slow_disk
+from actors.store import committer as slow_disk
 from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports

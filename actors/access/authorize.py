@@ -1,13 +1,8 @@
-"""Whether a request is allowed: the decision, the interface of authorizers, and the text of a 403.
+"""Whether a request is allowed: its attributes, access rules, the decision, the interface of authorizers, and the text
+of a 403.
 
-An authorizer allows, denies or has no opinion. It returns its decision if it knows one, and otherwise an awaitable: a
-decision from memory needs no coroutine, and a webhook delays only the requests that need it. Callers write
-
-    decision = authorizer.authorize(attributes)
-    if not isinstance(decision, Decision):
-        decision = await decision
-
-Only ALLOW lets a request pass: a denied request gets 403, and so does one on which no authorizer has an opinion.
+`Attributes` are what authorizers decide on: user, verb, and resource or path. `Rules` are verbs on resources, and
+verbs on non-resource paths.
 """
 
 from __future__ import annotations
@@ -15,13 +10,76 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
-from actors.access.attributes import Attributes
-from actors.access.rules import Rules
 from actors.errors import AuthorizationFailed, Forbidden, Resource
 from actors.identity import User
 from actors.quoting import quoted_start
+
+
+class Attributes(NamedTuple):
+    """The attributes of a request that authorizers decide on: user, verb, and resource or path.
+
+    The gateway creates one `Attributes` per request from its route, access reviews create one from their spec.
+    Authorizers and request observers read it.
+
+    A resource request, or a non-resource request (`is_resource` False).
+
+    A tuple, built with positional arguments: every request creates one, a frozen dataclass takes four times as
+    long, and keyword arguments double the cost.
+    """
+
+    user: User
+    verb: str  # get, list, create, ...; for a path the HTTP method in lower case
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    is_resource: bool = True
+
+
+ANY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Verbs on paths; a path that ends in `*` matches all paths with that prefix."""
+
+    verbs: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRule:
+    """Verbs on resources of groups; with `names`, only on objects with these names."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Access rules: verbs on resources, and verbs on non-resource paths.
+
+    Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles
+    (`authorization/rbac/roles.py`).
+
+    Everything that a user may do in a namespace, as far as the authorizers can list it.
+    """
+
+    resources: tuple[ResourceRule, ...] = ()
+    paths: tuple[PathRule, ...] = ()
+    errors: tuple[str, ...] = ()  # why rules are missing
+    incomplete: bool = False  # an authorizer cannot list its rules
+
+
+NO_RULES: Final = Rules()
+EVERYTHING: Final = Rules((ResourceRule((ANY,), (ANY,), (ANY,)),), (PathRule((ANY,), (ANY,)),))
 
 
 class Verdict(Enum):

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision, refusal
+from actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from actors.kinds.validation import dns_label, dns_subdomain
 from actors.names import Names

@@ -11,10 +11,16 @@ from typing import Final
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import Authorizer, Decision, Verdict, join_errors
-from actors.access.rules import ResourceRule, Rules
+from actors.access.authorize import (
+    Attributes,
+    Authorizer,
+    Decision,
+    ResourceRule,
+    Rules,
+    Verdict,
+    join_errors,
+)
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition

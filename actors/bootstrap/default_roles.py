@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from actors.access.authorization.rbac.aggregation import aggregated_rules
-from actors.access.authorization.rbac.names import aggregate_label, autoupdate_key
+from actors.access.authorization.rbac.roles import aggregate_label, aggregated_rules, autoupdate_key
 from actors.messages import Object
 from actors.names import Names
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from actors.access.authorization.rbac.covers import uncovered
-from actors.access.authorization.rbac.names import autoupdate_key
+from actors.access.authorization.rbac.roles import autoupdate_key, uncovered
 from actors.go_json import dumps
 from actors.messages import Object
 from actors.names import Names

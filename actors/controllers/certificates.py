@@ -9,8 +9,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.background_import import imported
 from actors.certificates.authorities import Authority
 from actors.certificates.requests import RequestFacts, UnfitRequest, facts_of

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.access.authorization.rbac.aggregation import aggregated_rules, selects
+from actors.access.authorization.rbac.roles import aggregated_rules, selects
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
 from actors.controllers.stored_objects import PAGE_SIZE, Position, next_page

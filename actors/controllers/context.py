@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.access.accounts.issuer import TokenIssuer
+from actors.access.accounts.tokens import TokenIssuer
 from actors.access.authorize import Authorizer
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.aggregation.context import AggregationContext

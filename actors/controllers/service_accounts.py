@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from actors.access.accounts.claims import Reference
-from actors.access.accounts.issuer import TokenIssuer
+from actors.access.accounts.tokens import TokenIssuer
 from actors.certificates.store import CertificateError
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
 from actors.flowcontrol.matching import matches
 from actors.kinds.flowcontrol import flow_schema, priority_level

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from sys import maxsize
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import LevelSettings
 from actors.flowcontrol.level import Level
 from actors.flowcontrol.priority_and_fairness import LONG_RUNNING

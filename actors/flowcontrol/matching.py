@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.messages import Object
 

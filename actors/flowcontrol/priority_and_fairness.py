@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
 from actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
 from actors.flowcontrol.level import Level

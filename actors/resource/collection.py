@@ -21,8 +21,7 @@ from actors.errors import NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
 from actors.resource.directory import Directory
-from actors.store.list_reader import Listing
-from actors.store.reads import ListOptions, Reads
+from actors.store.reads import Listing, ListOptions, Reads
 from actors.turns import Turn
 
 # Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.

@@ -1,20 +1,30 @@
 """Who set each field of an object, when, and with which version and manager.
 
-The versions of the object are read from the oldest one that is kept to the one asked for; `owner_walk` keeps the
-owners of its fields (`owners`). A version costs about as much as what it changed.
+The versions of the object are read from the oldest one that is kept to the one asked for; `OwnerWalk` keeps the
+owners of its fields. A version costs about as much as what it changed, because only the fields that change often are
+parsed (`BodyTemplate`).
+
+Owners are a tree beside the object, in which a number is the version that set everything below it:
+
+    1 create   {"data": {"a": "1", "b": "2"}}        owners 1
+    5 update   {"data": {"a": "1", "b": "3"}}        owners {"data": {"a": 1, "b": 5}}
+
+Equal parts keep their owners without a look inside. Items of lists are matched like those of a difference: by a merge
+key where they have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from actors.rewind.difference import below, item_path, merge_key
-from actors.rewind.json_patch import pointer
-from actors.rewind.owner_walk import OwnerWalk
-from actors.rewind.owners import Owners
+import orjson
+
+from actors.go_json import dumps
+from actors.rewind.difference import below, item_path, merge_key, pointer
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from journal import keys, records
@@ -177,3 +187,276 @@ def _fields(document: Any, owners: Owners) -> Iterator[FieldOwner]:
             yield FieldOwner(path, place, value, owner)
             continue
         left.extend(reversed(below_it))
+
+
+# They change with every write, and say themselves who wrote them.
+_IGNORED: Final = ("managedFields", "resourceVersion")
+_METADATA: Final = "metadata"
+
+# More are replaced by those of whole parts of the object: its status, a part of its metadata.
+MAX_PLACEHOLDERS: Final = 16
+# A template costs about as much as it saves in some versions. Each version adds one to what may be spent.
+TEMPLATE_COST: Final = 4
+MAX_CREDIT: Final = 64
+
+
+class _Placeholder:
+    """A field that is parsed of each version."""
+
+    __slots__ = ("_key", "_owners", "_parent", "text")
+
+    def __init__(self, text: bytes, key: str, parent: dict[str, Any], owners: dict[str, Owners]) -> None:
+        self.text = text
+        self._key, self._parent, self._owners = key, parent, owners
+
+    def set(self, text: bytes, value: Any, version: int) -> None:
+        self.text = text
+        key = self._key
+        before, self._parent[key] = self._parent[key], value
+        if not unchanged(before, value):
+            self._owners[key] = owners_after(before, self._owners[key], value, version)
+
+
+class OwnerWalk:
+    """Goes through the versions of an object in order, and keeps the owners of its fields.
+
+    Most writes change a few fields of an object, often the same ones as the writes before. The bytes of
+    everything else are those of the version before, so only the fields that changed before are parsed
+    (`BodyTemplate`). A version that changed others is parsed and compared as a whole, and from then on these
+    fields are parsed too.
+
+    The object and its owners after the versions so far.
+    """
+
+    def __init__(self) -> None:
+        self.object: Any = None  # without what is ignored
+        self.owners: Owners = 0
+        self._template: BodyTemplate | None = None
+        self._placeholders: list[_Placeholder] = []
+        self._changing: list[Path] = []  # fields that have changed
+        self._credit = MAX_CREDIT
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._template is None or not self._fill(self._template, event):
+                self._compare(event)
+            self._credit = min(self._credit + 1, MAX_CREDIT)
+
+    def _fill(self, template: BodyTemplate, event: Event) -> bool:
+        """Take over the values of the placeholders; whether nothing else changed."""
+        texts = template.texts(event.body)
+        if texts is None:
+            return False
+        changed = [
+            (placeholder, text)
+            for placeholder, text in zip(self._placeholders, texts, strict=True)
+            if text != placeholder.text
+        ]
+        try:
+            values = [orjson.loads(text) for _, text in changed]
+        except orjson.JSONDecodeError:
+            return False
+        for (placeholder, text), value in zip(changed, values, strict=True):
+            placeholder.set(text, value, event.offset)
+        return True
+
+    def _compare(self, event: Event) -> None:
+        """Parse the whole version."""
+        document = orjson.loads(event.body)
+        ignored = {name: document[_METADATA].pop(name) for name in _IGNORED if name in document[_METADATA]}
+        changed: list[Path] = []
+        if self.object is None:
+            self.owners = event.offset
+        else:
+            self.owners = owners_after(self.object, self.owners, document, event.offset)
+            changed = changed_paths(self.object, document)
+        self.object = document
+        self._template = None
+        if self._credit >= TEMPLATE_COST:
+            self._credit -= TEMPLATE_COST
+            self._make_template(event.body, ignored, changed)
+
+    def _make_template(self, body: bytes, ignored: dict[str, Any], changed: list[Path]) -> None:
+        there = [path for path in self._changing if self._has(path)]
+        self._changing = outermost([*there, *changed])
+        if len(self._changing) > MAX_PLACEHOLDERS:
+            self._changing = outermost(path[: 2 if path[0] == _METADATA else 1] for path in self._changing)
+        if len(self._changing) > 2 * MAX_PLACEHOLDERS:
+            self._changing = []
+            return
+        template = body_template(body, [*((_METADATA, name) for name in ignored), *self._changing])
+        texts = None if template is None else template.texts(body)
+        if template is None or texts is None:
+            return
+        self._template = template
+        self._placeholders = [
+            self._placeholder(path, text, ignored) for path, text in zip(template.paths, texts, strict=True)
+        ]
+
+    def _has(self, path: Path) -> bool:
+        value = self.object
+        for key in path:
+            if not isinstance(value, dict) or key not in value:
+                return False
+            value = value[key]
+        return True
+
+    def _placeholder(self, path: Path, text: bytes, ignored: dict[str, Any]) -> _Placeholder:
+        key = path[-1]
+        if len(path) == 2 and path[0] == _METADATA and key in ignored:
+            return _Placeholder(text, key, ignored, {key: 0})
+        if isinstance(self.owners, int):
+            self.owners = dict.fromkeys(self.object, self.owners)
+        value, owners = self.object, self.owners
+        for step in path[:-1]:
+            value, outer = value[step], owners
+            owners = outer[step]
+            if isinstance(owners, int):
+                owners = outer[step] = dict.fromkeys(value, owners)
+        return _Placeholder(text, key, value, owners)
+
+
+def changed_paths(before: dict[str, Any], after: dict[str, Any]) -> list[Path]:
+    """The paths of what a version changed: as far inside as objects have the same keys as before."""
+    found: list[Path] = []
+    left: list[tuple[Path, dict[str, Any], dict[str, Any]]] = [((), before, after)]
+    while left:
+        path, one, other = left.pop()
+        if path and path != (_METADATA,) and one.keys() != other.keys():
+            found.append(path)
+            continue
+        for key, value in other.items():
+            old = one.get(key)
+            if key in one and unchanged(old, value):
+                continue
+            if isinstance(old, dict) and isinstance(value, dict):
+                left.append(((*path, key), old, value))
+            else:
+                found.append((*path, key))
+    return found
+
+
+def outermost(paths: Iterable[Path]) -> list[Path]:
+    """The paths that are not below another one of them."""
+    found: list[Path] = []
+    for path in sorted(set(paths)):
+        if not found or path[: len(found[-1])] != found[-1]:
+            found.append(path)
+    return found
+
+
+Owners = Any  # an offset, or a dict or list of Owners like the object
+
+
+def unchanged(before: Any, after: Any) -> bool:
+    return before is after or (before == after and type(before) is type(after))
+
+
+def owners_after(before: Any, owners: Owners, after: Any, version: int) -> Owners:
+    """The owners of a value that a version changed; `before` and `owners` are those of the version before."""
+    if not after:
+        return version
+    if isinstance(after, dict) and isinstance(before, dict):
+        result: dict[str, Owners] = {}
+        whole = isinstance(owners, int)
+        for key, value in after.items():
+            if key not in before:
+                result[key] = version
+                continue
+            old, owner = before[key], owners if whole else owners[key]
+            result[key] = owner if unchanged(old, value) else owners_after(old, owner, value, version)
+        return result
+    if isinstance(after, list) and isinstance(before, list):
+        return _owners_of_items(before, owners, after, version)
+    return version
+
+
+def _owners_of_items(before: list[Any], owners: Owners, after: list[Any], version: int) -> Owners:
+    matched = _matched(before, after)
+    result: list[Owners] = []
+    for position, value in enumerate(after):
+        place = matched.get(position)
+        if place is None:
+            result.append(version)
+            continue
+        old, owner = before[place], owners if isinstance(owners, int) else owners[place]
+        result.append(owner if unchanged(old, value) else owners_after(old, owner, value, version))
+    return result
+
+
+def _matched(before: list[Any], after: list[Any]) -> dict[int, int]:
+    """The position before of each item after that was there."""
+    key = merge_key(before, after)
+    if key:
+        places = {item[key]: place for place, item in enumerate(before)}
+        return {at: places[item[key]] for at, item in enumerate(after) if item[key] in places}
+    if any(isinstance(item, (dict, list)) for item in (*before, *after)):
+        return {at: at for at in range(min(len(before), len(after)))}
+    values = {(type(item), item): place for place, item in enumerate(before)}
+    return {at: values[type(item), item] for at, item in enumerate(after) if (type(item), item) in values}
+
+
+Path = tuple[str, ...]  # keys of nested objects
+
+# Bytes at the beginning of a piece by which it is searched: the search for more takes longer to prepare.
+_NEEDLE: Final = 48
+_PLACEHOLDER: Final = "\0placeholder %d"
+_split = re.compile(rb'"\\u0000placeholder ([0-9]+)"').split
+
+
+class BodyTemplate:
+    """The bytes of a JSON object with placeholders for some values.
+
+    It finds the values that the next version of the object has there, without parsing the rest.
+
+        body        {"metadata":{"name":"a"},"spec":{...},"status":{"observed":7}}
+        paths       [("status", "observed")]
+        pieces      {"metadata":{"name":"a"},"spec":{...},"status":{"observed":      and      }}
+
+    A body that consists of the pieces with a JSON value between each two is the same object with these values,
+    because JSON can be parsed in one way only. The caller has to check that what is between two pieces is JSON.
+    """
+
+    __slots__ = ("_first", "_last", "_middle", "paths")
+
+    def __init__(self, pieces: Sequence[bytes], paths: Sequence[Path]) -> None:
+        """`paths` are those of the placeholders between the pieces, at least one."""
+        self._first, self._last = pieces[0], pieces[-1]
+        self._middle = [(piece[:_NEEDLE], piece, len(piece)) for piece in pieces[1:-1]]
+        self.paths = paths
+
+    def texts(self, body: bytes) -> list[bytes] | None:
+        """What a body has between the pieces; None if the rest of it is not that of the template."""
+        if not (body.startswith(self._first) and body.endswith(self._last)):
+            return None
+        begin = len(self._first)
+        found: list[bytes] = []
+        for needle, piece, size in self._middle:
+            end = body.find(needle, begin)
+            if not body.startswith(piece, end):
+                end = body.find(piece, begin)
+            if end < 0:
+                return None
+            found.append(body[begin:end])
+            begin = end + size
+        found.append(body[begin : len(body) - len(self._last)])
+        return found
+
+
+def body_template(body: bytes, paths: Sequence[Path]) -> BodyTemplate | None:
+    """A template of a body with placeholders at some paths, none of which is below another. None without one."""
+    if not paths:
+        return None
+    document = orjson.loads(body)
+    for number, path in enumerate(paths):
+        parent: Any = document
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = _PLACEHOLDER % number
+    try:
+        parts = _split(dumps(document))
+    except orjson.JSONEncodeError:
+        return None  # nested too deep
+    if len(parts) != 2 * len(paths) + 1:
+        return None  # the object itself has a value like that of a placeholder
+    return BodyTemplate(parts[::2], [paths[int(number)] for number in parts[1::2]])

@@ -1,4 +1,4 @@
-"""The differences between two documents, field by field.
+"""The differences between two documents: field by field, as a JSON patch, and as lines of text for people.
 
 The commands that read the journal and the API use it. Paths look like this:
 
@@ -8,8 +8,8 @@ The commands that read the journal and the API use it. Paths look like this:
     metadata.finalizers[]                        an item of a list of plain values, added or removed
     spec.rules[2].path                           anything else in a list, by position
 
-Items of lists are matched by a merge key, because otherwise an inserted item would change all later ones. It uses
-its own stack: documents may be nested deeper than the recursion limit of Python.
+Items of lists are matched by a merge key, because otherwise an inserted item would change all later ones. Everything
+here uses its own stack: documents may be nested deeper than the recursion limit of Python.
 """
 
 from __future__ import annotations
@@ -156,3 +156,133 @@ def _by_position(path: str, one: list[Any], other: list[Any]) -> Iterator[_Pair]
             one[position] if position < len(one) else ABSENT,
             other[position] if position < len(other) else ABSENT,
         )
+
+
+Operation = dict[str, Any]
+Operations = list[Operation]
+
+
+def patch_between(before: Any, after: Any) -> Operations:
+    """The JSON patch (RFC 6902) that turns one document into another, exactly.
+
+        patch_between({"a": 1, "b": [1, 2]}, {"b": [1, 3, 4]})
+            [{"op": "remove", "path": "/a"},
+             {"op": "add", "path": "/b/2", "value": 4}, {"op": "replace", "path": "/b/1", "value": 3}]
+
+    Lists are compared from both ends, so that an item that was inserted or removed is one operation. It uses
+    its own stack: documents may be nested deeper than the recursion limit of Python.
+    """
+    operations: Operations = []
+    left: list[tuple[str, Any, Any]] = [("", before, after)]
+    while left:
+        path, one, other = left.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            left.extend(reversed(_members(path, one, other, operations)))
+        elif isinstance(one, list) and isinstance(other, list):
+            left.extend(reversed(_patched_items(path, one, other, operations)))
+        elif not _same(one, other):
+            operations.append({"op": "replace", "path": path, "value": other})
+    return operations
+
+
+def _members(
+    path: str, one: dict[str, Any], other: dict[str, Any], operations: Operations
+) -> list[tuple[str, Any, Any]]:
+    for key in one:
+        if key not in other:
+            operations.append({"op": "remove", "path": pointer(path, key)})
+    both = []
+    for key, value in other.items():
+        if key in one:
+            both.append((pointer(path, key), one[key], value))
+        else:
+            operations.append({"op": "add", "path": pointer(path, key), "value": value})
+    return both
+
+
+def _patched_items(
+    path: str, one: list[Any], other: list[Any], operations: Operations
+) -> list[tuple[str, Any, Any]]:
+    """Items at both ends are compared pair by pair; operations on the others do not move these."""
+    shorter = min(len(one), len(other))
+    start = 0
+    while start < shorter and _same(one[start], other[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and _same(one[-1 - end], other[-1 - end]):
+        end += 1
+    first, last = len(one) - end, len(other) - end
+    pairs = min(first, last)
+    for position in range(first - 1, pairs - 1, -1):
+        operations.append({"op": "remove", "path": f"{path}/{position}"})
+    for position in range(pairs, last):
+        operations.append({"op": "add", "path": f"{path}/{position}", "value": other[position]})
+    return [(f"{path}/{position}", one[position], other[position]) for position in range(start, pairs)]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON: 1, 1.0 and true are equal in Python."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (dict, list)):
+        return bool(one == other) and orjson.dumps(one, option=_SORTED) == orjson.dumps(other, option=_SORTED)
+    return bool(one == other)
+
+
+_SORTED = orjson.OPT_SORT_KEYS
+
+
+def pointer(path: str, key: str) -> str:
+    """The JSON pointer (RFC 6901) of a member."""
+    if "~" in key or "/" in key:
+        key = key.replace("~", "~0").replace("/", "~1")
+    return f"{path}/{key}"
+
+
+# A longer value is cut. Documents for programs have whole values.
+VALUE_WIDTH = 60
+CONTEXT = 12  # characters shown before the first difference of two long values
+
+
+def describe(change: Change, width: int | None = VALUE_WIDTH) -> str:
+    """data.color: "blue" -> "red"; for added and removed fields only the one value."""
+    if change.before is ABSENT or change.after is ABSENT:
+        value = change.after if change.before is ABSENT else change.before
+        return f"{change.path}: {shortened(value, width)}"
+    before, after = _json(change.before), _json(change.after)
+    start = 0
+    if width is not None and max(len(before), len(after)) > width:
+        start = max(0, _common_prefix(before, after) - CONTEXT)
+    return f"{change.path}: {_cut(before, start, width)} -> {_cut(after, start, width)}"
+
+
+def shortened(value: Any, width: int | None = VALUE_WIDTH) -> str:
+    """A value as JSON, cut at a width."""
+    return _cut(_json(value), 0, width)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _common_prefix(one: str, other: str) -> int:
+    """The length of the common prefix."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _cut(text: str, start: int, width: int | None) -> str:
+    if width is None:
+        return text
+    shown = text[start : start + width]
+    return ("…" if start else "") + shown + ("…" if start + width < len(text) else "")
+
+
+def escaped(text: str) -> str:
+    """Escape control characters, which could move the cursor or change colours of a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
+        for letter in text
+    )

@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 import orjson
 
 from actors.rewind.blame import Blame
-from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
-from actors.rewind.json_patch import Operations, patch_between
+from actors.rewind.difference import (
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    Change,
+    Operations,
+    describe,
+    difference,
+    escaped,
+    patch_between,
+    shortened,
+)
 from actors.rewind.moments import rfc3339
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, Version, read_slice, uid_of
-from actors.rewind.wording import describe, escaped, shortened
 from journal.log import Journal
 from journal.records import Event
 

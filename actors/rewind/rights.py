@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision, refusal
+from actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 

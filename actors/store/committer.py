@@ -7,31 +7,34 @@ client gets a response before the fsync. When a batch fails, all proposals submi
 were decided on a state that was never stored; offsets are not reused (resourceVersions never decrease) and the actors
 discard their pending writes.
 
-Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
-wait for it (`slow_disk`). Rejected: a worker thread for every commit, because of the switches between threads
-(docs/decisions/0002-committer.md). What a worker thread has committed is visible to reads a moment before the feed has
-it: batches of which nobody may see that (`commits_on_loop`) stay in the thread of the event loop.
+Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads
+never wait for it (`DiskSpeed`). Rejected: a worker thread for every commit, because of the switches between threads
+(docs/decisions/0002-committer.md). What a worker thread has committed is visible to reads a moment before the feed
+has it: batches of which nobody may see that (`commits_on_loop`) stay in the thread of the event loop.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import outcome
 import trio
 
+from actors.errors import StorageRefused
 from actors.mailbox import Reply
-from actors.store.batch_writer import BatchWriter
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
-from actors.store.slow_disk import DiskSpeed, passes_in_real_time
 from actors.turns import Turn
+from journal.batch import Batch
+from journal.errors import JournalError
 from journal.log import Journal
 from journal.records import Event
 
@@ -386,3 +389,144 @@ def _call_back(callbacks: list[OnCommitted], error: Exception | None) -> None:
             done(error)
         except Exception:
             logger.exception("a callback failed after a commit: %r", done)
+
+
+# The event loop stands still while a worker thread puts up to this many bytes of bodies: some milliseconds.
+PUT_TOGETHER = 1 << 20
+
+
+class BatchWriter:
+    """Writes batches of events to the journal, in the thread of the event loop or in a worker thread.
+
+    The committer decides which (`DiskSpeed`); one batch is written at a time. Errors for clients name no path.
+    The log does, once for errors of the same text in a row.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._logged = ""
+        self.disk_seconds = 0.0  # that the newest commit took after its last put
+
+    def append(self, events: list[Event]) -> StorageRefused | None:
+        if not events:
+            return None
+        try:
+            self._write(self._journal.encode(events))
+        except Exception as error:
+            return self._refusal(error)
+        return None
+
+    async def append_in_thread(self, events: list[Event]) -> StorageRefused | None:
+        if sum(len(event.body) for event in events) > PUT_TOGETHER:
+            return await trio.to_thread.run_sync(self.append, events)
+        try:
+            # Encoded here, where the events are in the processor's caches.
+            batch = self._journal.encode(events)
+            await run_beside(partial(self._write, batch))
+        except Exception as error:
+            return self._refusal(error)
+        return None
+
+    def _write(self, batch: Batch, on_put: Callable[[], None] | None = None) -> None:
+        """Write a batch, and measure the disk. Calls `on_put` when only the durable commit is left to do."""
+        began = time.perf_counter()
+
+        def put() -> None:
+            nonlocal began
+            began = time.perf_counter()
+            if on_put is not None:
+                on_put()
+
+        self._journal.write(batch, put)
+        self.disk_seconds = time.perf_counter() - began
+        self._logged = ""
+
+    def _refusal(self, error: Exception) -> StorageRefused:
+        if not isinstance(error, JournalError):
+            logger.error("the journal failed to append", exc_info=error)
+            return StorageRefused(f"{type(error).__name__}: {error}")
+        if str(error) != self._logged:
+            self._logged = str(error)
+            logger.error("%s", error)
+        return StorageRefused(error.public)
+
+
+# Commits that take longer than this on average (seconds) move to a worker thread, and back when they take less than
+# half of it. Other requests wait at most about this long for a commit in the event loop.
+SLOW_COMMIT = 0.004
+SMOOTHING = 0.1
+# One commit counts as no more than this: a single long one does not move those after it.
+LONGEST_COUNTED = 0.016
+# The part of a slow commit's time that a batch waits for more proposals.
+GATHERING = 0.125
+
+
+class DiskSpeed:
+    """How long the disk takes for a commit, and commits beside the event loop when that is long.
+
+    What counts is the commit itself, from the last put to the end of LMDB's fsync: it is the same in both
+    threads. The time of the whole write would not do, because in a worker thread it includes waiting for the
+    interpreter lock: a busy server that had moved its commits to a worker thread once would never move them
+    back (docs/decisions/0002-committer.md).
+
+    The smoothed time of commits, which says where the next one runs. Only for the thread of the event loop.
+    """
+
+    def __init__(self) -> None:
+        self.slow = False
+        self._average = 0.0
+
+    @property
+    def worth_waiting(self) -> float:
+        """Seconds that a batch waits for more proposals: a small part of those that its commit takes."""
+        return self._average * GATHERING
+
+    def record(self, seconds: float) -> None:
+        self._average += (min(seconds, LONGEST_COUNTED) - self._average) * SMOOTHING
+        if self._average > SLOW_COMMIT and not self.slow:
+            self.slow = True
+        elif self._average < SLOW_COMMIT / 2 and self.slow:
+            self.slow = False
+
+
+def passes_in_real_time(seconds: float) -> bool:
+    """Whether as much real time passes while the clock of the event loop moves by so many seconds.
+
+    A test's clock may stand still, or jump only while nothing else happens: a task must not wait for such a clock
+    because the disk was slow.
+    """
+    clock = trio.lowlevel.current_clock()
+    return clock.deadline_to_sleep_time(clock.current_time() + seconds) <= 2 * seconds
+
+
+async def run_beside(work: Callable[[Callable[[], None]], T]) -> T:
+    """Run `work` in a worker thread; the event loop stands still until `work` calls its argument, or ends.
+
+    For work that needs the interpreter lock often and briefly before it waits for the disk: with a busy event loop
+    beside it, every such step would cost two switches between the threads.
+    """
+    task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
+    loop_waits = threading.Lock()
+    loop_waits.acquire()
+
+    def let_loop_continue() -> None:
+        if loop_waits.locked():
+            loop_waits.release()
+
+    def run() -> T:
+        try:
+            return work(let_loop_continue)
+        finally:
+            let_loop_continue()
+
+    def deliver(result: outcome.Outcome[T]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, result)
+
+    trio.lowlevel.start_thread_soon(run, deliver)
+    loop_waits.acquire()
+    result: T = await trio.lowlevel.wait_task_rescheduled(_cannot_be_cancelled)
+    return result
+
+
+def _cannot_be_cancelled(_: object) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED

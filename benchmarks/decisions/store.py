@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import trio
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import trio
 
-from actors.access.authentication.request_headers import RequestHeaders
+from actors.access.authentication.authenticate import RequestHeaders
 from actors.admission.webhooks.services import Unresolved
 from actors.aggregation.api_services import ApiService
 from actors.certificates.trust import InvalidBundle

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.access.authentication.request_headers import RequestHeaders
+from actors.access.authentication.authenticate import RequestHeaders
 from actors.identity import User
 
 Field = tuple[bytes, bytes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.identity import User
 from gateway.message import Request
 from gateway.pipeline.parameters import parse

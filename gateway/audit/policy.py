@@ -15,7 +15,7 @@ from enum import IntEnum
 from time import time_ns
 from typing import Any, Final
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.names import REWIND_GROUP
 from actors.rewind.versions import looks_like_uid
 from gateway.pipeline.route import TIMELINE_PATH

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, Union
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.identity import User
 from gateway.audit.credentials import attempted_methods, unauthenticated
 from gateway.audit.documents import MAX_OBJECT, is_document, plain_body

@@ -10,8 +10,7 @@ from __future__ import annotations
 from json.encoder import encode_basestring as quote
 from typing import Any, Final, TypeVar
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision, Verdict
+from actors.access.authorize import Attributes, Decision, Verdict
 from actors.identity import User
 from actors.names import Names
 from gateway.audit.client_json import origin_json, user_json

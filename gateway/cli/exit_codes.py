@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 
 Failures = Sequence[
     tuple[type[Exception] | tuple[type[Exception], ...], int]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
 from gateway.cli.journal.query.failure import Failure
 from gateway.client.errors import ClientError

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.client.credentials import Credential, KeyPair
 from gateway.client.errors import ClientError, CredentialError, StatusError
 from gateway.client.proxies import environment_proxy

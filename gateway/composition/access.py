@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.access.accounts.accounts import build_accounts
 from actors.access.accounts.keys import KeyFiles
+from actors.access.accounts.tokens import build_accounts
 from actors.access.authentication.authenticate import Authenticator, TokenMethod
-from actors.access.authorization.always_allow import AlwaysAllow
-from actors.access.authorization.always_deny import AlwaysDeny
+from actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
 from actors.access.authorization.modes import authorizer
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
@@ -34,7 +33,7 @@ from gateway.store import Access, Task
 from journal.log import Journal
 
 if TYPE_CHECKING:
-    from actors.access.authorization.node_graph import NodeGraph
+    from actors.access.authorization.node import NodeGraph
     from actors.access.remote.calls import Webhook
 
 
@@ -82,8 +81,7 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
 
 
 def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
-    from actors.access.authentication.oidc import OidcTokens
-    from actors.access.authentication.oidc_provider import Provider
+    from actors.access.authentication.oidc import OidcTokens, Provider
     from gateway.outgoing.webhook import HttpsCalls
 
     provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
@@ -114,7 +112,7 @@ def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
 
 
 def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -> NodeGraph:
-    from actors.access.authorization.node_graph import NodeGraph
+    from actors.access.authorization.node import NodeGraph
 
     graph = NodeGraph(names, journal, feed)
     tasks.append(("node graph", graph.run))

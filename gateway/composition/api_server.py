@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.access.accounts.openid import is_discoverable
+from actors.access.accounts.keys import is_discoverable
 from actors.admission.plugins.pod_security.plugins import PodSecurity
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.aggregation.api_services import ApiService

@@ -41,9 +41,8 @@ from actors.resource.directory import Directory
 from actors.resource.object_size import ObjectSizes
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.store.horizon import Horizon
 from actors.store.housekeeping import Housekeeping
-from actors.store.reads import Reads
+from actors.store.reads import Horizon, Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from gateway.aggregation.on_demand import ServersOnDemand

@@ -15,9 +15,7 @@ import trio
 from actors import errors as cause
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
-from actors.store.continue_token import CURRENT, Token, parse_token
-from actors.store.list_reader import VERSION_TOO_OLD
-from actors.store.reads import TOKEN_TOO_OLD
+from actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
 from gateway.faults.broken_watches import CutWatch as BrokenWatch
 from gateway.faults.broken_watches import ExpiredWatch
 from gateway.faults.older_versions import OlderVersions, may_be_stale, names_version

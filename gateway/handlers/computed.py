@@ -13,8 +13,7 @@ from actors.messages import Object
 from actors.selectors import matcher
 from actors.store.addressing import not_found
 from actors.store.document import facts_of
-from actors.store.list_reader import Listing
-from actors.store.reads import ListOptions
+from actors.store.reads import Listing, ListOptions
 
 Source = Callable[[], Sequence[Object]]  # the current objects, in their storage version
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from actors.conversion.shown import ShownObjects
 from actors.kinds.declaration.definition import Definition
-from actors.store.list_reader import Listing
+from actors.store.reads import Listing
 from gateway.pipeline.context import RequestContext
 from gateway.store import Store
 from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder

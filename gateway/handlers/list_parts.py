@@ -13,7 +13,7 @@ import trio
 
 from actors.errors import TimedOut
 from actors.messages import Object
-from actors.store.list_reader import Listing, ListReader
+from actors.store.reads import Listing, ListReader
 from gateway.memory.budget import SMALL, MemoryBudget
 from gateway.message import Request
 from gateway.wire.compression import COMPRESSOR_BYTES, Compressor

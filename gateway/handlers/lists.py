@@ -16,8 +16,7 @@ import trio
 from actors.conversion.shown import converts
 from actors.errors import TimedOut
 from actors.kinds.declaration.definition import Definition
-from actors.store.list_reader import Listing, ListReader
-from actors.store.reads import ListOptions
+from actors.store.reads import Listing, ListOptions, ListReader
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders, encode_document
 from gateway.handlers.list_parts import PART, ListParts, Show

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision
+from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.errors import BadRequest, NoSuchResource, NotFound, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry

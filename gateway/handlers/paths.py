@@ -9,8 +9,8 @@ from __future__ import annotations
 import platform
 from collections.abc import Awaitable, Callable
 
-from actors.access.accounts import openid
-from actors.access.accounts.accounts import Accounts
+from actors.access.accounts.keys import CONFIGURATION_PATH, KEYS_PATH, configuration, is_discoverable, key_set
+from actors.access.accounts.tokens import Accounts
 from actors.errors import NoSuchResource
 from actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
 from gateway.describe.aggregated import aggregated
@@ -124,7 +124,7 @@ class Paths:
             return await self._serve_page(context)
         if first in ("api", "apis"):
             return await self._discover(context, path)
-        if path.rstrip("/") in (openid.CONFIGURATION_PATH, openid.KEYS_PATH):
+        if path.rstrip("/") in (CONFIGURATION_PATH, KEYS_PATH):
             return await self._describe_issuer(context, path.rstrip("/"))
         if first == "openapi":
             return await self._openapi(context)
@@ -153,14 +153,14 @@ class Paths:
     async def _describe_issuer(self, context: RequestContext, path: str) -> Response:
         """What others need to verify service account tokens; only of an issuer that OpenID allows."""
         options = self._accounts.options
-        if not openid.is_discoverable(options.issuer):
+        if not is_discoverable(options.issuer):
             raise NoSuchPath
         _allow(context, "GET")
         keys = await self._accounts.keys.get()
-        if path == openid.KEYS_PATH:
-            return Response(200, openid.key_set(keys), b"application/jwk-set+json", [PUBLIC_FOR_AN_HOUR])
-        keys_url = options.keys_url or f"https://{self._address()}{openid.KEYS_PATH}"
-        body = openid.configuration(options.issuer, keys_url, keys)
+        if path == KEYS_PATH:
+            return Response(200, key_set(keys), b"application/jwk-set+json", [PUBLIC_FOR_AN_HOUR])
+        keys_url = options.keys_url or f"https://{self._address()}{KEYS_PATH}"
+        body = configuration(options.issuer, keys_url, keys)
         return Response(200, body, b"application/json", [PUBLIC_FOR_AN_HOUR])
 
     async def _discover(self, context: RequestContext, path: str) -> Response:
@@ -179,8 +179,8 @@ class Paths:
         health = [f"/{kind}" for kind in HEALTH]
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
         descriptions = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
-        if openid.is_discoverable(self._accounts.options.issuer):
-            descriptions += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
+        if is_discoverable(self._accounts.options.issuer):
+            descriptions += [CONFIGURATION_PATH, KEYS_PATH]
         return sorted([*descriptions, *health, *single, "/metrics", "/version"])
 
 

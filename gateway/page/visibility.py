@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision, refusal
+from actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from actors.identity import User
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.errors import BadRequest
 from actors.selectors import FieldSelector
 from gateway.pipeline.context import RequestContext

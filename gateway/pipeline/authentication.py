@@ -15,8 +15,7 @@ import base64
 import binascii
 from collections.abc import Awaitable
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authentication.request_headers import HeaderFields
+from actors.access.authentication.authenticate import Authenticated, Authenticator, HeaderFields
 from actors.clock import Clock
 from actors.errors import Unauthorized
 from actors.names import Names

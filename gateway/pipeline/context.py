@@ -10,9 +10,8 @@ from collections.abc import Awaitable
 from math import inf
 from typing import Final, Protocol
 
-from actors.access.attributes import Attributes
-from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authorize import Decision
+from actors.access.authentication.authenticate import ANONYMOUS_USER
+from actors.access.authorize import Attributes, Decision
 from actors.aggregation.api_services import ApiService
 from actors.errors import BadRequest
 from actors.flowcontrol.level import Waiting

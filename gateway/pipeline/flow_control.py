@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.errors import BadRequest
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.level import Waiting

@@ -7,7 +7,7 @@ As in Kubernetes, an empty user or uid counts as none: a request with no more th
 
 from __future__ import annotations
 
-from actors.access.authentication.request_headers import extra_key
+from actors.access.authentication.authenticate import extra_key
 from actors.access.impersonation import WantedIdentity
 from actors.errors import BadRequest
 from gateway.message import Request

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.flowcontrol.seats import Flow
 from gateway.message import Response
 from gateway.wire.negotiate import Media, Representation

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authentication.authenticate import Authenticator
+from actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticator
 from actors.access.authorize import Authorizer, Rights, rights_of
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.clock import Clock

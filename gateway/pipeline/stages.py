@@ -14,8 +14,7 @@ from typing import Final
 
 import trio
 
-from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authentication.authenticate import Authenticated
+from actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
 from actors.access.authorize import Decision, Verdict, refusal, rights_of
 from actors.access.impersonation import impersonate as authorized_identity
 from actors.errors import Unauthorized

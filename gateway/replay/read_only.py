@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import NO_OPINION, Decision, Verdict
-from actors.access.rules import Rules
+from actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
 from actors.identity import User
 from actors.names import NAMES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.rewind.wording import describe, escaped
+from actors.rewind.difference import describe, escaped
 from gateway.replay.comparison import Comparison, ObjectComparison
 from gateway.replay.recorded_writes import Skipped
 from journal.records import Event

@@ -14,8 +14,8 @@ from actors.errors import BadRequest
 from actors.kinds.validation import size
 from actors.quoting import quoted
 from actors.resource.options import boolean
-from actors.rewind.fields import MAX_FIELDS, MAX_LENGTH
 from actors.rewind.moments import Moment, parse_moment
+from actors.rewind.restore import MAX_FIELDS, MAX_LENGTH
 from gateway.pipeline.context import RequestContext
 
 DEFAULT_LIMIT: Final = 50

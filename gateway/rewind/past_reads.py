@@ -13,8 +13,7 @@ from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.moments import Moment, parse_moment, resolve
 from actors.rewind.rights import PastRights
-from actors.store.continue_token import parse_token
-from actors.store.reads import ListOptions
+from actors.store.reads import ListOptions, parse_token
 from gateway.handlers.encoders import LARGE
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.selectors import parse_selectors

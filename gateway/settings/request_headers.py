@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from actors.access.authentication.request_headers import RequestHeaders
+from actors.access.authentication.authenticate import RequestHeaders
 from gateway.settings.checks import SettingsError, check_authorities, split_list
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from actors.access.accounts.options import AccountOptions, default_issuer
+from actors.access.accounts.claims import AccountOptions, default_issuer
 from actors.names import Names
 from gateway.settings.checks import SettingsError, check_file
 

@@ -31,7 +31,7 @@ from actors.store.document import (
     version_of,
     with_api_version,
 )
-from actors.store.list_reader import Listing
+from actors.store.reads import Listing
 from gateway.wire.json import dump_line
 from gateway.wire.list_layouts import Element, JsonLayout, ListType
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import orjson
 import trio
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins
@@ -46,8 +46,7 @@ from actors.resource.directory import Directory
 from actors.selectors import FieldSelector, LabelSelector
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.store.horizon import Horizon
-from actors.store.reads import ListOptions, Reads
+from actors.store.reads import Horizon, ListOptions, Reads
 from actors.supervisor import Supervisor
 from actors.write_context import WriteContexts
 from journal.log import Journal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from gateway.composition.extensions import Extensions
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import (

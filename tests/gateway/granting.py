@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import ALLOWED, NO_OPINION, Decision
-from actors.access.rules import Rules
+from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
 from actors.identity import User
 
 

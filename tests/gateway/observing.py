@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from gateway.message import Request
 
 

@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision, Verdict
-from actors.access.rules import Rules
+from actors.access.authorize import Attributes, Decision, Rules, Verdict
 from actors.identity import User
 from gateway.composition.extensions import Extensions
 from tests.gateway.api import Api

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.built_in import plugins

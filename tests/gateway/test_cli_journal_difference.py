@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind.difference import ABSENT, Change, difference
-from actors.rewind.wording import describe
+from actors.rewind.difference import ABSENT, Change, describe, difference
 from gateway.cli.journal.printing.wording import signed, summarize
 from tests.cases import cases
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.lines import LogLines
 from gateway.cli.journal.printing.output import Output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authentication.request_headers import RequestHeaders
+from actors.access.authentication.authenticate import RequestHeaders
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError
 from tests.cases import cases

@@ -28,12 +28,10 @@ trio.run(serve_until_signal, settings, announce)
 NOT_AT_THE_START = (
     "actors.access.authentication.bootstrap_tokens",
     "actors.access.authentication.oidc",
-    "actors.access.authentication.oidc_provider",
     "actors.access.authentication.token_file",
     "actors.access.authentication.token_webhook",
     "actors.access.authorization.abac",
     "actors.access.authorization.node",
-    "actors.access.authorization.node_graph",
     "actors.access.authorization.webhook",
     "actors.admission.plugins.event_rate_limit",
     "actors.admission.plugins.persistent_volume_label",
@@ -75,7 +73,6 @@ NOT_AT_THE_START = (
 NOT_BEFORE_THE_FLAGS = (
     "actors.kinds.core",
     "actors.resource",
-    "cryptography",
     "gateway.composition",
     "lmdb",
     "trio",

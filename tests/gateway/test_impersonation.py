@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import ALLOWED, NO_OPINION, Decision
-from actors.access.rules import Rules
+from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
 from actors.identity import User
 from gateway.composition.extensions import Extensions
 from tests.cases import cases

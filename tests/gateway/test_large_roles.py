@@ -8,9 +8,8 @@ import orjson
 import trio
 import trio.testing
 
-from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.policy import LARGE
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.identity import User
 from tests.actors.access.authorization.policies import binding, group, rbac, role, rule, user
 from tests.gateway.api import ALICE, Api, served

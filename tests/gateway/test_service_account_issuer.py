@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from actors.access.accounts.claims import AccountOptions
 from actors.access.accounts.keys import AccountKeyError
-from actors.access.accounts.options import AccountOptions
 from actors.names import NAMES
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.checks import SettingsError

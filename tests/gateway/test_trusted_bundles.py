@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from actors.access.authentication.oidc_provider import client_context as provider_context
+from actors.access.authentication.oidc import client_context as provider_context
 from actors.access.remote.calls import NO_CALLS
 from actors.access.remote.kubeconfig_file import User
 from actors.access.remote.target import read_target

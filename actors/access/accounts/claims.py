@@ -1,12 +1,13 @@
 """The claims of service account tokens: what the server writes into them, and what it reads from them.
 
-There are two forms. Bound tokens name their account, and at most one Pod or Secret that they end with (or a Node, if an
-earlier release issued them):
+There are two forms. Bound tokens name their account, and at most one Pod or Secret that they end with (or a Node, if
+an earlier release issued them):
 
     {"aud": [...], "exp": 1, "iat": 1, "iss": "https://...", "nbf": 1, "sub": "system:serviceaccount:<ns>:<name>",
      "<domain>": {"namespace": "<ns>", "serviceaccount": {"name": ..., "uid": ...}, "pod": {"name": ..., "uid": ...}}}
 
 Tokens in Secrets have an issuer of their own, flat claims (`<domain>/serviceaccount/...`), and never expire.
+`AccountOptions` says which issuer and audiences the server writes and accepts.
 """
 
 from __future__ import annotations
@@ -194,3 +195,28 @@ def _check_texts(claims: Mapping[str, Any]) -> None:
         check_texts(claims)
     except WrongClaim:
         raise InvalidClaims from None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOptions:
+    """How service account tokens are issued and accepted, as the flags say."""
+
+    issuers: tuple[str, ...]  # the first one signs, all are accepted
+    audiences: tuple[str, ...]  # of the API server: of tokens that request none
+    lookup: bool = True  # tokens in Secrets end with the Secret and the account
+    max_seconds: int = 0  # the longest life of a token; 0: no limit
+    extend: bool = True  # tokens of pods' volumes are accepted for a year
+    keys_url: str = ""  # where relying parties find the keys; empty: at this server
+
+    @property
+    def issuer(self) -> str:
+        return self.issuers[0]
+
+
+def default_issuer(names: Names) -> str:
+    return f"https://{names.api_service}.default.svc.{names.service_domain}"
+
+
+def default_options(names: Names) -> AccountOptions:
+    issuer = default_issuer(names)
+    return AccountOptions((issuer,), (issuer,))

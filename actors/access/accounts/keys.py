@@ -1,31 +1,37 @@
-"""The keys of service account tokens: one signs, each of them verifies.
+"""The keys of service account tokens: one signs, each of them verifies; and the documents with which others verify.
 
 The server signs with a key of its own in the data folder (`pki/sa.key`, 0600), or with that of
 --service-account-signing-key-file. It also accepts the keys of --service-account-key-file, or, without any, that of
 --tls-private-key-file. Keys are loaded in a thread when the first token needs them, so that a start stays short; keys
 of flags are loaded at start, so that a mistake in a file stops it. So does an own key that is visibly damaged.
 
-The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for everybody) and
-signs in 0.1 ms (RSA: 1.4 ms). Relying parties that know only RS256 need --service-account-signing-key-file.
+The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for everybody)
+and signs in 0.1 ms (RSA: 1.4 ms). Relying parties that know only RS256 need --service-account-signing-key-file.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import orjson
 import trio
 
+from actors.access.token_json import object_of
 from actors.background_import import imported
 from actors.certificates.store import write_atomically
 from actors.errors import KeysUnusable
+from actors.go_json import dumps
 
 logger = logging.getLogger(__name__)
 
@@ -286,3 +292,136 @@ def _verifying_key(public: Any, path: Path) -> VerifyingKey:
     der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     key_id = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
     return VerifyingKey(key_id, public, algorithm, accepted)
+
+
+_TOKEN = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+
+
+@cache
+def _jws() -> Any:
+    import jwt
+
+    return jwt.PyJWS()
+
+
+def sign(key: SigningKey, claims: Mapping[str, Any]) -> str:
+    """Signs and verifies JSON Web Tokens with the keys of service accounts.
+
+    The key decides which algorithms are accepted, never the token: `none` and HMAC fit no key, and the headers
+    by which a token could bring its own key (jwk, jku, x5u, x5c) are not read. The library must have been
+    imported before (`AccountKeys` does that).
+    """
+    import jwt
+
+    # As Kubernetes writes it: without `typ`.
+    headers: dict[str, Any] = {"kid": key.public.id, "typ": None}
+    return jwt.encode(dict(claims), key.key, algorithm=key.public.algorithm, headers=headers)
+
+
+def unverified_issuer(token: bytes) -> str | None:
+    """The claim `iss`, which chooses who verifies the token; None for what is no JSON Web Token."""
+    parts = _TOKEN.fullmatch(token)
+    decoded = None if parts is None else _decoded(parts[2])
+    try:
+        claims = None if decoded is None else orjson.loads(decoded)
+    except orjson.JSONDecodeError:
+        return None
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    return issuer if isinstance(issuer, str) else None
+
+
+def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
+    """The claims of a token whose signature one of the keys has made; else None."""
+    import jwt
+
+    parts = _TOKEN.fullmatch(token)
+    header = None if parts is None else _json_object(parts[1])
+    if parts is None or header is None or "crit" in header or "b64" in header:
+        return None  # an extension that the server does not know could change the meaning of the token
+    if not isinstance(header.get("kid"), str | None):
+        return None
+    if not _is_canonical(parts[3]):
+        return None
+    algorithm = header.get("alg")
+    for key in keys.candidates(header.get("kid")):
+        if not isinstance(algorithm, str) or algorithm not in key.accepted:
+            continue
+        try:
+            payload = _jws().decode(token, key.key, algorithms=[algorithm])
+        except (jwt.PyJWTError, ValueError, RecursionError):  # releases before 2.14 recurse into the header
+            continue
+        return object_of(payload)
+    return None
+
+
+def _is_canonical(segment: bytes) -> bool:
+    """Whether nobody changed bits of the last character that carry nothing: one signature has one text."""
+    decoded = _decoded(segment)
+    return decoded is not None and base64.urlsafe_b64encode(decoded).rstrip(b"=") == segment
+
+
+def _json_object(segment: bytes) -> dict[str, Any] | None:
+    decoded = _decoded(segment)
+    return None if decoded is None else object_of(decoded)
+
+
+def _decoded(segment: bytes) -> bytes | None:
+    try:
+        return base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4))
+    except (binascii.Error, ValueError):
+        return None
+
+
+CONFIGURATION_PATH, KEYS_PATH = "/.well-known/openid-configuration", "/openid/v1/jwks"
+
+
+def is_discoverable(issuer: str) -> bool:
+    """Whether OpenID allows such an issuer; the documents of others are not served."""
+    try:
+        parts = urlsplit(issuer)
+    except ValueError:
+        return False
+    return parts.scheme == "https" and bool(parts.netloc) and not parts.query and not parts.fragment
+
+
+def configuration(issuer: str, keys_url: str, keys: Keys) -> bytes:
+    """The two documents with which others verify service account tokens: the OpenID configuration, and the key
+    set.
+    """
+    return dumps(
+        {
+            "issuer": issuer,
+            "jwks_uri": keys_url,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({one.algorithm for one in keys.verifying}),
+        }
+    )
+
+
+def key_set(keys: Keys) -> bytes:
+    return dumps({"keys": [_public_jwk(one) for one in keys.verifying]})
+
+
+def _public_jwk(key: VerifyingKey) -> dict[str, str]:
+    numbers: Any = key.key.public_numbers()
+    if key.algorithm.startswith("ES"):
+        size = (key.key.curve.key_size + 7) // 8
+        curve = f"P-{key.key.curve.key_size}"
+        parameters = {
+            "kty": "EC",
+            "crv": curve,
+            "x": _base64(numbers.x.to_bytes(size, "big")),
+            "y": _base64(numbers.y.to_bytes(size, "big")),
+        }
+    else:
+        parameters = {"kty": "RSA", "n": _base64(_shortest(numbers.n)), "e": _base64(_shortest(numbers.e))}
+    return {"use": "sig", "kid": key.id, "alg": key.algorithm, **parameters}
+
+
+def _shortest(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

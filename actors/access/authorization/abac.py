@@ -19,9 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import ALLOWED, Decision, Verdict
-from actors.access.rules import ANY, PathRule, ResourceRule, Rules
+from actors.access.authorize import ALLOWED, ANY, Attributes, Decision, PathRule, ResourceRule, Rules, Verdict
 from actors.identity import AUTHENTICATED, User
 from actors.names import NAMES
 

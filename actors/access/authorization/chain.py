@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from actors.access.attributes import Attributes
-from actors.access.authorization.system_masters import SystemMasters
-from actors.access.authorize import NO_OPINION, Authorizer, Decision, Rights, Verdict, join_errors
-from actors.access.rules import Rules
-from actors.identity import User
+from actors.access.authorize import (
+    ALLOWED,
+    EVERYTHING,
+    NO_OPINION,
+    NO_RULES,
+    Attributes,
+    Authorizer,
+    Decision,
+    Rights,
+    Rules,
+    Verdict,
+    join_errors,
+)
+from actors.identity import MASTERS, User
 
 _NO_OPINION = Verdict.NO_OPINION  # an attribute of an enum takes long to look up
 
@@ -68,3 +77,42 @@ def _no_opinion(decisions: Sequence[Decision]) -> Decision:
     reason = "\n".join(decision.reason for decision in decisions if decision.reason)
     error = join_errors([decision.error for decision in decisions if decision.error])
     return Decision(Verdict.NO_OPINION, reason, error) if reason or error else NO_OPINION
+
+
+class SystemMasters:
+    """Members of system:masters may do everything, in every mode: no role, file or webhook can lock operators out."""
+
+    rights = Rights()  # never change
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        return ALLOWED if MASTERS in attributes[0].groups else NO_OPINION
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        """None: a SelfSubjectRulesReview lists what the modes allow, as in Kubernetes."""
+        return NO_RULES
+
+
+class AlwaysAllow:
+    """`--authorization-mode=AlwaysAllow`: every request that passed authentication is allowed."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        return ALLOWED
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        return EVERYTHING
+
+
+# No opinion instead of a denial, as in Kubernetes: modes that follow in the list may still allow the request.
+_FORBIDDEN = Decision(Verdict.NO_OPINION, "Everything is forbidden.")
+
+
+class AlwaysDeny:
+    """`--authorization-mode=AlwaysDeny`: nothing is allowed, except to system:masters and by other modes of the
+    list.
+    """
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        return _FORBIDDEN
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        return NO_RULES

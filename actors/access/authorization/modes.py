@@ -31,8 +31,7 @@ def authorizer(
     modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
 ) -> Authorizer:
     """The authorizers of the modes as one; those in `first` are called before them."""
-    from actors.access.authorization.chain import AuthorizerChain
-    from actors.access.authorization.system_masters import SystemMasters
+    from actors.access.authorization.chain import AuthorizerChain, SystemMasters
 
     made = [(mode, makers[mode]()) for mode in modes if mode in makers]
     chain = AuthorizerChain([*first, SystemMasters(), *(one for _, one in made)])

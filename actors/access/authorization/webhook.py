@@ -12,12 +12,10 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision, Verdict
+from actors.access.authorize import Attributes, Decision, Rules, Verdict
 from actors.access.remote.calls import Webhook, WebhookError, review
 from actors.access.remote.expiring_cache import ExpiringCache
 from actors.access.remote.shared_calls import SharedCalls
-from actors.access.rules import Rules
 from actors.identity import User
 
 logger = logging.getLogger(__name__)

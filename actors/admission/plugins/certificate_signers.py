@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision
+from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource

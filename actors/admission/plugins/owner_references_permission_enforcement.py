@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision
+from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource

@@ -17,8 +17,7 @@ from typing import Final
 
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Authorizer, Decision
+from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.admission.caches import CachedObjects
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest

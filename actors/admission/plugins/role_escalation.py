@@ -13,11 +13,16 @@ from typing import Final
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.covers import compact, described, parts, quoted_words
-from actors.access.authorization.rbac.roles import CompiledRole, merged_roles
-from actors.access.authorize import Authorizer, Decision, join_errors
+from actors.access.authorization.rbac.roles import (
+    CompiledRole,
+    compact,
+    described,
+    merged_roles,
+    parts,
+    quoted_words,
+)
+from actors.access.authorize import Attributes, Authorizer, Decision, join_errors
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, Resource

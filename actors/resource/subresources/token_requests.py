@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
-from actors.access.accounts.issuer import TokenIssuer
+from actors.access.accounts.tokens import TokenIssuer
 from actors.admission.chain import admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Conflict, Invalid, Resource

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import orjson
 
-from actors.access.attributes import Attributes
 from actors.access.authentication.authenticate import Authenticated
-from actors.access.authorize import Decision
+from actors.access.authorize import Attributes, Decision
 from actors.clock import WallClock
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, open_session
 
 if TYPE_CHECKING:

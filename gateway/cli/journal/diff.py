@@ -17,8 +17,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from actors.rewind.difference import Change
-from actors.rewind.wording import describe, escaped
+from actors.rewind.difference import Change, describe, escaped
 from gateway.cli.journal.printing.document import identity
 from gateway.cli.journal.printing.lines import object_name
 from gateway.cli.journal.printing.output import SIGN_COLORS, Output

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.document import event_document, identity
 from gateway.cli.journal.printing.lines import effect, object_name, print_changes, verb_color
 from gateway.cli.journal.printing.output import Output

@@ -15,7 +15,7 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output

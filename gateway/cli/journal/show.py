@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import orjson
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.document import event_document, object_bytes
 from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color
 from gateway.cli.journal.printing.output import Output

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.failure import Failure

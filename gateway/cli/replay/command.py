@@ -25,7 +25,7 @@ import sys
 from collections.abc import Sequence
 
 from actors.errors import BadRequest
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.access.flags import Parser, UsageError
 from gateway.cli.replay.flags import add_flags, check_kubeconfig, plays
 from gateway.settings.checks import SettingsError

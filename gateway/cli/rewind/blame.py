@@ -10,7 +10,7 @@ A ^ marks fields that may be older than what the journal keeps.
 
 from __future__ import annotations
 
-from actors.rewind.wording import shortened
+from actors.rewind.difference import shortened
 from gateway.cli.access.flags import Options, Parser
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, moment, open_source, wanted

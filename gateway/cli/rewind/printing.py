@@ -8,8 +8,14 @@ from typing import Any
 
 import orjson
 
-from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, difference
-from actors.rewind.wording import describe, escaped, shortened
+from actors.rewind.difference import (
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    describe,
+    difference,
+    escaped,
+    shortened,
+)
 from gateway.cli.journal.query.secrets import MASK, masked, masked_pair
 from gateway.cli.rewind.source import Document
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.access.authentication.client_certificate import user_of_certificate
+from actors.access.authentication.authenticate import user_of_certificate
 from actors.certificates.context import server_context
 from actors.certificates.store import CertificateError, Certificates, prepare, write_atomically
 

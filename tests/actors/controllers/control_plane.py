@@ -20,7 +20,7 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from actors.admission.caches import Namespaces
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission

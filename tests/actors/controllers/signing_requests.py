@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import ALLOWED, NO_OPINION, Decision
-from actors.access.rules import Rules
+from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
 from actors.certificates.authorities import Authorities
 from actors.controllers.context import ControllerContext
 from actors.identity import User

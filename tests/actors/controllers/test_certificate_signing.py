@@ -95,7 +95,7 @@ async def test_unfit_request_gets_one_line_in_the_log_and_nothing_else(
             await controller.reconcile("r")
             await controller.reconcile("r")
         assert request(cluster) == before
-        (line,) = [record for record in caplog.records if "signing" in record.name]
+        (line,) = [record for record in caplog.records if "certificates" in record.name]
         assert line.levelname == "WARNING"
         assert "'r'" in line.getMessage() and "gets no certificate" in line.getMessage()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import Configuration, configure
 from actors.flowcontrol.initial_objects import (
     flow_schema_type,

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind.blame import blame
-from actors.rewind.owners import owners_after
+from actors.rewind.blame import blame, owners_after
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, newest, read_slice
 from journal import Event, Journal, keys

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.patch.json_patch import apply_json_patch
-from actors.rewind.json_patch import patch_between
+from actors.rewind.difference import patch_between
 from tests.cases import cases
 from tests.examples import examples
 

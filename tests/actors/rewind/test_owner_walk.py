@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind import owner_walk
-from actors.rewind.body_template import body_template
-from actors.rewind.owner_walk import OwnerWalk
-from actors.rewind.owners import owners_after
+from actors.rewind import blame as owner_walk
+from actors.rewind.blame import OwnerWalk, body_template, owners_after
 from journal import Event
 from tests.examples import examples
 

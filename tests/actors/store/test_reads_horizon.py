@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.store.horizon import FRESH_FOR, Horizon
+from actors.store.reads import FRESH_FOR, Horizon
 from journal.housekeeping import retention
 from tests.actors.object_store import open_store
 

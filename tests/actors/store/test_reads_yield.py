@@ -11,8 +11,7 @@ import trio
 
 from actors import turns
 from actors.selectors import LabelSelector
-from actors.store.list_reader import Listing, ListReader
-from actors.store.reads import ListOptions
+from actors.store.reads import Listing, ListOptions, ListReader
 from tests.actors.object_store import Store, open_store
 
 OBJECTS = 20
@@ -87,7 +86,7 @@ async def test_list_that_other_processes_interrupt_is_read_in_one_turn(
 async def test_list_does_not_contain_writes_between_its_turns(
     monkeypatch: pytest.MonkeyPatch, selector: str | None
 ) -> None:
-    monkeypatch.setattr("actors.store.list_reader.BATCH_ROWS", 2)
+    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 2)
     async with open_store() as store:
         await fill(store)
         before = await store.list("configmaps")

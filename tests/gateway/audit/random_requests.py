@@ -7,8 +7,7 @@ from random import Random
 
 import orjson
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision, Verdict
+from actors.access.authorize import Attributes, Decision, Verdict
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog

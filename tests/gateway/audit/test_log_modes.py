@@ -10,8 +10,7 @@ import orjson
 import pytest
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorize import Decision, Verdict
+from actors.access.authorize import Attributes, Decision, Verdict
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.policy import LEVEL_NAMES

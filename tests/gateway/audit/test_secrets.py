@@ -6,7 +6,7 @@ import base64
 import re
 from pathlib import Path
 
-from actors.access.attributes import Attributes
+from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, REWIND_GROUP, Names
 from gateway.audit.policy import LEVEL_NAMES

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors.store import slow_disk
+from actors.store import committer as slow_disk
 from journal.log import Journal
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import DEFINITIONS, NAME, WIDGETS, definition, until

@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from gateway.composition.extensions import Extensions
 from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError

@@ -7,8 +7,7 @@ import pytest
 import trio
 
 from actors.errors import TimedOut
-from actors.store.list_reader import ListReader
-from actors.store.reads import ListOptions
+from actors.store.reads import ListOptions, ListReader
 from gateway.handlers import list_parts
 from gateway.handlers.list_parts import ListParts
 from gateway.memory.budget import MemoryBudget
@@ -27,7 +26,7 @@ def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_parts, "PART", PART)
     monkeypatch.setattr(list_parts, "SMALL_PART", SMALL)
     monkeypatch.setattr(list_parts, "SMALL", 0)  # everything is counted
-    monkeypatch.setattr("actors.store.list_reader.BATCH_ROWS", 10)
+    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 10)
 
 
 async def fill(store: Store) -> None:

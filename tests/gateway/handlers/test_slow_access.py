@@ -6,10 +6,8 @@ from collections.abc import Awaitable
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authentication.authenticate import Authenticated
-from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Verdict
-from actors.access.rules import Rules
+from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules, Verdict
 from actors.identity import User
 from gateway.composition.extensions import Extensions
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, config_map, served

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from actors.store import slow_disk
+from actors.store import committer as slow_disk
 from gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import until_idle

@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from actors import turns
-from actors.store.list_reader import Listing
-from actors.store.reads import ListOptions
+from actors.store.reads import Listing, ListOptions
 from gateway.watch.initial_events import InitialEvents
 from gateway.watch.member import Member
 from tests.gateway.api import labelled, served

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import StorageRefused
-from actors.store.batch_writer import BatchWriter
+from actors.store.committer import BatchWriter
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import until_idle

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trio
 
-from actors.access.authorization.always_allow import AlwaysAllow
+from actors.access.authorization.chain import AlwaysAllow
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.admission.context import PluginContext

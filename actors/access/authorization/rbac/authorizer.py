@@ -13,11 +13,19 @@ from typing import Final
 
 import trio
 
-from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.policy import RbacPolicy
 from actors.access.authorization.rbac.roles import CompiledBinding, CompiledRole, covering
-from actors.access.authorize import NO_OPINION, Decision, Rights, Verdict, join_errors
-from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.access.authorize import (
+    NO_OPINION,
+    Attributes,
+    Decision,
+    PathRule,
+    ResourceRule,
+    Rights,
+    Rules,
+    Verdict,
+    join_errors,
+)
 from actors.errors import Resource
 from actors.identity import User
 from actors.messages import Object

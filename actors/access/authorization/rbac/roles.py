@@ -5,6 +5,9 @@
     role.rules_of(covering("deployments", "scale"))  -> the rule, by */scale
 
 The size of a compiled role grows with the sum of the lists in its rules, never with their product.
+
+Also what is computed of rules as they are stored: `uncovered`, the rights that some rules lack of others, and
+`aggregated_rules`, those of an aggregated ClusterRole.
 """
 
 from __future__ import annotations
@@ -12,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.access.rules import ANY
+import orjson
+
+from actors.access.authorize import ANY
 from actors.identity import User
+from actors.kinds.declaration.meta import label_selector_matches
 from actors.messages import Object
+from actors.names import Names
 from actors.quoting import quoted
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -171,3 +178,133 @@ def compiled_binding(namespace: str, name: str, stored: Object) -> CompiledBindi
     kind, role = stored["roleRef"]["kind"], stored["roleRef"]["name"]
     key = ("" if kind == "ClusterRole" else namespace, role)
     return CompiledBinding(namespace, name, kind, role, key, tuple(stored.get("subjects") or ()))
+
+
+def uncovered(owned: Sequence[Object], wanted: Iterable[Object]) -> Iterator[Object]:
+    """Which of some wanted rules other rules do not cover, broken down to one group, resource, verb and name each.
+
+    Writing a role or binding needs the rights in it, and a start adds the rights that a default role lacks:
+
+        list(uncovered([GET_PODS], [GET_AND_LIST_PODS]))
+            -> [{"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]
+
+    The number of parts is the product of the lists of a rule. A part that is covered as a whole is not broken
+    down, and the results come one by one, so that the caller can stop, or give up the event loop, between two
+    of them.
+    """
+    return (part for part in parts(compiled_role(owned), wanted) if part is not None)
+
+
+def parts(owned: CompiledRole, wanted: Iterable[Object]) -> Iterator[Object | None]:
+    """A rule for every part that is not covered, None for those that are."""
+    for rule in wanted:
+        verbs, groups = rule.get("verbs") or (), rule.get("apiGroups") or ()
+        names = rule.get("resourceNames") or ()
+        for resource in rule.get("resources") or ():
+            name, _, subresource = resource.partition("/")
+            owners = list(owned.rules_of(covering(name, subresource)))
+            if _covers_all(owners, groups, verbs, names):
+                yield None
+                continue
+            for group in groups:
+                yield from _parts_of_group(owners, group, resource, verbs, names)
+        for path in rule.get("nonResourceURLs") or ():
+            for verb in verbs:
+                covered = any(one.allows(verb, path) for one in owned.paths)
+                yield None if covered else {"verbs": [verb], "nonResourceURLs": [path]}
+
+
+def _parts_of_group(
+    owners: Sequence[CompiledRule], group: str, resource: str, verbs: Sequence[str], names: Sequence[str]
+) -> Iterator[Object | None]:
+    of_group = [one for one in owners if group in one.groups or ANY in one.groups]
+    for verb in verbs:
+        allowing = [one for one in of_group if verb in one.verbs or ANY in one.verbs]
+        part: Object = {"verbs": [verb], "apiGroups": [group], "resources": [resource]}
+        if any(not one.names for one in allowing):
+            yield None
+        elif not names:
+            yield part
+        else:
+            for name in names:
+                covered = any(name in one.names for one in allowing)
+                yield None if covered else {**part, "resourceNames": [name]}
+
+
+def _covers_all(
+    owners: Sequence[CompiledRule], groups: Sequence[str], verbs: Sequence[str], names: Sequence[str]
+) -> bool:
+    """Whether one rule covers all of it."""
+    return any(
+        (ANY in one.groups or one.groups.issuperset(groups))
+        and (ANY in one.verbs or one.verbs.issuperset(verbs))
+        and (not one.names or (bool(names) and one.names.issuperset(names)))
+        for one in owners
+    )
+
+
+def compact(rules: Iterable[Object]) -> list[Object]:
+    """Put the verbs together of rules that differ in nothing else; rules of paths stay apart."""
+    compacted: list[Object] = []
+    by_resource: dict[tuple[str, str, str | None], Object] = {}
+    for rule in rules:
+        if "nonResourceURLs" in rule:
+            compacted.append(rule)
+            continue
+        name = rule["resourceNames"][0] if "resourceNames" in rule else None
+        same = by_resource.setdefault(
+            (rule["apiGroups"][0], rule["resources"][0], name), {**rule, "verbs": []}
+        )
+        same["verbs"] = [*same["verbs"], *rule["verbs"]]
+    return [*compacted, *by_resource.values()]
+
+
+_DESCRIBED = (
+    ("APIGroups", "apiGroups"),
+    ("Resources", "resources"),
+    ("NonResourceURLs", "nonResourceURLs"),
+    ("ResourceNames", "resourceNames"),
+    ("Verbs", "verbs"),
+)
+
+
+def described(rule: Object) -> str:
+    """A rule in the text of an error: {APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"""
+    shown = (f"{label}:{quoted_words(rule[field])}" for label, field in _DESCRIBED if rule.get(field))
+    return "{" + ", ".join(shown) + "}"
+
+
+def quoted_words(words: Sequence[str]) -> str:
+    return f"[{' '.join(map(quoted, words))}]"
+
+
+def selects(role: Object, labels: dict[str, str]) -> bool:
+    """Whether an aggregated role takes the rules of a role with these labels."""
+    selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
+    return any(label_selector_matches(selector, labels) for selector in selectors)
+
+
+def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
+    """The rules of an aggregated ClusterRole: those of all cluster roles that its selectors select, each rule
+    once.
+
+    `others` in the order of their names; `role` itself may be among them.
+    """
+    candidates = [one for one in others if one["metadata"]["name"] != role["metadata"]["name"]]
+    found: dict[bytes, Object] = {}
+    for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
+        for one in candidates:
+            if label_selector_matches(selector, one["metadata"].get("labels") or {}):
+                for rule in one.get("rules") or ():
+                    found.setdefault(orjson.dumps(rule, option=orjson.OPT_SORT_KEYS), rule)
+    return list(found.values())
+
+
+def autoupdate_key(names: Names) -> str:
+    """The annotation that says whether a start reconciles a default role or binding; "false": it does not."""
+    return names.key("autoupdate", "rbac.authorization")
+
+
+def aggregate_label(names: Names, role: str) -> str:
+    """The label of cluster roles that the default role `admin`, `edit` or `view` aggregates."""
+    return f"{names.group('rbac.authorization')}/aggregate-to-{role}"

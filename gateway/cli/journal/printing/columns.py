@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from actors.rewind.wording import escaped
+from actors.rewind.difference import escaped
 from gateway.cli.journal.printing.output import Output
 
 GAP = "  "

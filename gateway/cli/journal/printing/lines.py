@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.rewind.wording import describe, escaped
+from actors.rewind.difference import describe, escaped
 from gateway.cli.journal.printing.columns import Columns
 from gateway.cli.journal.printing.output import SIGN_COLORS, Output
 from gateway.cli.journal.printing.wording import size, summarize

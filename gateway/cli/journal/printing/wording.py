@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from actors.rewind.difference import Change
-from actors.rewind.wording import describe
+from actors.rewind.difference import Change, describe
 
 SUMMARY_CHANGES = 2  # changes in a summary
 

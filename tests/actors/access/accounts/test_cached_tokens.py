@@ -10,13 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.accounts import authenticate
-from actors.access.accounts.authenticate import AccountTokens
-from actors.access.accounts.claims import Reference
-from actors.access.accounts.issuer import TokenIssuer
+from actors.access.accounts import tokens as authenticate
+from actors.access.accounts.claims import Reference, default_options
 from actors.access.accounts.keys import AccountKeys, KeyFiles
-from actors.access.accounts.options import default_options
-from actors.access.accounts.references import References
+from actors.access.accounts.tokens import AccountTokens, References, TokenIssuer
 from actors.access.authentication import authenticate as authentication
 from actors.access.authentication.authenticate import Authenticated, Authenticator, Refused
 from actors.errors import Unauthorized

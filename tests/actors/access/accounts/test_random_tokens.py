@@ -9,10 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.accounts.authenticate import AccountTokens
-from actors.access.accounts.claims import Reference
-from actors.access.accounts.issuer import TokenIssuer
-from actors.access.accounts.options import default_options
+from actors.access.accounts.claims import Reference, default_options
+from actors.access.accounts.tokens import AccountTokens, TokenIssuer
 from actors.access.authentication import authenticate as authentication
 from actors.access.authentication.authenticate import Authenticated
 from actors.names import CLUSTER

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.access.authentication.anonymous import ANONYMOUS_USER
 from actors.access.authentication.authenticate import (
+    ANONYMOUS_USER,
     EXTRA_SPACE,
     MAX_CACHED_SUBJECTS,
     Authenticated,

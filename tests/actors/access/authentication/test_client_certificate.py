@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.authentication.client_certificate import user_of_certificate
+from actors.access.authentication.authenticate import user_of_certificate
 from actors.identity import User
 from tests.cases import cases
 

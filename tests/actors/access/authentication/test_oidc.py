@@ -22,18 +22,22 @@ from jwt.api_jws import PyJWS
 from trio.testing import MockClock
 
 import actors.access.authentication.oidc as oidc_module
-import actors.access.authentication.oidc_provider as provider_module
+import actors.access.authentication.oidc as provider_module
 from actors.access.authentication.authenticate import Authenticated
-from actors.access.authentication.oidc import OidcTokens
-from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
-from actors.access.authentication.oidc_keys import (
+from actors.access.authentication.oidc import (
+    MAX_BYTES,
+    PAUSE,
+    TIME_LIMIT,
     BadSignature,
     Key,
+    OidcTokens,
+    Provider,
+    ProviderError,
     TokenHeader,
     token_header,
     verified_claims,
 )
-from actors.access.authentication.oidc_provider import MAX_BYTES, PAUSE, TIME_LIMIT, Provider, ProviderError
+from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
 from actors.access.remote.calls import NO_CALLS
 from actors.background_import import imported
 from actors.identity import User

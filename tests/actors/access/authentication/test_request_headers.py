@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authentication.request_headers import RequestHeaders, extra_key
+from actors.access.authentication.authenticate import Authenticated, Authenticator, RequestHeaders, extra_key
 from actors.errors import Unauthorized
 from actors.identity import User
 from tests.cases import cases

@@ -8,10 +8,8 @@ from typing import Any
 
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorization.node import NodeAuthorizer
-from actors.access.authorization.node_graph import NodeGraph
-from actors.access.authorize import Decision
+from actors.access.authorization.node import NodeAuthorizer, NodeGraph
+from actors.access.authorize import Attributes, Decision
 from actors.identity import User
 from actors.names import CLUSTER
 from tests.actors.object_store import Document, Store, open_store

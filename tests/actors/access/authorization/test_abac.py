@@ -7,11 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from actors.access.attributes import Attributes
-from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.authenticate import ANONYMOUS_USER
 from actors.access.authorization.abac import Abac, PolicyFileError, read_policies
-from actors.access.authorize import Decision, Verdict
-from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.access.authorize import Attributes, Decision, PathRule, ResourceRule, Rules, Verdict
 from actors.identity import User
 from tests.cases import cases
 

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.attributes import Attributes
-from actors.access.authentication.anonymous import ANONYMOUS_USER
-from actors.access.authorization.always_allow import AlwaysAllow
-from actors.access.authorization.always_deny import AlwaysDeny
+from actors.access.authentication.authenticate import ANONYMOUS_USER
+from actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
 from actors.access.authorization.modes import authorizer, parse_modes
-from actors.access.authorize import Decision, forbidden
+from actors.access.authorize import Attributes, Decision, forbidden
 from actors.identity import User
 from actors.names import CLUSTER
 from tests.actors.access.authorization.policies import rbac

@@ -7,12 +7,21 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from actors.access.attributes import Attributes
-from actors.access.authorization.chain import AuthorizerChain
+from actors.access.authorization.chain import AuthorizerChain, SystemMasters
 from actors.access.authorization.node import NodesApart
-from actors.access.authorization.system_masters import SystemMasters
-from actors.access.authorize import ALLOWED, DENIED, NO_OPINION, Authorizer, Decision, Rights, Verdict
-from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.access.authorize import (
+    ALLOWED,
+    DENIED,
+    NO_OPINION,
+    Attributes,
+    Authorizer,
+    Decision,
+    PathRule,
+    ResourceRule,
+    Rights,
+    Rules,
+    Verdict,
+)
 from actors.identity import User
 
 ALICE = User("alice")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from actors.access.authorization.always_deny import AlwaysDeny
+from actors.access.authorization.chain import AlwaysDeny
 from actors.access.authorization.modes import authorizer
-from actors.access.authorization.node_graph import BoundPod
+from actors.access.authorization.node import BoundPod
 from actors.access.authorize import Decision
 from actors.identity import User
 from actors.large_work import LARGE_BYTES

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.access.attributes import Attributes
 from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.covers import uncovered
-from actors.access.authorize import Decision
+from actors.access.authorization.rbac.roles import uncovered
+from actors.access.authorize import Attributes, Decision
 from actors.identity import User
 from actors.messages import Object
 from tests.actors.access.authorization.policies import account, binding, group, put, rbac, user

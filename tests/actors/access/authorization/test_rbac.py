@@ -8,12 +8,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.attributes import Attributes
-from actors.access.authentication.anonymous import ANONYMOUS_USER
+from actors.access.authentication.authenticate import ANONYMOUS_USER
 from actors.access.authorization.rbac.authorizer import MAX_KEPT, RULES_AT_ONCE, RULES_PER_KEPT, Rbac
 from actors.access.authorization.rbac.policy import stored_policy
-from actors.access.authorize import Verdict
-from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.access.authorize import Attributes, PathRule, ResourceRule, Rules, Verdict
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, Names
 from journal.records import Event

@@ -1,35 +1,101 @@
-"""Authenticates service account tokens: signature, times, audience, and the objects that the token names.
-
-A verified token is cached together with the time until which it is known to be valid: until it expires, or an object
-that it names has been deleted for a minute. A change of such an object (the feed reports it before the writer gets its
-response) makes the next request read the journal again. So a repeated token costs a lookup and two comparisons, which
-`Authenticator` makes for headers that it has seen before, and yet a token ends with the delete of its account. The key
-of the cache is the token itself: Python's keyed hash of it costs a tenth of SHA-256, and reveals as little in its time.
-
-As in Kubernetes, `nbf` and `iat` may be a minute ahead and `exp` a minute past: the clocks of two servers with the same
-keys may differ.
-"""
+"""Service account tokens of one server: `TokenIssuer` issues them, `AccountTokens` authenticates who sends one."""
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from actors.access.accounts.claims import Claims, InvalidClaims, Subject, read_bound, read_secret, user_of
-from actors.access.accounts.keys import AccountKeys, Keys
-from actors.access.accounts.options import AccountOptions
-from actors.access.accounts.references import FOR_EVER, ObjectKey, References
-from actors.access.accounts.signatures import unverified_issuer, verified_claims
+import trio
+
+from actors.access.accounts.claims import (
+    ACCOUNTS,
+    NODES,
+    PODS,
+    SECRETS,
+    AccountOptions,
+    Claims,
+    InvalidClaims,
+    Reference,
+    Subject,
+    bound_claims,
+    read_bound,
+    read_secret,
+    secret_claims,
+    user_of,
+)
+from actors.access.accounts.keys import (
+    AccountKeys,
+    KeyFiles,
+    Keys,
+    check_own_key,
+    sign,
+    unverified_issuer,
+    verified_claims,
+)
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
 from actors.clock import Clock, nanoseconds
 from actors.identity import User
+from actors.kinds.values.times import micros_of
 from actors.names import Names
 from actors.quoting import quoted_start
+from actors.selectors.facts import unpack_uids
+from actors.store.document import decode, is_being_deleted
 from actors.store.feed import Feed
 from journal.log import Journal
-from journal.records import Event
+from journal.records import Event, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    keys: AccountKeys
+    options: AccountOptions
+    issuer: TokenIssuer
+    tokens: AccountTokens
+
+
+def build_accounts(
+    names: Names, journal: Journal, feed: Feed, clock: Clock, files: KeyFiles, options: AccountOptions
+) -> Accounts:
+    keys = AccountKeys(files)
+    if files.given:
+        keys.load()
+    else:
+        check_own_key(files.own)
+    tokens = AccountTokens(names, journal, feed, clock, keys, options)
+    return Accounts(keys, options, TokenIssuer(names, keys, options), tokens)
+
+
+class TokenIssuer:
+    """Issues service account tokens: bound ones for TokenRequests, and those that token Secrets hold."""
+
+    def __init__(self, names: Names, keys: AccountKeys, options: AccountOptions) -> None:
+        self._names = names
+        self._keys = keys
+        self.options = options
+
+    async def bound_token(
+        self,
+        account: Reference,
+        bound: Reference | None,
+        audiences: tuple[str, ...],
+        now: int,
+        seconds: int,
+        warn_after: int = 0,
+    ) -> str:
+        claims = bound_claims(self._names, account, bound, audiences, now, seconds, warn_after)
+        return await self._sign(claims, self.options.issuer)
+
+    async def secret_token(self, account: Reference, secret: str) -> str:
+        return await self._sign(secret_claims(self._names, account, secret), self._names.secret_token_issuer)
+
+    async def _sign(self, claims: Claims, issuer: str) -> str:
+        key = (await self._keys.get()).signing
+        whole = {**claims, "iss": issuer}
+        return await trio.to_thread.run_sync(sign, key, whole) if key.is_slow else sign(key, whole)
+
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +130,20 @@ class _Verified:
 
 
 class AccountTokens:
-    """A `CachingMethod`."""
+    """Authenticates service account tokens: signature, times, audience, and the objects that the token names.
+
+    A verified token is cached together with the time until which it is known to be valid: until it expires, or
+    an object that it names has been deleted for a minute. A change of such an object (the feed reports it
+    before the writer gets its response) makes the next request read the journal again. So a repeated token
+    costs a lookup and two comparisons, which `Authenticator` makes for headers that it has seen before, and yet
+    a token ends with the delete of its account. The key of the cache is the token itself: Python's keyed hash
+    of it costs a tenth of SHA-256, and reveals as little in its time.
+
+    As in Kubernetes, `nbf` and `iat` may be a minute ahead and `exp` a minute past: the clocks of two servers
+    with the same keys may differ.
+
+    A `CachingMethod`.
+    """
 
     def __init__(
         self,
@@ -240,3 +319,91 @@ def _nanoseconds(seconds: float | None, missing: int) -> int:
     if seconds is None:
         return missing
     return min(ceil(seconds * _SECOND), FOR_EVER) if seconds < FOR_EVER else FOR_EVER
+
+
+# Times are nanoseconds since 1970, in integers: comparing an integer with a float takes far longer.
+DELETION_LEEWAY = 60 * 1_000_000_000
+FOR_EVER = 1 << 80
+
+ObjectKey = tuple[int, str, str]  # type, namespace and name
+
+
+class References:
+    """Reads from the journal whether the objects that a token names still exist: its account, and its Pod, Secret
+    or Node.
+
+    A token is refused if one is gone, has another uid, or has been deleted for more than a minute and waits for
+    its finalizers. Tokens in Secrets are refused as soon as the Secret or the account is being deleted, and
+    unless the Secret still holds that very token.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._types = {plural: journal.type_id(plural) for plural in (ACCOUNTS, SECRETS, PODS, NODES)}
+
+    @property
+    def types(self) -> frozenset[int]:
+        return frozenset(self._types.values())
+
+    def keys(self, subject: Subject) -> tuple[ObjectKey, ...]:
+        """The objects whose changes decide about the token."""
+        found = (subject.account,) if subject.bound is None else (subject.account, subject.bound)
+        return tuple((self._types[one.plural], one.namespace, one.name) for one in found)
+
+    def valid_until(self, subject: Subject, token: bytes) -> int:
+        """The time from which the objects invalidate the token, unless they change; 0: now."""
+        if subject.in_secret:
+            return FOR_EVER if self._holds(subject, token) else 0
+        until = self._exists_until(subject.account)
+        return until if subject.bound is None else min(until, self._exists_until(subject.bound))
+
+    def refusal(self, subject: Subject, token: bytes, now: int) -> str:
+        """Why the objects invalidate a token, in the words of Kubernetes."""
+        account, bound = subject.account, subject.bound
+        if subject.in_secret:
+            assert bound is not None
+            if self._exists_until(bound) != FOR_EVER:
+                return "Token has been invalidated"
+            if not self._is_in_secret(bound, token):
+                return "Token does not match server's copy"
+            return self._account_refusal(account, "ServiceAccount")
+        if bound is None or self._exists_until(account) <= now:
+            return self._account_refusal(account, "service account")
+        row, kind = self._row(bound), bound.plural.removesuffix("s")
+        uid = "" if row is None else unpack_uids(row.facts)[0]
+        if not uid or uid == bound.uid:
+            return "service account token has been invalidated"
+        return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({bound.uid})"
+
+    def _account_refusal(self, account: Reference, kind: str) -> str:
+        row = self._row(account)
+        if row is None:
+            return f'serviceaccounts "{account.name}" not found'
+        uid = unpack_uids(row.facts)[0]
+        if uid == account.uid:
+            return f"{kind} {account.namespace}/{account.name} has been deleted"
+        return f"{kind} UID ({uid}) does not match claim ({account.uid})"
+
+    def _exists_until(self, reference: Reference) -> int:
+        row = self._row(reference)
+        if row is None or (reference.uid and unpack_uids(row.facts)[0] != reference.uid):
+            return 0
+        if not is_being_deleted(row.body):
+            return FOR_EVER
+        return micros_of(decode(row.body)["metadata"]["deletionTimestamp"]) * 1000 + DELETION_LEEWAY
+
+    def _holds(self, subject: Subject, token: bytes) -> bool:
+        """Whether the account exists and the Secret holds the token; neither may be being deleted."""
+        assert subject.bound is not None
+        if self._exists_until(subject.account) != FOR_EVER or self._exists_until(subject.bound) != FOR_EVER:
+            return False
+        return self._is_in_secret(subject.bound, token)
+
+    def _is_in_secret(self, secret: Reference, token: bytes) -> bool:
+        row = self._row(secret)
+        data = {} if row is None else decode(row.body).get("data") or {}
+        return bool(data.get("token") == base64.b64encode(token).decode())
+
+    def _row(self, reference: Reference) -> Row | None:
+        with self._journal.read() as view:
+            return view.get(self._types[reference.plural], reference.namespace, reference.name)
