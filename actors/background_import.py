@@ -1,14 +1,19 @@
 """Imports large libraries outside the event loop: an import takes up to 300 ms, in which nobody would be served.
 
 `imported` runs the import in a worker thread, where it shares the interpreter in short intervals, and returns at once
-when the module has been imported before. Code that may run without an event loop imports as usual.
+when the module has been imported before. Code that may run without an event loop imports as usual. `OnDemand` is a part
+of the server that waits for its first use.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Awaitable, Callable
 from types import ModuleType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 _imported: dict[str, ModuleType] = {}
 
@@ -26,3 +31,20 @@ async def imported(name: str) -> ModuleType:
 
         module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
     return module
+
+
+class OnDemand(Generic[T]):
+    """What is made, and its module imported, when it is first needed."""
+
+    def __init__(self, module: str, make: Callable[[], Awaitable[T]]) -> None:
+        self._module = module
+        self._make = make
+        self._made: T | None = None
+
+    async def get(self) -> T:
+        if self._made is None:
+            await imported(self._module)
+            made = await self._make()
+            if self._made is None:  # else another task has made one meanwhile
+                self._made = made
+        return self._made

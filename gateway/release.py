@@ -1,5 +1,30 @@
 """The release, said once: packaging reads it here, so that nobody has to load package metadata to know it."""
 
+from __future__ import annotations
+
+import platform
+
 RELEASE = "0.1.0"
 # As /version and descriptions of the API name what is served: the interface, and the program behind it.
 SERVED_VERSION = f"v1.25.16+rewound.{RELEASE}"
+
+# Go's names, which clients expect, for machines that Python names differently.
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MACHINE = platform.machine().lower()
+PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
+
+
+def version_document() -> dict[str, str]:
+    """What /version responds."""
+    major, minor = "1", "25"
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": SERVED_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": PLATFORM,
+    }

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.access.accounts.keys import is_discoverable
-from actors.admission.plugins.pod_security.plugins import PodSecurity
-from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.aggregation.api_services import ApiService
-from actors.background_import import imported
+from actors.background_import import OnDemand
 from actors.certificates.addresses import reachable_addresses
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -23,7 +21,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
 from gateway.composition.extensions import AddControls, Extensions
-from gateway.composition.page_on_demand import PageOnDemand
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.config import server_config
 from gateway.connections.limits import Limits, affordable_connections
@@ -35,16 +32,16 @@ from gateway.describe.openapi.handler import OpenApi
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.paths import Paths, Serve, version_document
+from gateway.handlers.paths import Paths, Serve
 from gateway.message import Response
 from gateway.observer import ExchangeObserver, both
-from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
-from gateway.ops.exposition import Distributions
 from gateway.ops.health import Health
 from gateway.ops.loop_watchdog import LoopWatchdog
+from gateway.ops.meters import meter_all, meter_audit
 from gateway.ops.metrics import Metrics
-from gateway.ops.request_series import RequestSeries, summed
+from gateway.ops.operations import Operations
+from gateway.ops.request_series import RequestSeries
 from gateway.pipeline.aggregated import aggregated_at
 from gateway.pipeline.context import RequestContext, removed_release
 from gateway.pipeline.errors import plain_failure
@@ -53,7 +50,6 @@ from gateway.pipeline.flow_control import flow_fields
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.route import Route, is_forwarded_path
 from gateway.pipeline.services import InjectFault, PipelineServices
-from gateway.release import RELEASE, SERVED_VERSION
 from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
@@ -67,6 +63,7 @@ from gateway.wire.protobuf.objects import ProtobufEncoder
 if TYPE_CHECKING:
     from gateway.aggregation.handler import AggregationHandler
     from gateway.faults.switch import FaultSwitch
+    from gateway.page.handler import JournalPage
     from gateway.proxy.connects import Connects
 
 
@@ -75,7 +72,6 @@ class ApiServer:
         self,
         settings: Settings,
         store: Store,
-        health: Health,
         nursery: trio.Nursery,
         extensions: Extensions,
         predecessor: ApiServer | None = None,
@@ -85,17 +81,21 @@ class ApiServer:
         self._store = store
         self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
-        self._connects: Connects | None = None
-        self._aggregation: AggregationHandler | None = None
-        self._watchdog = LoopWatchdog()
-        self._metrics = Metrics(RequestSeries(self._knows, self._removed_release))
+        self._connects = OnDemand("gateway.proxy.connects", self._make_connects)
+        self._aggregation = OnDemand("gateway.aggregation.handler", self._make_aggregation)
         names = CHECK_NAMES[settings.dialect]
+        self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
-        self._checks.add_to(health)
+        self._checks.add_to(self.health)
+        self._operations = Operations(
+            self.health,
+            Metrics(RequestSeries(self._knows, self._removed_release)),
+            self._make_request_limits(),
+            LoopWatchdog(),
+        )
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
-        self._request_limits = self._make_request_limits()
-        nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._request_limits.run)
-        pipeline = self._make_pipeline(health, extensions)
+        nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
+        pipeline = self._make_pipeline(extensions)
         self._config = server_config(settings)
         limits = Limits.configured(
             self._config,
@@ -109,36 +109,11 @@ class ApiServer:
         else:
             self._server = predecessor._server
             self._server.replace_handler(handle)
-        meters.meter_release(self._metrics, RELEASE, version_document())
-        meters.meter_requests(self._metrics)
-        meters.meter_objects(self._metrics, self._count_objects)
-        meters.meter_server(self._metrics, self._server.statistics)
-        meters.meter_memory(self._metrics, store.memory.statistics)
-        meters.meter_loop(self._metrics, self._watchdog.statistics)
-        meters.meter_flow_control(self._metrics, self._request_limits)
-        meters.meter_committer(self._metrics, store.committer.statistics)
-        meters.meter_writes(self._metrics, self._write_durations)
-        meters.meter_controllers(
-            self._metrics, lambda: {one.name: one.statistics()[1] for one in store.loops}
-        )
-        meters.meter_journal(self._metrics, store.journal.statistics)
-        meters.meter_mailboxes(self._metrics, store.directory.statistics)
-        meters.meter_large_work(self._metrics, store.directory.large_work.statistics)
-        meters.meter_admission(self._metrics, store.directory.admission_statistics)
-        meters.meter_api_services(self._metrics, store.api_services)
-        meters.meter_admission_timings(self._metrics, store.admission_timings)
-        meters.meter_conversions(self._metrics, store.converter.timings)
-        for plugin in store.plugins:
-            if isinstance(plugin, PodSecurity):
-                meters.meter_pod_security(self._metrics, plugin.evaluations)
-            elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
-                meters.meter_webhooks(self._metrics, plugin.rejections.counts, plugin.timings)
+        meter_all(self._operations, store, self.hub, self._server.statistics)
         store.registry.follow(self._kinds_changed)
-        meters.meter_watches(self._metrics, self.hub.statistics, self.hub.running, self.hub.sent)
 
-    def _make_pipeline(self, health: Health, extensions: Extensions) -> Pipeline:
-        store, settings = self._store, self._settings
-        authenticator, authorizer = store.access.authenticator, store.access.authorizer
+    def _make_pipeline(self, extensions: Extensions) -> Pipeline:
+        store, settings, operations = self._store, self._settings, self._operations
         encoders = Encoders(store)
         lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in settings.features)
         past_reads = PastReads(store, lists)
@@ -151,25 +126,22 @@ class ApiServer:
             store.api_services,
             store.aggregated,
             dispatch.verbs,
+            self._advertised,
             serves_past=settings.serves_past,
         )
         openapi = OpenApi(
             store.registry,
             store.names,
             dispatch.verbs,
-            SERVED_VERSION,
             store.aggregated.descriptions,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
             describes_past=settings.serves_past,
         )
         paths = Paths(
-            health,
+            operations,
+            store.access.accounts,
             discovery,
             openapi,
-            self._metrics.scrape,
-            self._request_limits,
-            self._advertised,
-            store.access.accounts,
             self._test_controls(extensions.add_controls, faults),
             self._journal_page(extensions),
         )
@@ -177,15 +149,15 @@ class ApiServer:
             names=store.names,
             clock=store.clock,
             registry=store.registry,
-            authenticator=authenticator,
-            authorizer=authorizer,
-            limits=self._request_limits,
+            authenticator=store.access.authenticator,
+            authorizer=store.access.authorizer,
+            limits=operations.limits,
             api_services=store.api_services,
             serve_api_service=self._serve_api_service,
             resources=dispatch,
             paths=paths,
-            metrics=self._metrics,
-            slow_requests=self._watchdog,
+            metrics=operations.metrics,
+            slow_requests=operations.watchdog,
             protobuf=ProtobufEncoder(store.registry, store.names),
             memory=store.memory,
         )
@@ -203,7 +175,7 @@ class ApiServer:
 
         store = self._store
         older = OlderVersions(store.journal, store.horizon.floor, store.write_contexts.now)
-        return FaultSwitch(self._inject_faults, reads, older, self._metrics)
+        return FaultSwitch(self._inject_faults, reads, older, self._operations.metrics)
 
     def _inject_faults(self, inject: InjectFault | None) -> None:
         self._faults.inject = inject
@@ -219,7 +191,7 @@ class ApiServer:
         if audit is None:
             return handle, None
         nursery.start_soon(audit.run)
-        meters.meter_audit(self._metrics, audit.statistics)
+        meter_audit(self._operations.metrics, audit.statistics)
         return BlockingHandler(handle).handle if audit.blocks else handle, audit
 
     def _test_controls(self, more: AddControls | None, faults: FaultSwitch | None) -> Serve | None:
@@ -234,21 +206,14 @@ class ApiServer:
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource
     ) -> Response:
-        """Serve what a pod, a service or a kubelet responds to; imported with the first such request."""
-        if self._connects is None:
-            await imported("gateway.proxy.connects")
-            from gateway.proxy.connects import Connects
+        """Serve what a pod, a service or a kubelet responds to."""
+        return await (await self._connects.get()).serve(context, definition, subresource)
 
-            store = self._store
-            self._connects = Connects(
-                store.registry,
-                store.reads,
-                store.directory,
-                store.write_contexts,
-                self._settings.proxy,
-                self._stop,
-            )
-        return await self._connects.serve(context, definition, subresource)
+    async def _make_connects(self) -> Connects:
+        from gateway.proxy.connects import Connects
+
+        store, proxy = self._store, self._settings.proxy
+        return Connects(store.registry, store.reads, store.directory, store.write_contexts, proxy, self._stop)
 
     def _forwards(self, path: str) -> bool:
         """Whether another server responds: then it may switch protocols, and its body has no limit."""
@@ -256,22 +221,31 @@ class ApiServer:
         return is_forwarded_path(path) or (bool(remote) and aggregated_at(remote, path) is not None)
 
     async def _serve_api_service(self, context: RequestContext, one: ApiService) -> Response:
-        """Serve what an aggregated server responds to; imported with the first such request."""
-        if self._aggregation is None:
-            await imported("gateway.aggregation.handler")
-            from gateway.aggregation.handler import AggregationHandler
+        """Serve what an aggregated server responds to."""
+        return await (await self._aggregation.get()).serve(context, one)
 
-            headers = self._settings.request_headers.headers
-            servers = await self._store.aggregated.get()
-            self._aggregation = AggregationHandler(servers, headers, self._stop)
-        return await self._aggregation.serve(context, one)
+    async def _make_aggregation(self) -> AggregationHandler:
+        from gateway.aggregation.handler import AggregationHandler
 
-    def _journal_page(self, extensions: Extensions) -> PageOnDemand | None:
+        servers = await self._store.aggregated.get()
+        return AggregationHandler(servers, self._settings.request_headers.headers, self._stop)
+
+    def _journal_page(self, extensions: Extensions) -> Serve | None:
         """None if it is off, or if the timeline is, of which the page is made."""
         if not self._settings.enable_journal_page or not self._settings.serves_past:
             return None
-        replays = extensions.add_controls is not None
-        return PageOnDemand(self._store, self._stop, replays=replays)
+
+        async def make() -> JournalPage:
+            from gateway.page.handler import JournalPage
+
+            return JournalPage(self._store, self._stop, replays=extensions.add_controls is not None)
+
+        page = OnDemand("gateway.page.handler", make)
+
+        async def serve(context: RequestContext) -> Response:
+            return await (await page.get())(context)
+
+        return serve
 
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings
@@ -298,33 +272,6 @@ class ApiServer:
             return None
         return removed_release(definition.deprecation_warning)
 
-    def _count_objects(self) -> dict[str, int]:
-        """Stored objects by resource, from the counts that the journal keeps."""
-        store = self._store
-        found = {}
-        with store.journal.read() as view:
-            for type_name in store.registry.current.stored_types():
-                if not store.registry.current.storage(type_name).storage.submits_to[0]:
-                    type_id = store.journal.type_id(type_name)
-                    found[type_name] = view.count(type_id) if type_id else 0
-        return found
-
-    def _write_durations(self) -> Distributions:
-        """By operation and type, which has the name of its type in Go."""
-        catalog, journal = self._store.registry.current, self._store.journal
-        types = {}
-        for type_name in catalog.stored_types():
-            definition = catalog.storage(type_name)
-            package = definition.group.partition(".")[0] or "core"
-            name = "unstructured.Unstructured" if definition.is_custom else f"{package}.{definition.kind}"
-            types[journal.type_id(type_name)] = f"*{name}"
-        durations = self._store.committer.durations.read()
-        return summed(
-            ((operation, types[type_id]), seconds, buckets)
-            for (type_id, operation), (seconds, buckets) in durations.items()
-            if type_id in types
-        )
-
     def _serves(self, definition: Definition) -> bool:
         return self._store.registry.current.successor(definition) is not None
 
@@ -339,7 +286,7 @@ class ApiServer:
                 if following.successor(definition) is None:
                     self.hub.end(definition, type_name)
                 if not following.serves(definition.group, definition.plural):
-                    self._metrics.requests.forget(definition.group, definition.plural)
+                    self._operations.metrics.requests.forget(definition.group, definition.plural)
 
     def _advertised(self) -> str:
         """The address in /api by which clients are to reach this server."""
@@ -368,12 +315,13 @@ class ApiServer:
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
         """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
-        self._watchdog.begin()
-        trio.lowlevel.add_instrument(self._watchdog)
+        watchdog = self._operations.watchdog
+        watchdog.begin()
+        trio.lowlevel.add_instrument(watchdog)
         try:
             yield
         finally:
-            trio.lowlevel.remove_instrument(self._watchdog)
+            trio.lowlevel.remove_instrument(watchdog)
 
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""

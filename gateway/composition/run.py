@@ -19,8 +19,6 @@ from gateway.composition.api_server import ApiServer
 from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.composition.open_store import open_store
-from gateway.ops.checks import CHECK_NAMES
-from gateway.ops.health import Health
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 
@@ -40,27 +38,24 @@ async def run(
     `opened_store` gets the store right before.
     """
     created = CreatedPaths(settings)
-    format_ = CHECK_NAMES[settings.dialect].format
-    health = Health(trio.current_time, settings.livez_grace_period, format_)
-    clock = clock or WallClock()
-    opened = open_store(settings, clock, created, extensions)
+    opened = open_store(settings, clock or WallClock(), created, extensions)
     async with opened as store, trio.open_nursery() as nursery:
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.write_contexts
         )
         await bootstrap.create_namespaces()
-        server = ApiServer(settings, store, health, nursery, extensions)
+        server = ApiServer(settings, store, nursery, extensions)
         addresses = await nursery.start(server.serve)
         created.keep()
         warn_of_readable_files(settings)
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
-        health.finish_start()
+        server.health.finish_start()
         if opened_store is not None:
             opened_store(store)
         announce(addresses)
         with server.watch_loop():
             await stop.wait()
-        health.begin_shutdown()
+        server.health.begin_shutdown()
         await trio.sleep(settings.shutdown_delay_duration)
         await server.stop()
         nursery.cancel_scope.cancel()

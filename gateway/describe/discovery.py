@@ -6,7 +6,7 @@ Verbs that a kind declares but that no handler serves are left out.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -37,14 +37,19 @@ class Discovery:
         api_services: ApiServices,
         aggregated: KnownResources,
         verbs: frozenset[str],
+        address: Callable[[], str],
         *,
         serves_past: bool = True,
     ) -> None:
-        """`serves_past`: whether the group of the past is served."""
+        """`address()`: by which clients are to reach this server.
+
+        `serves_past`: whether the group of the past is served.
+        """
         self._registry = registry
         self._api_services = api_services
         self._aggregated = aggregated
         self._verbs = verbs
+        self.address = address
         self._serves_past = serves_past
         self._sorted: tuple[Catalog, int, dict[str, tuple[str, ...]]] | None = None
 
@@ -70,11 +75,11 @@ class Discovery:
         """What another server lists for the group version; None if it has not responded yet."""
         return self._aggregated.resources.get((group, version))
 
-    def find(self, path: str, server_address: str) -> Document | None:
+    def find(self, path: str) -> Document | None:
         """The document at a path such as /apis/storage.cluster.io/v1; None if there is none."""
         match path.strip("/").split("/"):
             case ["api"]:
-                return self._core(server_address)
+                return self._core()
             case ["apis"]:
                 return self._groups()
             case ["api", version]:
@@ -117,11 +122,11 @@ class Discovery:
                 found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
         return found
 
-    def _core(self, server_address: str) -> Document:
+    def _core(self) -> Document:
         return {
             "kind": "APIVersions",  # without an apiVersion, as v1.25 has it
             "versions": list(self.groups().get("", ())),
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": self.address()}],
         }
 
     def _groups(self) -> Document:

@@ -6,7 +6,6 @@ Most of them respond to any method as to a GET, as those of kube-apiserver do; t
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Awaitable, Callable
 
 from actors.access.accounts.keys import CONFIGURATION_PATH, KEYS_PATH, configuration, is_discoverable, key_set
@@ -17,12 +16,12 @@ from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.message import Response
-from gateway.ops.health import Health
+from gateway.ops.operations import Operations
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
-from gateway.release import SERVED_VERSION
+from gateway.release import version_document
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 _HEADINGS = (
@@ -59,15 +58,9 @@ def _rejected(counts: list[SchemaCounts], reason: str) -> int:
 HEALTH = ("livez", "readyz", "healthz")
 PUBLIC_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
-# Go's names, which clients expect, for machines that Python names differently.
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-_MACHINE = platform.machine().lower()
-PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
-
 # The first segments of paths that may end in a slash: the default roles name both forms.
 _WITH_SLASH = frozenset({"", ".well-known", "api", "apis", "debug", "openid", "version"})
 
-Scrape = Callable[[], Awaitable[bytes]]
 Serve = Callable[[RequestContext], Awaitable[Response]]
 TEST_CONTROLS = "/debug/rewound/"
 
@@ -75,23 +68,17 @@ TEST_CONTROLS = "/debug/rewound/"
 class Paths:
     def __init__(
         self,
-        health: Health,
+        operations: Operations,
+        accounts: Accounts,
         discovery: Discovery,
         openapi: OpenApi,
-        scrape: Scrape,
-        seats: Seats,
-        address: Callable[[], str],
-        accounts: Accounts,
         controls: Serve | None,
         serve_page: Serve | None,
     ) -> None:
-        self._health = health
+        self._operations = operations
+        self._accounts = accounts
         self._discovery = discovery
         self._openapi = openapi
-        self._scrape = scrape
-        self._seats = seats
-        self._address = address
-        self._accounts = accounts
         self._controls = controls  # of --enable-test-controls
         self._serve_page = serve_page  # None: it is off
 
@@ -132,9 +119,11 @@ class Paths:
             _allow(context, "GET")
             return await render.document(context, version_document())
         if first == "metrics" and not rest:
-            return Response(200, await self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Response(
+                200, await self._operations.metrics.scrape(), b"text/plain; version=0.0.4; charset=utf-8"
+            )
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
-            return render.text(dump_priority_levels(self._seats))
+            return render.text(dump_priority_levels(self._operations.limits))
         if self.reads_body(path):
             assert self._controls is not None
             return await self._controls(context)
@@ -144,7 +133,8 @@ class Paths:
 
     def _report_health(self, context: RequestContext, kind: str, single: str) -> Response:
         verbose = context.parameters.first("verbose") is not None
-        report = self._health.report(kind, single, verbose=verbose, exclude=context.parameters.all("exclude"))
+        exclude = context.parameters.all("exclude")
+        report = self._operations.health.report(kind, single, verbose=verbose, exclude=exclude)
         if report is None:
             raise NoSuchPath
         status, body = report
@@ -159,12 +149,12 @@ class Paths:
         keys = await self._accounts.keys.get()
         if path == KEYS_PATH:
             return Response(200, key_set(keys), b"application/jwk-set+json", [PUBLIC_FOR_AN_HOUR])
-        keys_url = options.keys_url or f"https://{self._address()}{KEYS_PATH}"
+        keys_url = options.keys_url or f"https://{self._discovery.address()}{KEYS_PATH}"
         body = configuration(options.issuer, keys_url, keys)
         return Response(200, body, b"application/json", [PUBLIC_FOR_AN_HOUR])
 
     async def _discover(self, context: RequestContext, path: str) -> Response:
-        found = self._discovery.find(path, self._address())
+        found = self._discovery.find(path)
         if found is None:
             if self._discovery.knows_group(path):
                 raise NoSuchResource
@@ -177,27 +167,12 @@ class Paths:
 
     def _index(self) -> list[str]:
         health = [f"/{kind}" for kind in HEALTH]
-        single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
+        names = self._operations.health.names
+        single = [f"/{kind}/{name}" for kind in HEALTH for name in names(kind)]
         descriptions = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
         if is_discoverable(self._accounts.options.issuer):
             descriptions += [CONFIGURATION_PATH, KEYS_PATH]
         return sorted([*descriptions, *health, *single, "/metrics", "/version"])
-
-
-def version_document() -> dict[str, str]:
-    """What /version responds."""
-    major, minor = "1", "25"
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": SERVED_VERSION,
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": platform.python_implementation().lower(),
-        "platform": PLATFORM,
-    }
 
 
 def _is_of_page(path: str) -> bool:

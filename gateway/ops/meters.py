@@ -6,11 +6,15 @@ import platform
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from actors.admission.plugins.pod_security.plugins import PodSecurity
 from actors.admission.timings import BOUNDS as TIMING_BOUNDS
+from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from actors.conversion.timings import BOUNDS as CONVERSION_BOUNDS
 from actors.store.committer import BOUNDS as WRITE_BOUNDS
-from gateway.ops.exposition import Buckets
+from gateway.ops.exposition import Distributions
 from gateway.ops.metrics import Metrics
+from gateway.ops.request_series import summed
+from gateway.release import RELEASE, version_document
 from gateway.watch.watched_type import EVENT_SIZES
 
 if TYPE_CHECKING:
@@ -30,7 +34,40 @@ if TYPE_CHECKING:
     from gateway.connections.server_state import ServerStatistics
     from gateway.memory.budget import MemoryStatistics
     from gateway.ops.loop_watchdog import LoopStatistics
+    from gateway.ops.operations import Operations
+    from gateway.store import Store
+    from gateway.watch.hub import Hub
     from gateway.watch.watched_type import WatchStatistics
+
+
+def meter_all(
+    operations: Operations, store: Store, hub: Hub, connections: Callable[[], ServerStatistics]
+) -> None:
+    """Add the metrics of all parts of a server. Audit and fault rules add theirs, where there are any."""
+    metrics = operations.metrics
+    meter_release(metrics, RELEASE, version_document())
+    meter_requests(metrics)
+    meter_objects(metrics, lambda: _count_objects(store))
+    meter_connections(metrics, connections)
+    meter_memory(metrics, store.memory.statistics)
+    meter_loop(metrics, operations.watchdog.statistics)
+    meter_flow_control(metrics, operations.limits)
+    meter_committer(metrics, store.committer.statistics)
+    meter_writes(metrics, lambda: _write_durations(store))
+    meter_controllers(metrics, lambda: {one.name: one.statistics()[1] for one in store.loops})
+    meter_journal(metrics, store.journal.statistics)
+    meter_mailboxes(metrics, store.directory.statistics)
+    meter_large_work(metrics, store.directory.large_work.statistics)
+    meter_admission(metrics, store.directory.admission_statistics)
+    meter_api_services(metrics, store.api_services)
+    meter_admission_timings(metrics, store.admission_timings)
+    meter_conversions(metrics, store.converter.timings)
+    for plugin in store.plugins:
+        if isinstance(plugin, PodSecurity):
+            meter_pod_security(metrics, plugin.evaluations)
+        elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
+            meter_webhooks(metrics, plugin.rejections.counts, plugin.timings)
+    meter_watches(metrics, hub.statistics, hub.running, hub.sent)
 
 
 def meter_requests(metrics: Metrics) -> None:
@@ -96,7 +133,18 @@ def meter_objects(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> No
     metrics.gauge("apiserver_storage_objects", "Stored objects of a resource.", read, "resource")
 
 
-def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
+def _count_objects(store: Store) -> dict[str, int]:
+    """Stored objects by resource, from the counts that the journal keeps."""
+    catalog, found = store.registry.current, {}
+    with store.journal.read() as view:
+        for type_name in catalog.stored_types():
+            if not catalog.storage(type_name).storage.submits_to[0]:
+                type_id = store.journal.type_id(type_name)
+                found[type_name] = view.count(type_id) if type_id else 0
+    return found
+
+
+def meter_connections(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
     metrics.gauge("rewound_connections", "Open connections.", lambda: read().open)
     metrics.counter("rewound_connections_accepted_total", "Connections accepted.", lambda: read().accepted)
     metrics.counter(
@@ -221,9 +269,7 @@ def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -
     )
 
 
-def meter_writes(
-    metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], tuple[float, Buckets]]]
-) -> None:
+def meter_writes(metrics: Metrics, read: Callable[[], Distributions]) -> None:
     """By the name of Kubernetes: what a request to etcd is there, the transaction of a change is here."""
     metrics.histogram(
         "etcd_request_duration_seconds",
@@ -231,6 +277,22 @@ def meter_writes(
         read,
         WRITE_BOUNDS,
         *("operation", "type"),
+    )
+
+
+def _write_durations(store: Store) -> Distributions:
+    """By operation and type, which has the name of its type in Go."""
+    catalog, journal = store.registry.current, store.journal
+    types = {}
+    for type_name in catalog.stored_types():
+        definition = catalog.storage(type_name)
+        package = definition.group.partition(".")[0] or "core"
+        name = "unstructured.Unstructured" if definition.is_custom else f"{package}.{definition.kind}"
+        types[journal.type_id(type_name)] = f"*{name}"
+    return summed(
+        ((operation, types[type_id]), seconds, buckets)
+        for (type_id, operation), (seconds, buckets) in store.committer.durations.read().items()
+        if type_id in types
     )
 
 

@@ -17,8 +17,6 @@ from actors.clock import Clock
 from gateway.composition.api_server import ApiServer
 from gateway.composition.extensions import Extensions
 from gateway.composition.open_store import memory_budget, read_only_store
-from gateway.ops.checks import CHECK_NAMES
-from gateway.ops.health import Health
 from gateway.replay.read_only import ReadOnlyAuthorizer
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
@@ -84,14 +82,13 @@ class ReplayServer:
         task_status: trio.TaskStatus[Instance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         settings = self._settings
-        health = Health(trio.current_time, 0, CHECK_NAMES[settings.dialect].format)
         async with trio.open_nursery() as nursery:
             store = read_only_store(
                 settings, self._recording, self._clock, self._memory, nursery, self._extensions
             )
             try:
-                server = ApiServer(settings, store, health, nursery, self._extensions, predecessor)
-                health.finish_start()
+                server = ApiServer(settings, store, nursery, self._extensions, predecessor)
+                server.health.finish_start()
                 task_status.started(Instance(store, server, nursery.cancel_scope))
                 await trio.sleep_forever()
             finally:

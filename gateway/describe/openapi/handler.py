@@ -39,6 +39,7 @@ from gateway.describe.remote import RemoteDescriptions
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import NoSuchPath
+from gateway.release import SERVED_VERSION
 from gateway.wire import compression, etags
 from gateway.wire.http_date import http_date
 from gateway.wire.negotiate import NotAcceptable, parse_accept
@@ -87,7 +88,6 @@ class OpenApi:
         registry: Registry,
         names: Names,
         verbs: frozenset[str],
-        version: str,
         remote: RemoteDescriptions | None = None,
         *,
         describes_issuer: bool = True,
@@ -101,7 +101,6 @@ class OpenApi:
         self._registry = registry
         self._names = names
         self._verbs = verbs
-        self._version = version
         self._describes_issuer = describes_issuer
         self._describes_past = describes_past
         self._remote = remote or RemoteDescriptions()
@@ -219,7 +218,7 @@ class OpenApi:
 
         if self._custom is None:
             built_in = self._registry.built_in
-            self._custom = CustomDocuments(built_in, self._names, self._verbs, self._version)
+            self._custom = CustomDocuments(built_in, self._names, self._verbs, SERVED_VERSION)
         return self._custom
 
     def _sections(self) -> tuple[_State, dict[str, Section]]:
@@ -245,7 +244,7 @@ class OpenApi:
     def _make_documents(self, catalog: Catalog) -> Documents:
         from gateway.describe.openapi.documents import Documents
 
-        return Documents(catalog, self._names, self._version)
+        return Documents(catalog, self._names, SERVED_VERSION)
 
 
 def _url(name: str, one: _Document) -> str:

@@ -16,11 +16,11 @@ from gateway.message import Peer, Request
 from gateway.ops.exposition import number_text
 from gateway.ops.meters import (
     meter_committer,
+    meter_connections,
     meter_journal,
     meter_mailboxes,
     meter_release,
     meter_requests,
-    meter_server,
 )
 from gateway.ops.metrics import InFlight, Metrics
 from gateway.ops.request_series import MeasuredParts, RequestSeries, Series
@@ -331,7 +331,7 @@ def test_statistics_of_the_server_are_metrics(metrics: Metrics) -> None:
         last_failure="",
     )
     journal = {"head": 17, "map_bytes": 4096, "used_bytes": 1024, "readers": 1}
-    meter_server(metrics, lambda: server)
+    meter_connections(metrics, lambda: server)
     meter_committer(metrics, lambda: committer)
     meter_journal(metrics, lambda: journal)
     meter_mailboxes(metrics, lambda: {"configmaps": MailboxStatistics(1, 10, 20, 3)})
