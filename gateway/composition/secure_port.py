@@ -15,13 +15,13 @@ from functools import partial
 
 from actors.allocation.ranges import first_address
 from actors.certificates.authorities import Authorities
-from actors.certificates.context import server_context
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
 from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.connections.config import ServerConfig
+from gateway.connections.tls_context import server_context
 from gateway.settings.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hypercorn.config import Config
 
-from actors.certificates.context import CIPHERS
+from gateway.connections.tls_context import CIPHERS
 from gateway.settings.settings import Settings
 
 

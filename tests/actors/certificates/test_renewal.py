@@ -62,7 +62,7 @@ def test_next_start_changes_nothing(folder: Path) -> None:
 
 def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from actors.certificates.context import server_context\n"
+        "import sys, pathlib; from gateway.connections.tls_context import server_context\n"
         "from actors.certificates.store import prepare\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
         "server_context(c.certificate('server'), c.key('server'), [c.authority])\n"

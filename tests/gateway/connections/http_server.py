@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.certificates.context import server_context
 from gateway.connections.config import ServerConfig
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
+from gateway.connections.tls_context import server_context
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request, Response
 from gateway.observer import RequestObserver

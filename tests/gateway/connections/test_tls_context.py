@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actors.access.authentication.authenticate import user_of_certificate
-from actors.certificates.context import server_context
 from actors.certificates.store import CertificateError, Certificates, prepare, write_atomically
+from gateway.connections.tls_context import server_context
 
 NAMES = ("localhost",)
 

@@ -1,0 +1,81 @@
+"""No module of actors spells a header, a media type or a status code, except those that are named here."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# Names of headers that are no words of anything else, with what stands in them.
+HEADERS = re.compile(
+    r"(accept|cache|content|if|last|proxy|retry|sec|set|transfer|user|www|x)-"
+    r"(after|agent|authenticate|authorization|control|cookie|disposition|encoding|forwarded-.*|language|length"
+    r"|location|match|modified|modified-since|none-match|range|remote-.*|type|websocket-.*)"
+    r"|bearer( .*)?|basic .*|etag|retry-after|audit-id|impersonate-.*"
+)
+MEDIA_TYPE = re.compile(r"(application|text|multipart)/[a-z0-9*.+-]+.*")
+PROTOCOL = re.compile(r".*\bhttp/[0-9].*", re.DOTALL)
+# Those that are hardly ever a size or a number of something. 200, 400 and 500 are.
+STATUS_CODES = frozenset(
+    (*range(201, 207), *range(301, 309), *range(401, 420), 422, 423, 426, 428, 429, 431, *range(501, 506))
+)
+KEPT = {
+    (
+        "actors/access/authentication/authenticate.py",
+        "bearer",
+    ): "reads the credentials that a client presents",
+    (
+        "actors/admission/webhooks/caller.py",
+        "503",
+    ): "metrics of Kubernetes count failed calls under this code",
+    ("actors/names.py", "application/vnd.cluster.protobuf"): "one table has all names of a dialect",
+    ("actors/names.py", "application/vnd.kubernetes.protobuf"): "one table has all names of a dialect",
+}
+
+
+def spelled(source: str) -> Iterator[str]:
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(value, str):
+                text = value.strip().rstrip(":").lower()
+                if any(pattern.fullmatch(text) for pattern in (HEADERS, MEDIA_TYPE, PROTOCOL)):
+                    yield text
+            elif type(value) is int and value in STATUS_CODES:
+                yield str(value)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('x = {"content-type": "application/json"}', ["content-type", "application/json"]),
+        ('fields[b"Retry-After"]', ["retry-after"]),
+        ('f"Bearer {token}"', ["bearer"]),
+        ('line = b"GET / HTTP/1.1"', ["get / http/1.1"]),
+        ("if status == 404: pass", ["404"]),
+        ('"""Sends application/json."""\nkind = "Status"\nlimit = 500', []),
+    ],
+)
+def test_what_is_found(source: str, found: list[str]) -> None:
+    assert list(spelled(source)) == found
+
+
+def test_actors_spell_no_http() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), text)
+        for path in (ROOT / "actors").rglob("*.py")
+        for text in spelled(path.read_text())
+    }
+    assert found == KEPT.keys()
