@@ -7,6 +7,8 @@ CHECKS := $(VENV)/.checks
 WORKERS ?= 2
 # Of `make run`, for example make run FLAGS='--dialect kubernetes'.
 FLAGS ?=
+# Of `make conformance`: that requests go through.
+TRANSPORT ?= http1
 
 .PHONY: help setup installed run test browser-test clients check fix bench attacks robustness conformance clean
 
@@ -21,7 +23,7 @@ help:
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
-	@echo "make conformance  replay recorded conversations and cases from ../shared"
+	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2 or asgi-http3"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
 # package; pip would install it for every build again, if this environment had none.
@@ -92,7 +94,7 @@ robustness: installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
 
 conformance: installed
-	$(BIN)/python tests/conformance/hold.py ../shared/conformance
+	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)
 	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
 	$(BIN)/python -m tests.conformance.cel ../shared/reference/cel
 

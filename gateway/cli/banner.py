@@ -34,6 +34,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         yield "plain", f"http://{_local(addresses.insecure)} (this machine only; {sign_in})"
     for url in addresses.others:
         yield "also", url
+    if addresses.quic is not None:
+        yield "http3", f"https://{_local(addresses.quic)} (over QUIC; callers sign in with tokens only)"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"

@@ -9,7 +9,7 @@ import errno
 
 from actors.access.accounts.keys import AccountKeyError
 from actors.certificates.store import CertificateError
-from gateway.connections.listen import CannotListen
+from gateway.connections.listen import QUIC, CannotListen
 from gateway.settings.checks import SettingsError
 from gateway.settings.server import Address, host_and_port
 from gateway.settings.settings import Settings
@@ -46,6 +46,8 @@ def _folder_error(error: OSError, settings: Settings) -> str | None:
 
 def _listener_error(error: CannotListen, settings: Settings) -> str:
     """The flag or the key of --server-config that says where to listen, and what to do."""
+    if error.bind.startswith(QUIC):
+        return f"--quic-bind: {settings.quic_bind}: {error.why}; {_ADVICE.get(error.number, 'give another')}"
     for key, flag, address in (
         ("bind", "--secure-port", settings.secure),
         ("insecure_bind", "--insecure-port", settings.insecure),

@@ -27,6 +27,7 @@ from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.listen import Listener
 from gateway.connections.responder import Handle
 from gateway.connections.server import Server
+from gateway.connections.server_state import AnyServer, MakeServer
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
 from gateway.handlers.dispatch import Dispatch
@@ -105,7 +106,8 @@ class ApiServer:
         handle, auditor = self._audited(pipeline.handle, nursery)
         observer = both(auditor, extensions.observer)
         if predecessor is None:
-            self._server = Server(handle, refuse, limits, observer, store.memory)
+            make = extensions.make_server or _server_of(settings)
+            self._server: AnyServer = make(handle, refuse, limits, observer, store.memory)
         else:
             self._server = predecessor._server
             self._server.replace_handler(handle)
@@ -306,11 +308,28 @@ class ApiServer:
                     task_status=task_status,
                 )
             )
-            self._addresses = _addresses(listeners)
+            self._addresses = self._listening(listeners)
             if tls is not None and self._addresses.secure is not None:
                 write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
             task_status.started(self._addresses)
         self._stopped.set()
+
+    def _listening(self, listeners: list[Listener]) -> Addresses:
+        addressed = [(one, one.address) for one in listeners if one.address is not None]
+        secure = next((address for one, address in addressed if one.tls is not None), None)
+        insecure = next((address for one, address in addressed if one.tls is None), None)
+        main = secure or insecure
+        if not listeners:  # another program listens, where the flags say
+            main = self._settings.secure or self._settings.insecure
+        return Addresses(
+            secure,
+            insecure,
+            () if main is None else reachable_addresses(main[0]),
+            tuple(
+                one.url for one in listeners if one.address is None or one.address not in (secure, insecure)
+            ),
+            self._server.quic_address,
+        )
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
@@ -330,17 +349,12 @@ class ApiServer:
         await self._stopped.wait()
 
 
-def _addresses(listeners: list[Listener]) -> Addresses:
-    addressed = [(one, one.address) for one in listeners if one.address is not None]
-    secure = next((address for one, address in addressed if one.tls is not None), None)
-    insecure = next((address for one, address in addressed if one.tls is None), None)
-    main = secure or insecure
-    return Addresses(
-        secure,
-        insecure,
-        () if main is None else reachable_addresses(main[0]),
-        tuple(one.url for one in listeners if one.address is None or one.address not in (secure, insecure)),
-    )
+def _server_of(settings: Settings) -> MakeServer:
+    if settings.transport != "asgi":
+        return Server
+    from gateway.connections.asgi.worker import HypercornServer
+
+    return HypercornServer
 
 
 def refuse(status: int, message: str) -> Response:

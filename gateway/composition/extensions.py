@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
+from gateway.connections.server_state import MakeServer
 from gateway.observer import RequestObserver
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
@@ -21,6 +22,7 @@ class Extensions:
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
     add_controls: AddControls | None = None
+    make_server: MakeServer | None = None  # in place of one that listens
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -64,6 +64,7 @@ async def run(
 def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:
     """For the Service of this server; a server without a secure port is reached at its plain one."""
     listening = addresses.secure or addresses.insecure
-    if listening is None:
+    port = settings.fixed_port or (listening[1] if listening is not None else 0)
+    if not addresses.hosts or not port:
         return None  # pods cannot reach a Unix socket
-    return ServingAddress(addresses.hosts[0], settings.fixed_port or listening[1])
+    return ServingAddress(addresses.hosts[0], port)

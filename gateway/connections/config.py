@@ -39,4 +39,5 @@ def server_config(settings: Settings) -> ServerConfig:
     secure, plain = list(settings.secure_binds), list(settings.insecure_binds)
     config.bind, config.insecure_bind = (secure, plain) if secure else (plain, [])
     config.h2_max_concurrent_streams = settings.http2_streams
+    config.quic_bind = [settings.quic_bind] if settings.quic_bind else []
     return config

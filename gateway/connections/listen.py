@@ -23,6 +23,7 @@ from hypercorn.config import Config, SocketTypeError
 from gateway.settings.server import Address, host_and_port
 
 UNIX = "unix:"
+QUIC = "quic:"  # begins a bind of HTTP/3 in messages: it may have the port of another one
 # No resources to accept with: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

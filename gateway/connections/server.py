@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -34,9 +35,12 @@ from gateway.connections.transport import Transport
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Peer
 from gateway.observer import RequestObserver
+from gateway.settings.server import Address
 
 if TYPE_CHECKING:
     from gateway.connections.http2.server import Http2
+
+Speak = Callable[[Transport, Peer], Awaitable[None]]
 
 _HTTP2: Final = "gateway.connections.http2.server"
 # Connections accepted at once before other tasks run.
@@ -56,7 +60,11 @@ class Server:
         limits: Limits,
         observer: RequestObserver | None = None,
         memory: MemoryBudget | None = None,
+        *,
+        speak: Speak | None = None,
     ) -> None:
+        """`speak` serves a connection in place of our own protocols."""
+        self._speak = speak
         self._state = ServerState(handle, refuse, limits, observer, memory)
         self._http2: Http2 | None = None  # from the first connection on that speaks it
         self._background: trio.Nursery | None = None
@@ -65,6 +73,14 @@ class Server:
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
         self._closed = trio.Event()
+
+    @property
+    def state(self) -> ServerState:
+        return self._state
+
+    @property
+    def quic_address(self) -> Address | None:
+        return None
 
     def statistics(self) -> ServerStatistics:
         return self._state.statistics()
@@ -198,6 +214,10 @@ class Server:
             if self._pools is not None:
                 _set_roles(peer, self._pools.of(*transport.certificate_chain()))
         transport.idle = True
+        if self._speak is not None:
+            transport.deadline = inf
+            await self._speak(transport, peer)
+            return
         ahead = b""
         if transport.protocol != "h2":
             ahead = await Http1Connection(self._state, transport, peer).run()

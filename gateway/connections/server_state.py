@@ -8,20 +8,54 @@ client sets, end on time.
 from __future__ import annotations
 
 import logging
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Protocol
 
 import trio
+from hypercorn.config import Config
 
+from actors.certificates.pools import TrustPools
 from gateway.connections.heads import HeadFormat, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
+from gateway.connections.listen import Listener
 from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.responder import Handle, Refuse, Responder
 from gateway.connections.transport import Transport
 from gateway.memory.budget import MemoryBudget
 from gateway.observer import RequestObserver
+from gateway.settings.server import Address
 
 log = logging.getLogger("rewound.gateway")
+
+
+class AnyServer(Protocol):
+    """What composition needs of a server: `Server`, or one that another program accepts connections for."""
+
+    @property
+    def quic_address(self) -> Address | None:
+        """Where it listens for HTTP/3; None if it does not."""
+
+    def statistics(self) -> ServerStatistics: ...
+
+    def replace_handler(self, handle: Handle) -> None:
+        """Pass requests that arrive from now on, over old connections too, to another handler."""
+
+    async def serve(
+        self,
+        config: Config,
+        *,
+        tls: ssl.SSLContext | None,
+        stop: trio.Event,
+        pools: TrustPools | None = None,
+        task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until `stop`; returns when all accepted requests have their responses, or the grace period is over."""
+
+
+MakeServer = Callable[[Handle, Refuse, Limits, RequestObserver | None, MemoryBudget], AnyServer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ seconds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from actors.access.authorization.modes import parse_modes
@@ -43,6 +44,7 @@ from gateway.settings.signing import SigningSettings
 from gateway.settings.token_webhook import TokenWebhookSettings
 
 LOOPBACK = "127.0.0.1"
+TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
 _MAX_STREAMS = 2**31 - 1
 # Less memory than this is too little to serve.
@@ -61,6 +63,7 @@ class Addresses:
     others: tuple[
         str, ...
     ] = ()  # URLs of further listeners; a Unix socket is https+unix:/path or http+unix:/path
+    quic: Address | None = None  # for HTTP/3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,8 @@ class Settings:
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
+    transport: str = "native"  # or asgi: Hypercorn's protocols
+    quic_bind: str = ""  # host:port of HTTP/3, with the transport asgi
     max_connections: int = 0  # 0: what the limits of memory and file descriptors allow
     max_requests_inflight: int = 400  # 0: no limit, without priority and fairness
     max_mutating_requests_inflight: int = 200
@@ -112,6 +117,7 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_ports()
+        self._check_quic()
         self._check_streams()
         self._check_inflight()
         self._check_resources()
@@ -159,6 +165,23 @@ class Settings:
         key, port = ("bind", self.secure_port) if self.secure_binds else ("insecure_bind", self.insecure_port)
         return port if self.server.binds(key) is None else 0
 
+    def _check_quic(self) -> None:
+        if not self.quic_bind:
+            return
+        host, _, port = self.quic_bind.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+            raise SettingsError(
+                "--quic-bind", f"{self.quic_bind!r} is not HOST:PORT; give one, such as {LOOPBACK}:6443"
+            )
+        if self.transport != "asgi":
+            raise SettingsError("--quic-bind", "needs --transport asgi, whose protocols include HTTP/3")
+        if not self.secure_binds:
+            raise SettingsError(
+                "--quic-bind", "needs the secure port, whose certificate it uses; give --secure-port"
+            )
+        if find_spec("aioquic") is None:
+            raise SettingsError("--quic-bind", "needs aioquic; install it with pip install 'rewound[http3]'")
+
     @property
     def journal(self) -> Path:
         return self.data_dir / "journal"
@@ -173,6 +196,7 @@ class Settings:
 
     def _check_names(self) -> None:
         check_choice("--dialect", self.dialect, tuple(NAMES))
+        check_choice("--transport", self.transport, TRANSPORTS)
         if not self.bind_address:
             raise SettingsError(
                 "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"

@@ -121,6 +121,7 @@ class Api:
     addresses: Addresses = field(default_factory=lambda: Addresses(None, None))
     _plain: PlainClient | None = None
     _httpx: httpx.AsyncClient | None = None
+    has_client: bool = False  # that sends all requests
 
     # The server.
 
@@ -207,6 +208,10 @@ class Api:
             base = f"http://{host}:{port}" if host else ""
             self._httpx = httpx.AsyncClient(base_url=base, verify=_NO_TLS, timeout=30)
         return self._httpx
+
+    def use_client(self, client: httpx.AsyncClient) -> None:
+        """Send all requests with this client."""
+        self._plain, self._httpx, self.has_client = None, client, True
 
     async def close_idle(self) -> None:
         """Close the connections on which no request runs."""

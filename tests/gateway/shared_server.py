@@ -28,8 +28,9 @@ STOPS_WITHIN = 60.0  # seconds, on a busy machine
 class ServerThread:
     """A server that runs in a thread until `stop`; `prepare` runs before the first test uses it."""
 
-    def __init__(self, prepare: Callable[[Api], Awaitable[None]] | None = None) -> None:
+    def __init__(self, prepare: Callable[[Api], Awaitable[None]] | None = None, **settings: Any) -> None:
         self._prepare = prepare
+        self._settings = settings
         self._started = threading.Event()
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -43,7 +44,7 @@ class ServerThread:
 
     async def _run(self) -> None:
         try:
-            async with served() as api:
+            async with served(**self._settings) as api:
                 if self._prepare is not None:
                     await self._prepare(api)
                 self._token = trio.lowlevel.current_trio_token()

@@ -34,6 +34,20 @@ def add_serving(group: Any) -> None:
         "FILE",
         "Hypercorn's configuration (TOML or Python) for what has no flag: Unix sockets, backlog, timeouts, log",
     )
+    add(
+        group,
+        "--transport",
+        str,
+        "NAME",
+        "native: HTTP/1.1 and HTTP/2 of this server; asgi: those of Hypercorn, slower, to compare or for HTTP/3",
+    )
+    add(
+        group,
+        "--quic-bind",
+        str,
+        "HOST:PORT",
+        "HTTP/3 there too, with --transport asgi and pip install 'rewound[http3]'; clients sign in with tokens only",
+    )
 
 
 def add_certificates(group: Any) -> None:

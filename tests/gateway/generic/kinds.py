@@ -6,7 +6,8 @@
             made = await kind.create("", metadata={"generateName": "a-"})
 
 The built-in kind is ConfigMap; the custom kind, Widget, has a structural schema with the same fields. The server knows
-both in every test, so that objects of one kind can own objects of the other.
+both in every test, so that objects of one kind can own objects of the other. Config maps are also those of servers
+with other transports, over each protocol that they speak.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.gateway.api import Api, ApiResponse
 from tests.gateway.custom.kinds import GROUP, define, definition, until
 from tests.gateway.custom_api import VERSION
 from tests.gateway.shared_server import ServerThread
+from tests.gateway.transports import TRANSPORTS, over
 
 META = "meta.cluster.io"
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -98,7 +100,7 @@ class Kind:
 BUILT_IN = ("", "ConfigMap", "configmaps")
 CUSTOM = (GROUP, "Widget", "widgets")
 
-_server: list[ServerThread] = []
+_servers: dict[str, ServerThread] = {}  # by transport
 
 
 async def _define_widgets(api: Api) -> None:
@@ -106,10 +108,11 @@ async def _define_widgets(api: Api) -> None:
 
 
 @asynccontextmanager
-async def _opened(group: str, name: str, plural: str) -> AsyncIterator[Kind]:
-    if not _server:
-        _server.append(ServerThread(_define_widgets))
-    async with _server[0].connected() as api:
+async def _opened(group: str, name: str, plural: str, transport: str = "http1") -> AsyncIterator[Kind]:
+    served_as = "http1" if transport == "http2" else transport.replace("asgi-http2", "asgi-http1")
+    if served_as not in _servers:
+        _servers[served_as] = ServerThread(_define_widgets, **TRANSPORTS[served_as].settings)
+    async with _servers[served_as].connected() as connected, over(transport, connected) as api:
         namespace = f"generic-{next(_numbers)}"
         await api.create("namespaces", {"metadata": {"name": namespace}})
         yield Kind(api, namespace, group, name, plural)
@@ -121,5 +124,10 @@ both = pytest.mark.parametrize(
     [
         pytest.param(partial(_opened, *BUILT_IN), id="configmaps"),
         pytest.param(partial(_opened, *CUSTOM), id="widgets.example.com"),
+        *(
+            pytest.param(partial(_opened, *BUILT_IN, transport=one), id=f"configmaps over {one}")
+            for one in TRANSPORTS
+            if one != "http1"
+        ),
     ],
 )

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx
 import pytest
 import trio
 import trio_websocket
@@ -109,6 +110,19 @@ class Chunks:
         self.buffer += data
 
 
+async def read_lines(api: Api, target: str, headers: dict[str, str], watch: Watch) -> None:
+    """A watch with the client of the API, whichever version of HTTP that speaks: every line is an event."""
+    try:
+        async with api.client.stream("GET", target, headers=headers, timeout=None) as response:
+            watch.headers = dict(response.headers.raw)
+            watch.status = response.status_code
+            async for line in response.aiter_lines():
+                watch.add(line.encode())
+            watch.finish()
+    except (FramingError, httpx.TransportError, EOFError) as error:
+        watch.finish(broken=error)
+
+
 def request(path: str, token: str | None = ADMIN, headers: dict[str, str] | None = None) -> bytes:
     sent = {"Host": "t", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
     lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
@@ -175,6 +189,15 @@ async def watching(
 ) -> AsyncIterator[Watch]:
     """Open a watch that a task reads until the end of the block; `stalled`: only after `resume`."""
     target = with_query(path, watch=1, **query) if "/watch/" not in path else with_query(path, **query)
+    if api.has_client and transport == "plain":
+        async with trio.open_nursery() as nursery:
+            watch = Watch()
+            sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+            nursery.start_soon(read_lines, api, target, sent, watch)
+            await wait_opened(watch)
+            yield watch
+            nursery.cancel_scope.cancel()
+        return
     alpn = ("h2",) if transport in HTTP2 else ()
     async with trio.open_nursery() as nursery:
         stream = await connect(api, *alpn, secure=transport in SECURE, small=stalled)

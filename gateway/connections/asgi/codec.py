@@ -1,0 +1,310 @@
+"""The third `Codec` of the responder, above ASGI: what a response is made of becomes messages to the ASGI server.
+
+There is one for each scope. `receive` is called by one task at a time: while the body is read, by its reader; while a
+response without a known end is sent, by a task that notices when the client disconnects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, NoReturn
+
+import trio
+
+from gateway.connections.asgi.bodies import Body
+from gateway.connections.asgi.pipe import AsgiPipe, run_watch
+from gateway.connections.asgi.scopes import (
+    AcceptedConnection,
+    Head,
+    Receive,
+    Scope,
+    Send,
+    accepted_connection,
+)
+from gateway.connections.heads import Fields, all_fields
+from gateway.connections.metering import Meter, frame_head
+from gateway.connections.responder import log
+from gateway.connections.server_state import ServerState
+from gateway.connections.websocket.handshake import Accepted
+from gateway.exchange import Exchange
+from gateway.message import EndReason, Finished, Request, Response, Stream
+from gateway.message import Fields as Trailers
+from gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
+
+_DATE: Final = b"date"  # is the server's
+_CODES: Final = {
+    EndReason.TIME_UP: 1000,
+    EndReason.STOPPING: 1001,
+    EndReason.TOO_OLD: 1008,
+    EndReason.FAILED: 1011,
+}
+
+
+class ResponseCutOff(Exception):
+    """The rest of a response cannot be sent: the server has to end the connection, or reset the stream."""
+
+
+class HttpCodec:
+    """Of a scope of type http."""
+
+    __slots__ = (
+        "_accepted",
+        "_patient",
+        "_pipe",
+        "_queued",
+        "_response",
+        "_send",
+        "_sent",
+        "_server",
+        "aborted",
+        "body",
+        "exchange",
+        "request",
+    )
+
+    def __init__(
+        self,
+        server: ServerState,
+        head: Head,
+        body: Body,
+        send: Send,
+        accepted: AcceptedConnection | None,
+        response: str = "http.response",
+    ) -> None:
+        self._server = server
+        self._send = send
+        self._accepted = accepted
+        self._response = response  # what the names of messages begin with
+        self._queued: tuple[Response, int | None, bytes] | None = None
+        self._patient = False  # the client may read slowly
+        self._pipe: AsgiPipe | None = None  # of a watch
+        self._sent = 0  # bytes of a body in parts
+        self.request: Request | None = head.request
+        self.exchange: Exchange | None = None
+        self.body = body
+        self.aborted = False
+
+    # The request.
+
+    @property
+    def may_upgrade(self) -> bool:
+        return False
+
+    def stream_body(self) -> None:
+        """`Body` has no limit for its parts."""
+
+    async def receive_body(self) -> bytes:
+        return await self.body.receive_part()
+
+    async def wait_disconnected(self) -> None:
+        await self.body.wait_disconnected()
+
+    # A whole response.
+
+    def send(self, response: Response, length: int | None, body: bytes) -> None:
+        self._queued = response, length, body
+
+    async def flush(self) -> None:
+        if self._queued is None:
+            return
+        (response, length, body), self._queued = self._queued, None
+        await self._start(response, length)
+        if self.body.complete:
+            await self._send_body(body, more=False)
+        else:
+            await self._send_body(body, more=True)
+            await self.body.discard()
+            async with self._reading():
+                await self._send_body(b"", more=False)
+        self._complete()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Take what still arrives: a server may wait until its message is taken before it ends the response."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.body.wait_disconnected)
+            yield
+            nursery.cancel_scope.cancel()
+
+    def _complete(self) -> None:
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.complete()
+
+    # A response in parts.
+
+    @property
+    def payload(self) -> int:
+        return self._sent if self._pipe is None else self._pipe.payload
+
+    async def begin(self, response: Response, *, bare: bool = False, patient: bool = False) -> None:
+        self._patient = patient
+        await self._start(response, None)
+
+    async def send_part(self, part: bytes) -> None:
+        await self._send_body(part, more=True)
+        self._sent += len(part)
+
+    async def end(self, trailers: Trailers) -> None:
+        """Without trailers: ASGI has to know of them at the beginning of a response."""
+        await self._send_body(b"", more=False)
+        self._complete()
+
+    def abort(self, *, failed: bool = True) -> None:
+        self.aborted = True
+        if self._accepted is not None and self._accepted.transport is not None:
+            self._accepted.transport.abort()
+
+    def check(self) -> None:
+        """ResponseCutOff if the server has to end what this codec cannot."""
+        ends = self._accepted is not None and self._accepted.transport is not None
+        if self.aborted and not ends and not self.body.disconnected:
+            raise ResponseCutOff
+
+    # Messages.
+
+    async def _start(self, response: Response, length: int | None) -> None:
+        fields = [one for one in all_fields(response, self.exchange) if one[0] != _DATE]
+        if length is not None:
+            fields.append((b"content-length", b"%d" % length))
+        await self._send_in_time(
+            {"type": f"{self._response}.start", "status": response.status, "headers": fields}, 0
+        )
+
+    async def _send_body(self, part: bytes, *, more: bool) -> None:
+        await self._send_in_time(
+            {"type": f"{self._response}.body", "body": part, "more_body": more}, len(part)
+        )
+
+    async def _send_in_time(self, message: dict[str, object], size: int) -> None:
+        """A transfer of this size may take as long: the server does not say how much of it its client has. OSError."""
+        if self._patient:
+            await self._send(message)
+            return
+        with trio.move_on_at(self._server.limits.transfer_deadline(trio.current_time(), size)) as scope:
+            await self._send(message)
+        if scope.cancelled_caught:
+            raise ConnectionResetError("the client does not read")
+
+    # A watch.
+
+    async def watch(self, stream: Stream) -> Finished:
+        self._pipe = AsgiPipe(self._send_events)
+        with self._lets_read_slowly():
+            return await run_watch(stream, as_it_is, self._pipe, self.wait_disconnected)
+
+    def _lets_read_slowly(self) -> _Patience:
+        return _Patience(self._accepted)
+
+    async def _send_events(self, data: bytes) -> None:
+        await self._send({"type": f"{self._response}.body", "body": data, "more_body": True})
+
+    async def end_watch(self, finished: Finished) -> None:
+        await self.end(())
+
+    # What a scope of type http has not.
+
+    async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
+        raise AssertionError("the responder asks `may_upgrade` first")
+
+    async def watch_websocket(self, stream: Stream) -> None:
+        raise AssertionError("the responder asks `may_upgrade` first")
+
+    async def upgrade(self, head: bytes) -> NoReturn:
+        raise AssertionError("a forwarded upgrade is refused before")
+
+
+class _Patience:
+    """Lets the client of HTTP/1.1 take as long as it likes to read; a connection of HTTP/2 has other responses, too."""
+
+    def __init__(self, accepted: AcceptedConnection | None) -> None:
+        transport = None if accepted is None else accepted.transport
+        self._transport = None if transport is None or transport.protocol == "h2" else transport
+
+    def __enter__(self) -> None:
+        if self._transport is not None:
+            self._transport.patient = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._transport is not None:
+            self._transport.patient = False
+
+
+class WebSocketCodec(HttpCodec):
+    """Of a scope of type websocket: the server does the handshake and the frames, one message is one event.
+
+    A request that does not lead to a watch gets an ordinary response in place of the handshake, by ASGI's extension
+    for that; a server without the extension refuses it with a response of its own.
+    """
+
+    __slots__ = ("_binary", "_extended", "_receive")
+
+    def __init__(
+        self,
+        server: ServerState,
+        head: Head,
+        body: Body,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        super().__init__(server, head, body, send, accepted_connection(scope), "websocket.http.response")
+        self._receive = receive
+        self._extended = "websocket.http.response" in (scope.get("extensions") or {})
+        self._binary = False
+
+    @property
+    def may_upgrade(self) -> bool:
+        return True
+
+    async def wait_disconnected(self) -> None:
+        while (await self._receive())["type"] != "websocket.disconnect":
+            pass  # a watch needs nothing that its client sends
+        self.body.disconnected = True
+
+    async def flush(self) -> None:
+        if self._extended or self._queued is None:
+            await super().flush()
+        else:
+            self._queued = None
+            await self._send({"type": "websocket.close", "code": 1008})
+            self._complete()
+
+    async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
+        protocol = accepted.protocol.decode("latin-1") if accepted.protocol else None
+        await self._send({"type": "websocket.accept", "subprotocol": protocol, "headers": fields})
+
+    async def watch_websocket(self, stream: Stream) -> None:
+        self._binary = stream.binary
+        measure: Callable[[bytes], int] = len if self.exchange is None else Meter(frame_head).measure
+        self._pipe = AsgiPipe(self._send_messages, measure)
+        framing = as_binary_frame if stream.binary else as_text_frame
+        try:
+            with self._lets_read_slowly():
+                finished = await run_watch(stream, framing, self._pipe, self.wait_disconnected)
+            reason = finished.reason
+        except (OSError, trio.ClosedResourceError):
+            self.abort(failed=False)
+            return
+        except Exception as error:
+            log.error("a watch failed", exc_info=error)
+            if self.exchange is not None:
+                self.exchange.panic(error)
+            reason = EndReason.FAILED
+        if self.exchange is not None and reason is EndReason.FAILED:
+            self.exchange.panic()
+        await self._send({"type": "websocket.close", "code": _CODES[reason]})
+        self._complete()
+
+    async def _send_messages(self, data: bytes) -> None:
+        """Send whole frames, each as a message: the server makes frames of its own."""
+        at = 0
+        while at < len(data):
+            head = frame_head(data[at : at + 10])
+            assert head is not None, "frames are whole"
+            begin, size = at + head[0], head[1]
+            payload = data[begin : begin + size]
+            content = {"bytes": payload} if self._binary else {"text": payload.decode()}
+            await self._send({"type": "websocket.send", **content})
+            at = begin + size

@@ -1,0 +1,202 @@
+"""The scope of an ASGI connection as a `Request`: its target, headers and peer, checked as every connection does.
+
+Servers differ in what they check and in what they pass on. So nothing is taken for granted here that the rest of the
+gateway relies on: limits of a head, escapes of a path, one Host.
+
+Who the peer is comes from the server, never from a header: our own worker passes an accepted connection in the state
+of the scope, others may have ASGI's extension for TLS with the certificate that they have verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from datetime import UTC
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote
+
+from actors.certificates.pools import TrustPools
+from gateway.connections.limits import Limits
+from gateway.connections.parsing.fault import Fault, escape_fault
+from gateway.connections.transport import Transport
+from gateway.message import Peer, Request
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+CONNECTION: Final = "rewound.connection"  # in the state of a scope: an `AcceptedConnection`
+_AUTHORITY: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_METHODS: Final = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"))
+_LENGTH: Final = re.compile(rb"[0-9]{1,19}")
+_PATH_SAFE: Final = "/:@!$&'()*+,;=-._~"
+_ANY_KEY: Final = b"A" * 22 + b"=="  # the server has checked the real one, or needs none
+_NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
+
+
+@dataclass(slots=True)
+class AcceptedConnection:
+    """What our own worker knows of the connection of a request; without a transport it is one of HTTP/3."""
+
+    peer: Peer
+    transport: Transport | None = None
+    running: int = 0  # requests
+
+    def begin(self) -> None:
+        self.running += 1
+        if self.transport is not None:
+            self.transport.idle = False
+
+    def end(self) -> None:
+        self.running -= 1
+        if self.transport is not None:
+            self.transport.idle = not self.running
+
+
+@dataclass(slots=True)
+class Head:
+    """A request without its body, and why it is refused, if it is."""
+
+    request: Request
+    length: int = 0  # of its body; -1: unknown
+    fault: Fault | None = None
+
+
+def read_head(scope: Scope, limits: Limits, peer: Peer) -> Head:
+    """Read a scope of type http, or of type websocket, which is a GET that asks for an upgrade."""
+    is_websocket = scope["type"] == "websocket"
+    fields = [(bytes(name).lower(), bytes(value).strip()) for name, value in scope["headers"]]
+    headers, repeated = _join(fields, cookies=scope.get("http_version", "1.1")[0] in "23")
+    if is_websocket:  # HTTP/2 and HTTP/3 ask with CONNECT instead
+        headers.setdefault(b"connection", b"Upgrade")
+        headers.setdefault(b"upgrade", b"websocket")
+        headers.setdefault(b"sec-websocket-key", _ANY_KEY)
+        headers.setdefault(b"sec-websocket-version", b"13")
+    path, query = _target(scope)
+    method = "GET" if is_websocket else str(scope["method"])
+    request = Request(
+        method, path.decode("latin-1"), query.decode("latin-1"), headers, b"", peer, repeated or None
+    )
+    head = Head(request, 0 if is_websocket else _length(scope, headers))
+    head.fault = (
+        _size_fault(fields, len(path) + len(query), limits)
+        or _target_fault(request, path + query)
+        or _field_fault(head, repeated, limits)
+    )
+    return head
+
+
+def _join(
+    fields: list[tuple[bytes, bytes]], *, cookies: bool
+) -> tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]:
+    """The values of each header, joined; and those of headers sent more than once, one by one."""
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in fields:
+        found.setdefault(name, []).append(value)
+    # An equal line adds nothing: clients and proxies send Authorization twice.
+    headers = {name: b", ".join(dict.fromkeys(values)) for name, values in found.items()}
+    repeated = {name: values for name, values in found.items() if len(values) > 1}
+    if cookies and b"cookie" in repeated:  # clients split one header for better compression
+        headers[b"cookie"] = b"; ".join(repeated.pop(b"cookie"))
+    return headers, repeated
+
+
+def _target(scope: Scope) -> tuple[bytes, bytes]:
+    """Path and query as they were sent; a server need not pass on the path in that form."""
+    raw = scope.get("raw_path")
+    path = bytes(raw) if raw is not None else quote(scope["path"], safe=_PATH_SAFE).encode()
+    if path[:1] != b"/":  # the absolute form, as proxies get it
+        path = _AUTHORITY.sub(b"", path, count=1)
+        path = path if path[:1] in (b"/", b"*") else b"/" + path
+    return path, bytes(scope.get("query_string", b""))
+
+
+def _length(scope: Scope, headers: dict[bytes, bytes]) -> int:
+    """The length of the body, -1 if only its end says; HTTP/2 and HTTP/3 need no header for a body."""
+    length = headers.get(b"content-length")
+    if length is not None and _LENGTH.fullmatch(length):
+        return int(length)
+    chunked = b"transfer-encoding" in headers or scope.get("http_version", "1.1")[0] in "23"
+    return -1 if chunked else 0
+
+
+def _size_fault(fields: list[tuple[bytes, bytes]], target: int, limits: Limits) -> Fault | None:
+    if target > limits.target:
+        return Fault(414, f"Request URI too long: limit is {limits.target} bytes")
+    if len(fields) > limits.headers:
+        return Fault(431, f"Request header fields too large: limit is {limits.headers} fields")
+    if target + sum(len(name) + len(value) + 4 for name, value in fields) > limits.head:
+        return Fault(431, f"Request header fields too large: limit is {limits.head} bytes")
+    return None
+
+
+def _target_fault(request: Request, target: bytes) -> Fault | None:
+    if b"#" in target:
+        return Fault(400, "the request target has a fragment")
+    if request.method not in _METHODS:
+        return Fault(405, _NOT_ALLOWED)
+    return escape_fault(request.path) if "%" in request.path else None
+
+
+def _field_fault(head: Head, repeated: dict[bytes, list[bytes]], limits: Limits) -> Fault | None:
+    headers = head.request.headers
+    if b"host" in repeated:
+        return Fault(400, "the request has more than one Host header")
+    if head.length > limits.body and not limits.forwards(head.request.path):
+        return Fault(413, f"Request entity too large: limit is {limits.body}")
+    if headers.get(b"expect", b"100-continue").lower() != b"100-continue":
+        return Fault(417, "Expectation failed: 100-continue is the only one")
+    return None
+
+
+# Who sent it.
+
+
+def accepted_connection(scope: Scope) -> AcceptedConnection | None:
+    found = (scope.get("state") or {}).get(CONNECTION)
+    return found if isinstance(found, AcceptedConnection) else None
+
+
+def read_peer(scope: Scope, pools: TrustPools | None) -> Peer:
+    """The peer as the server names it. With trust pools, a certificate counts in the roles of the CA that issued it."""
+    accepted = accepted_connection(scope)
+    if accepted is not None:
+        return accepted.peer
+    client = scope.get("client")
+    peer = Peer(
+        address=str(client[0]) if client else "", secure=scope.get("scheme", "http") in ("https", "wss")
+    )
+    tls = (scope.get("extensions") or {}).get("tls") or {}
+    chain = tuple(tls.get("client_cert_chain") or ())
+    if chain and not tls.get("client_cert_error"):
+        _set_certificate(peer, chain, pools)
+    return peer
+
+
+def _set_certificate(peer: Peer, chain: tuple[str, ...], pools: TrustPools | None) -> None:
+    peer.certificate, peer.certificate_expires, ders = _parsed(chain)
+    if pools is not None:
+        roles = pools.of(ders[0], ders)
+        peer.proxy_certificate = peer.certificate if roles.proxy else None
+        peer.certificate = peer.certificate if roles.client else None
+
+
+@lru_cache(maxsize=256)
+def _parsed(chain: tuple[str, ...]) -> tuple[dict[str, Any], int, list[bytes]]:
+    """A chain in PEM: the first as `ssl.getpeercert()` shows subjects, when it expires (us), and all in DER."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    certificates = [x509.load_pem_x509_certificate(one.encode()) for one in chain]
+    first = certificates[0]
+    kinds = {NameOID.COMMON_NAME: "commonName", NameOID.ORGANIZATION_NAME: "organizationName"}
+    subject = tuple(
+        tuple((kinds.get(one.oid, one.oid.dotted_string), one.value) for one in part)
+        for part in first.subject.rdns
+    )
+    expires = int(first.not_valid_after_utc.astimezone(UTC).timestamp()) * 1_000_000
+    return {"subject": subject}, expires, [one.public_bytes(Encoding.DER) for one in certificates]

@@ -1,0 +1,177 @@
+"""`rewound serve --transport asgi`: Hypercorn's HTTP/1.1 and HTTP/2 on our connections, and the same application above.
+
+It stands where `gateway.connections.server.Server` stands, and uses it for all but the protocol: listeners, TLS,
+client certificates, the limits of connections and handshakes, the order of stopping. Each accepted connection gets
+Hypercorn's `TCPServer`, to which our transport looks like a stream of trio. So requests have the peer's certificate in
+the state of their scope, which Hypercorn's own worker does not pass on.
+
+Rejected: `hypercorn.trio.serve`. It shields a send from every time limit, and one error in a connection ends all
+(a DATA frame for a stream that has ended is one): its protocols are for this server, its worker is not.
+"""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import Final, cast
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+
+from actors.certificates.pools import TrustPools
+from gateway.connections.asgi.requests import AsgiRequests
+from gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
+from gateway.connections.limits import KIB, Limits
+from gateway.connections.listen import Listener
+from gateway.connections.responder import Handle, Refuse, log
+from gateway.connections.server import Server
+from gateway.connections.server_state import ServerState, ServerStatistics
+from gateway.connections.transport import Transport
+from gateway.memory.budget import MemoryBudget
+from gateway.message import Peer
+from gateway.observer import RequestObserver
+from gateway.settings.server import Address
+
+# Bytes of a message that are encrypted at once.
+_SLICE: Final = 256 * KIB
+_PING_SECONDS: Final = 30.0
+_BROKEN: Final = (OSError, trio.ClosedResourceError, trio.BrokenResourceError)
+
+
+class HypercornServer:
+    def __init__(
+        self,
+        handle: Handle,
+        refuse: Refuse,
+        limits: Limits,
+        observer: RequestObserver | None = None,
+        memory: MemoryBudget | None = None,
+    ) -> None:
+        self.quic_address: Address | None = None  # that it listens on
+        self._server = Server(handle, refuse, limits, observer, memory, speak=self._speak)
+        self._requests = AsgiRequests(self._server.state)
+        self._application = ASGIWrapper(cast(ASGIFramework, self._requests))
+        self._context = WorkerContext(None)
+        self._config = Config()  # of `serve`
+
+    def statistics(self) -> ServerStatistics:
+        return self._server.statistics()
+
+    def replace_handler(self, handle: Handle) -> None:
+        self._server.replace_handler(handle)
+
+    async def serve(
+        self,
+        config: Config,
+        *,
+        tls: ssl.SSLContext | None,
+        stop: trio.Event,
+        pools: TrustPools | None = None,
+        task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self._config = config
+        _complete(config)
+        async with trio.open_nursery() as nursery:
+            for bind in config.quic_bind:
+                self._listen_quic(bind, nursery, stop)
+            nursery.start_soon(self._end_at, stop)
+            await self._server.serve(config, tls=tls, stop=stop, pools=pools, task_status=task_status)
+
+    def _listen_quic(self, bind: str, nursery: trio.Nursery, stop: trio.Event) -> None:
+        """Serve HTTP/3, and have responses of the other protocols say so. CannotListen."""
+        from gateway.connections.asgi.http3 import Http3Endpoint, open_socket
+
+        sock, config = open_socket(bind), self._config
+        self.quic_address = sock.getsockname()[:2]
+        config.alt_svc_headers = [f'h3=":{self.quic_address[1]}"; ma=3600']
+        endpoint = Http3Endpoint(self._server.state, self._application, config, self._context, sock)
+        nursery.start_soon(endpoint.serve, stop)
+
+    async def _end_at(self, stop: trio.Event) -> None:
+        """Have connections end after the requests that they have."""
+        await stop.wait()
+        await self._context.terminated.set()
+
+    async def _speak(self, transport: Transport, peer: Peer) -> None:
+        """Serve one connection."""
+        accepted = AcceptedConnection(peer, transport)
+        state = ConnectionState({CONNECTION: accepted})
+        stream = (_TlsStream if peer.secure else _Stream)(transport, self._server.state, accepted)
+        serve = partial(TCPServer, self._application, self._config, self._context)
+        try:
+            await serve(state, cast("trio.SSLStream[trio.SocketStream]", stream))
+        except* _BROKEN:
+            pass
+        except* KeyError:  # a frame for a stream that has ended: Hypercorn looks for it
+            transport.abort()
+        finally:
+            self._server.state.partial_heads.hold(transport, 0)
+
+
+def _complete(config: Config) -> None:
+    """Set what Hypercorn's protocols need; the rest is that of the server."""
+    config.errorlog = log
+    config.include_server_header = False
+    config.keep_alive_max_requests = 1 << 62  # watches would end with a connection
+    config.websocket_ping_interval = _PING_SECONDS
+    config.websocket_max_message_size = 64 * KIB  # a watch needs nothing that its client sends
+
+
+class _Stream:
+    """A transport as Hypercorn sees a stream of trio."""
+
+    def __init__(self, transport: Transport, server: ServerState, accepted: AcceptedConnection) -> None:
+        self._transport = transport
+        self._server = server
+        self._accepted = accepted
+        self._head = 0  # bytes since the last request
+        self.socket = transport.socket
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        transport, accepted = self._transport, self._accepted
+        while True:
+            try:
+                data = await transport.receive()
+            except trio.ClosedResourceError:
+                # An interruption ends an idle connection, and one whose peer is too slow; no request in progress.
+                if transport.closed or not accepted.running or transport.deadline <= trio.current_time():
+                    raise
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+            self._head = 0 if accepted.running else self._head + len(data)
+            self._server.partial_heads.hold(transport, self._head)
+            return data
+
+    async def send_all(self, data: bytes) -> None:
+        self._head = 0
+        try:
+            for at in range(0, len(data), _SLICE):
+                await self._transport.send(data[at : at + _SLICE])
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def send_eof(self) -> None:
+        self._transport.send_eof()
+
+    async def aclose(self) -> None:
+        self._transport.close()
+        await trio.lowlevel.checkpoint()
+
+
+class _TlsStream(_Stream):
+    """The same with what Hypercorn takes as the sign of TLS; the handshake is over."""
+
+    async def do_handshake(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def selected_alpn_protocol(self) -> str | None:
+        return self._transport.protocol
+
+    @property
+    def transport_stream(self) -> _Stream:
+        return self
