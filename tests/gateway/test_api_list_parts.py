@@ -13,7 +13,7 @@ import yaml
 
 from actors.errors import Expired
 from actors.store.reads import ListReader
-from gateway.handlers import list_parts, lists
+from gateway.handlers import lists
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request
 from tests.gateway.api import ADMIN, Api, ApiResponse, served
@@ -48,7 +48,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, size: int = 600) -> Iterator[None]:
     with monkeypatch.context() as changed:
         changed.setattr("actors.store.reads.BATCH_ROWS", 3)
         changed.setattr(lists, "WHOLE", 0)
-        changed.setattr(list_parts, "PART", size)
+        changed.setattr(lists, "PART", size)
         yield
 
 

@@ -8,8 +8,8 @@ import trio
 
 from actors.errors import TimedOut
 from actors.store.reads import ListOptions, ListReader
-from gateway.handlers import list_parts
-from gateway.handlers.list_parts import ListParts
+from gateway.handlers import lists
+from gateway.handlers.lists import ListParts
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Peer, Request
 from gateway.wire.list_layouts import JsonLayout, ListType
@@ -23,9 +23,9 @@ PART = 5 * SIZE
 
 @pytest.fixture(autouse=True)
 def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_parts, "PART", PART)
-    monkeypatch.setattr(list_parts, "SMALL_PART", SMALL)
-    monkeypatch.setattr(list_parts, "SMALL", 0)  # everything is counted
+    monkeypatch.setattr(lists, "PART", PART)
+    monkeypatch.setattr(lists, "SMALL_PART", SMALL)
+    monkeypatch.setattr(lists, "SMALL", 0)  # everything is counted
     monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 10)
 
 
