@@ -17,7 +17,7 @@ from actors.allocation.ranges import ServiceRanges
 from actors.allocation.services import Allocated, ServicePools, allocate
 from actors.background_import import imported
 from actors.errors import Invalid, Overloaded, Resource
-from actors.kinds.apiextensions.definition import SCHEMA_MODULES
+from actors.kinds.apiextensions import SCHEMA_MODULES
 from actors.kinds.certificates import CONDITION, SPEC
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext

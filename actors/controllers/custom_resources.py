@@ -20,17 +20,20 @@ from actors.controllers.publication import Publication, outline
 from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound, RequestError
-from actors.kinds.apiextensions.approval import CONDITION as APPROVED
-from actors.kinds.apiextensions.approval import approval_of, is_protected
-from actors.kinds.apiextensions.conditions import (
+from actors.kinds.apiextensions import APPROVED as APPROVED
+from actors.kinds.apiextensions import (
     ESTABLISHED,
     NAMES_ACCEPTED,
+    SCHEMA_MODULES,
     TERMINATING,
+    approval_of,
+    cleanup_finalizer,
+    definition_type,
     find_condition,
+    is_protected,
     is_true,
     with_condition,
 )
-from actors.kinds.apiextensions.definition import SCHEMA_MODULES, cleanup_finalizer, definition_type
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.apiextensions.conditions import ESTABLISHED, is_true
-from actors.kinds.apiextensions.definition import ADDED_BY_RECORDER, definition_type
+from actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definition_type, is_true
 from actors.kinds.custom.definition import CustomDefinition
 from actors.kinds.custom.definitions import (
     TERMINATING,

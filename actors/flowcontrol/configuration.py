@@ -12,7 +12,7 @@ from typing import Any
 from actors.access.authorize import Attributes
 from actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
 from actors.flowcontrol.matching import matches
-from actors.kinds.flowcontrol import flow_schema, priority_level
+from actors.kinds import flowcontrol
 from actors.messages import Object
 
 
@@ -59,10 +59,13 @@ class Configuration:
 
 def configure(schemas: Iterable[Object], levels: Iterable[Object], seats: int) -> Configuration:
     """`seats` are shared by all levels that are limited."""
-    level_specs = _with_mandatory(levels, priority_level.MANDATORY)
+    level_specs = _with_mandatory(levels, flowcontrol.MANDATORY_PRIORITY_LEVELS)
     shares = sum(_shares(spec) for _, spec in level_specs.values())
     settings = {name: _level(name, *one, seats, shares) for name, one in level_specs.items()}
-    found = [_schema(name, *one) for name, one in _with_mandatory(schemas, flow_schema.MANDATORY).items()]
+    found = [
+        _schema(name, *one)
+        for name, one in _with_mandatory(schemas, flowcontrol.MANDATORY_FLOW_SCHEMAS).items()
+    ]
     usable = [schema for schema in found if schema.level in settings]
     return Configuration(settings, tuple(sorted(usable, key=lambda one: (one.precedence, one.name))))
 

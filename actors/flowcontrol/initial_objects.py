@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from actors.identity import AUTHENTICATED, UNAUTHENTICATED
-from actors.kinds.flowcontrol import flow_schema, priority_level
+from actors.kinds import flowcontrol
 from actors.messages import Object
 from actors.names import Names
 
@@ -37,8 +37,8 @@ def priority_level_type(names: Names) -> str:
 @cache
 def initial_specs(names: Names) -> dict[str, dict[str, Object]]:
     """The specs by type and name. Callers must not change them."""
-    mandatory_schemas: dict[str, Any] = dict(flow_schema.MANDATORY)
-    mandatory_levels: dict[str, Any] = dict(priority_level.MANDATORY)
+    mandatory_schemas: dict[str, Any] = dict(flowcontrol.MANDATORY_FLOW_SCHEMAS)
+    mandatory_levels: dict[str, Any] = dict(flowcontrol.MANDATORY_PRIORITY_LEVELS)
     return {
         flow_schema_type(names): {**mandatory_schemas, **_suggested_schemas(names)},
         priority_level_type(names): {**mandatory_levels, **_suggested_levels()},
@@ -139,7 +139,7 @@ def _rules(subjects: list[Object], *resource_rules: Object) -> Object:
 
 
 def _all_requests(*subjects: Object) -> Object:
-    return {"subjects": list(subjects), **flow_schema.EVERYTHING}
+    return {"subjects": list(subjects), **flowcontrol.FLOW_SCHEMA_EVERYTHING}
 
 
 def _resource_rule(verbs: list[str], group: str, resources: list[str], **scope: Any) -> Object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from actors.kinds.apiextensions.definition import ADDED_BY_RECORDER, definition_type
+from actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
 from actors.names import Names
 from actors.rewind.moments import rfc3339
 from gateway.record.changes import Change, change_of

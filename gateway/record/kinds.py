@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.apiextensions import definition_type
 from actors.kinds.catalog import Catalog, preference
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names

@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.apiextensions import definition_type
 from actors.kinds.built_in import built_in
 from actors.names import NAMES
 from gateway.client.errors import ClientError, StatusError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy.pod_security_policy import DEPRECATED
+from actors.kinds.policy import POLICY_DEPRECATED
 from tests.gateway.api import Api, names, served
 from tests.gateway.shared_server import shared
 
@@ -20,7 +20,7 @@ def policy(name: str, **labels: str) -> dict[str, Any]:
 async def ask(api: Api, method: str, path: str, body: Any = None, code: int = 200, **query: Any) -> Any:
     """Send a request and check that its response has the deprecation warning."""
     response = await api.ask(method, path, body, **query)
-    assert response.warnings == [f'299 - "{DEPRECATED}"']
+    assert response.warnings == [f'299 - "{POLICY_DEPRECATED}"']
     return response.expect(code)
 
 

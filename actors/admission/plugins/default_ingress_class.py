@@ -6,7 +6,7 @@ from actors.admission.caches import CachedObjects
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.networking.ingress import SPEC
+from actors.kinds.networking import INGRESS_SPEC
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed
@@ -34,7 +34,7 @@ class DefaultIngressClass(Plugin):
             return None
         newest = max(defaults.values())
         name = min(name for name, created in defaults.items() if created == newest)
-        return {**ingress, "spec": SPEC.arranged({**spec, "ingressClassName": name})}
+        return {**ingress, "spec": INGRESS_SPEC.arranged({**spec, "ingressClassName": name})}
 
     def _default(self, stored: Object) -> str | None:
         """The time at which a default class was created; nothing is kept of the others."""

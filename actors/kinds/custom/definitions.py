@@ -12,7 +12,7 @@ from functools import partial
 
 import orjson
 
-from actors.kinds.apiextensions.conditions import ESTABLISHED, NAMES_ACCEPTED, is_true
+from actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from actors.kinds.catalog import preference
 from actors.kinds.custom.columns import table_of
 from actors.kinds.custom.definition import CustomDefinition, LazySchema, SchemaSource

@@ -8,7 +8,7 @@ from actors.admission.chain import Admission
 from actors.admission.completions import SchemaLibrary
 from actors.admission.request import AdmissionRequest
 from actors.background_import import _imported
-from actors.kinds.apiextensions.definition import PLURAL, SCHEMA_MODULES
+from actors.kinds.apiextensions import PLURAL, SCHEMA_MODULES
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.autoscaling import horizontal_pod_autoscaler
-from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
+from actors.kinds import autoscaling
+from actors.kinds.autoscaling import AUTOSCALER_COLUMNS, SCALE_TO_ZERO
 from actors.kinds.features import CONTAINER_METRICS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create, replace
@@ -164,7 +164,7 @@ def test_container_metrics_need_their_feature(kinds: Definitions, names: Names) 
     assert kinds.create_causes(PLURAL, sent)[0][1].endswith(
         "(only allowed when HPAContainerMetrics feature is enabled)"
     )
-    definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
+    definition = autoscaling.define_autoscaler(names, frozenset((CONTAINER_METRICS,)))[0]
     assert create(definition, definition.schema.decode_object(sent).object)[1] == []
     new = definition.schema.decode_object(sent).object
     new["spec"]["metrics"][0]["containerResource"] |= {"name": "", "container": ""}
@@ -175,7 +175,7 @@ def test_container_metrics_need_their_feature(kinds: Definitions, names: Names) 
 
 
 def test_scaling_to_zero_needs_its_feature(kinds: Definitions, names: Names) -> None:
-    definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
+    definition = autoscaling.define_autoscaler(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
     stored, causes = create(definition, zero)
@@ -229,6 +229,6 @@ def test_table_cells_are_computed_from_the_object(
 ) -> None:
     stored = kinds.stored(PLURAL, autoscaler(metrics=metrics))
     stored["status"]["currentMetrics"] = found
-    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 0) for column in AUTOSCALER_COLUMNS}
     assert (cells["Reference"], cells["Targets"]) == ("Deployment/d", text)
     assert (cells["MinPods"], cells["MaxPods"], cells["Replicas"]) == ("1", 3, 0)

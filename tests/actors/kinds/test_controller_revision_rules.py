@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.apps.controller_revision import COLUMNS
+from actors.kinds.apps import CONTROLLER_REVISION_COLUMNS
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -42,6 +42,6 @@ def test_data_is_immutable_and_revision_is_not(kinds: Definitions) -> None:
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
     stored = kinds.stored(PLURAL, revision(3, data={}))
-    assert [column.cell(stored, 0) for column in COLUMNS[:3]] == ["a", "<none>", 3]
+    assert [column.cell(stored, 0) for column in CONTROLLER_REVISION_COLUMNS[:3]] == ["a", "<none>", 3]
     stored["metadata"]["ownerReferences"] = [owner]
-    assert COLUMNS[1].cell(stored, 0) == "statefulset.apps/s"
+    assert CONTROLLER_REVISION_COLUMNS[1].cell(stored, 0) == "statefulset.apps/s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.batch.cron_job import COLUMNS
+from actors.kinds.batch import CRON_JOB_COLUMNS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status
@@ -103,8 +103,8 @@ def test_time_zone_in_schedule_causes_a_warning(kinds: Definitions, names: Names
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, cron_job())
     now = 1_600_000_000_000_000
-    cells = {column.name: column.cell(stored, now) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, now) for column in CRON_JOB_COLUMNS}
     assert (cells["Schedule"], cells["Suspend"], cells["Active"]) == ("* * * * *", "False", 0)
     assert (cells["Last Schedule"], cells["Containers"], cells["Selector"]) == ("<none>", "c", "<none>")
     stored["status"] = {"lastScheduleTime": "2020-09-13T12:26:30Z", "active": [{}]}
-    assert COLUMNS[4].cell(stored, now) == "10s" and COLUMNS[3].cell(stored, now) == 1
+    assert CRON_JOB_COLUMNS[4].cell(stored, now) == "10s" and CRON_JOB_COLUMNS[3].cell(stored, now) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.apps.daemon_set import COLUMNS, TEMPLATE_GENERATION
+from actors.kinds.apps import DAEMON_SET_COLUMNS, TEMPLATE_GENERATION
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status, workload
@@ -144,7 +144,7 @@ def test_only_a_changed_template_causes_warnings(kinds: Definitions) -> None:
 
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, workload(template=template(nodeSelector={"no": "where"})))
-    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 0) for column in DAEMON_SET_COLUMNS}
     assert [cells[name] for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")] == [0] * 5
     assert (cells["Node Selector"], cells["Selector"]) == ("no=where", "app=x")
-    assert COLUMNS[6].cell(kinds.stored(PLURAL, workload()), 0) == "<none>"
+    assert DAEMON_SET_COLUMNS[6].cell(kinds.stored(PLURAL, workload()), 0) == "<none>"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
+from actors.kinds.apps import DEPLOYMENT_COLUMNS, DEPLOYMENT_ROLLBACK
 from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status, workload
@@ -16,7 +16,7 @@ PLURAL = "deployments"
 
 
 def annotated(text: str) -> dict[str, Any]:
-    return {**workload(), "metadata": {"name": "a", "annotations": {ROLLBACK: text}}}
+    return {**workload(), "metadata": {"name": "a", "annotations": {DEPLOYMENT_ROLLBACK: text}}}
 
 
 def test_create_sets_defaults(kinds: Definitions) -> None:
@@ -163,7 +163,7 @@ def test_collision_count_cannot_decrease(kinds: Definitions) -> None:
 
 
 def test_rollback_annotation_of_older_versions_is_kept_and_validated(kinds: Definitions) -> None:
-    assert kinds.stored(PLURAL, annotated("3"))["metadata"]["annotations"] == {ROLLBACK: "3"}
+    assert kinds.stored(PLURAL, annotated("3"))["metadata"]["annotations"] == {DEPLOYMENT_ROLLBACK: "3"}
     assert "annotations" not in kinds.stored(PLURAL, annotated(""))["metadata"]
     assert [field for field, _ in kinds.create_causes(PLURAL, annotated("-3"))] == ["spec.rollback.version"]
     with pytest.raises(NotDecodable, match="failed to parse annotation"):
@@ -173,7 +173,7 @@ def test_rollback_annotation_of_older_versions_is_kept_and_validated(kinds: Defi
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, workload(replicas=3))
     stored["status"] = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 1}
-    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 0) for column in DEPLOYMENT_COLUMNS}
     assert (cells["Ready"], cells["Up-to-date"], cells["Available"]) == ("2/3", 1, 1)
     assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.kinds import networking, storage
 from actors.kinds.core import persistent_volume, persistent_volume_claim
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.networking import network_policy
-from actors.kinds.storage import csi_driver
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import Causes, create, replace
 
@@ -105,7 +104,7 @@ def test_node_expand_secret_is_dropped_while_its_feature_is_disabled() -> None:
 
 
 def test_se_linux_mount_can_be_set_with_its_feature() -> None:
-    drivers = csi_driver.define(CLUSTER, on("SELinuxMountReadWriteOncePod"))
+    drivers = storage.define_csi_driver(CLUSTER, on("SELinuxMountReadWriteOncePod"))
     old = stored(drivers)
     assert old["spec"]["seLinuxMount"] is False
     new, _ = replace(drivers, decoded(drivers, spec={"seLinuxMount": True}), old)
@@ -113,7 +112,7 @@ def test_se_linux_mount_can_be_set_with_its_feature() -> None:
 
 
 def test_network_policy_status_can_be_updated_with_its_feature() -> None:
-    policies = network_policy.define(CLUSTER, on("NetworkPolicyStatus"))
+    policies = networking.define_network_policy(CLUSTER, on("NetworkPolicyStatus"))
     old = stored(policies)
     condition = {"type": "Accepted", "status": "True", "reason": "Well", "message": ""}
     sent = decoded(policies, status={"conditions": [condition]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.flowcontrol.flow_schema import MANDATORY
+from actors.kinds.flowcontrol import MANDATORY_FLOW_SCHEMAS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
@@ -169,9 +169,12 @@ def test_create_reports_invalid_non_resource_urls(
 
 @cases("name", ["exempt", "catch-all"])
 def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
-    fixed = {"metadata": {"name": name}, "spec": MANDATORY[name]}
+    fixed = {"metadata": {"name": name}, "spec": MANDATORY_FLOW_SCHEMAS[name]}
     assert kinds.create_causes(PLURAL, fixed) == []
-    changed = {**fixed, "spec": {**MANDATORY[name], "distinguisherMethod": {"type": "ByNamespace"}}}
+    changed = {
+        **fixed,
+        "spec": {**MANDATORY_FLOW_SCHEMAS[name], "distinguisherMethod": {"type": "ByNamespace"}},
+    }
     [(field, message)] = kinds.create_causes(PLURAL, changed)
     assert field == "spec" and message.endswith(f"spec of '{name}' must equal the fixed value")
 

@@ -9,7 +9,7 @@ import base64
 
 import pytest
 
-from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
+from actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
 from actors.kinds.core.pods.images import is_latest
 from actors.kinds.schema.fields import BYTES
 from actors.kinds.schema.scalars import read_scalar

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.batch import job
-from actors.kinds.batch.job import FAILURE_POLICY
+from actors.kinds import batch
+from actors.kinds.batch import FAILURE_POLICY
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.workload import template
@@ -23,7 +23,7 @@ def with_rules(*rules: Any, **pods: Any) -> dict[str, Any]:
 
 
 def causes_of_create(names: Names, document: Any) -> list[tuple[str, str]]:
-    definition = job.define(names, frozenset((FAILURE_POLICY,)))
+    definition = batch.define_job(names, frozenset((FAILURE_POLICY,)))
     _, causes = create(definition, definition.schema.decode_object(document).object)
     start = "spec.podFailurePolicy.rules"
     return [(field.removeprefix(start), text) for field, text in causes]
@@ -35,7 +35,7 @@ def test_pod_failure_policy_is_dropped_while_its_feature_is_disabled(kinds: Defi
 
 
 def test_status_of_pod_conditions_defaults_to_true(names: Names) -> None:
-    definition = job.define(names, frozenset((FAILURE_POLICY,)))
+    definition = batch.define_job(names, frozenset((FAILURE_POLICY,)))
     document = with_rules({"action": "Ignore", "onPodConditions": [{"type": "Lost"}]})
     new = definition.schema.decode_object(document).object
     assert new["spec"]["podFailurePolicy"]["rules"] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.kinds.batch.job import COLUMNS
+from actors.kinds.batch import JOB_COLUMNS
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status
@@ -223,7 +223,7 @@ def test_table_cells_are_computed_from_the_object(
     kinds: Definitions, spec: Any, status: Any, completions: str, duration: str
 ) -> None:
     stored = {**kinds.stored(PLURAL, job(**spec)), "status": status}
-    cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in JOB_COLUMNS}
     assert (cells["Completions"], cells["Duration"]) == (completions, duration)
     assert cells["Selector"] == "controller-uid=u-1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy.pod_disruption_budget import COLUMNS
+from actors.kinds.policy import BUDGET_COLUMNS
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import LABELS, with_status
 from tests.cases import cases
@@ -89,4 +89,4 @@ def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
 
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, budget(minAvailable=3))
-    assert [column.cell(stored, 0) for column in COLUMNS[:4]] == ["a", "3", "N/A", 0]
+    assert [column.cell(stored, 0) for column in BUDGET_COLUMNS[:4]] == ["a", "3", "N/A", 0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy import pod_security_policy
-from actors.kinds.policy.pod_security_policy import PROC_MOUNT
+from actors.kinds.policy import PROC_MOUNT, define_policy
 from actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
 from tests.cases import cases
@@ -175,7 +174,7 @@ def test_profiles_in_annotations_are_validated(kinds: Definitions, names: Names)
 def test_proc_mount_types_need_their_feature(kinds: Definitions, names: Names) -> None:
     sent = policy(allowedProcMountTypes=["Default", "Odd"])
     assert "allowedProcMountTypes" not in kinds.stored(PLURAL, sent)["spec"]
-    definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
+    definition = define_policy(names, frozenset((PROC_MOUNT,)))
     _, causes = create(definition, definition.schema.decode_object(sent).object)
     assert causes == [
         ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')

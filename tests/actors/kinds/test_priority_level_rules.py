@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.flowcontrol.priority_level import MANDATORY
+from actors.kinds.flowcontrol import MANDATORY_PRIORITY_LEVELS
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -98,7 +98,7 @@ def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> N
     assert kinds.create_causes(PLURAL, level(type="Exempt")) == [
         ("spec.type", f'Invalid value: "Exempt": {text}')
     ]
-    limited = {**MANDATORY["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
+    limited = {**MANDATORY_PRIORITY_LEVELS["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
     assert [
         field for field, _ in kinds.create_causes(PLURAL, {"metadata": {"name": "exempt"}, "spec": limited})
     ] == ["spec.limited", "spec"]
@@ -106,7 +106,10 @@ def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> N
 
 @cases("name", ["exempt", "catch-all"])
 def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
-    assert kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
+    assert (
+        kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY_PRIORITY_LEVELS[name]})
+        == []
+    )
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}
     [(field, message)] = kinds.create_causes(PLURAL, changed)
     assert field == "spec" and message.endswith("spec of 'catch-all' must equal the fixed value")

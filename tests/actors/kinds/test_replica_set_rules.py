@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.apps.replica_set import COLUMNS
+from actors.kinds.apps import REPLICA_SET_COLUMNS
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.actors.kinds.workload import template, with_status, workload
 from tests.cases import cases
@@ -62,6 +62,6 @@ def test_status_update_validates_counts(kinds: Definitions) -> None:
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, workload(replicas=3))
     stored["status"] = {"replicas": 2, "readyReplicas": 1}
-    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 0) for column in REPLICA_SET_COLUMNS}
     assert (cells["Desired"], cells["Current"], cells["Ready"]) == (3, 2, 1)
     assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.apps import stateful_set
-from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
+from actors.kinds import apps
+from actors.kinds.apps import AUTO_DELETE, MAX_UNAVAILABLE, STATEFUL_SET_COLUMNS
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from tests.actors.kinds.definitions import Causes, Definitions, create
@@ -28,7 +28,7 @@ def stateful(**spec: Any) -> dict[str, Any]:
 
 
 def featured(kinds: Definitions, names: Names, *features: str) -> Definition:
-    return stateful_set.define(names, frozenset(features))
+    return apps.define_stateful_set(names, frozenset(features))
 
 
 def created(definition: Definition, document: dict[str, Any]) -> tuple[dict[str, Any], Causes]:
@@ -227,7 +227,7 @@ def test_delete_returns_a_status(kinds: Definitions) -> None:
 def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     two = template(containers=[{"name": "c1", "image": "i1"}, {"name": "c2", "image": "i2"}])
     stored = kinds.stored(PLURAL, stateful(replicas=0, template=two))
-    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    cells = {column.name: column.cell(stored, 0) for column in STATEFUL_SET_COLUMNS}
     assert (cells["Ready"], cells["Containers"], cells["Images"]) == ("0/0", "c1,c2", "i1,i2")
 
 

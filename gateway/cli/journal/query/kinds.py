@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actors.kinds.apiextensions.definition import definition_type
+from actors.kinds.apiextensions import definition_type
 from actors.kinds.built_in import built_in
 from actors.kinds.custom.definitions import definitions_of, parsed
 from actors.kinds.declaration.definition import Definition

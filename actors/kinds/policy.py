@@ -1,28 +1,77 @@
-"""PodSecurityPolicy: limits what pods may request. Deprecated: every response has a warning.
+"""The policy group: PodDisruptionBudget (v1) and PodSecurityPolicy (v1beta1, deprecated).
 
-The server stores these objects for tools that still create them; no admission plugin
-enforces them.
+PodDisruptionBudget says how many of the selected pods voluntary disruptions may make unavailable at a time, by either
+minAvailable or maxUnavailable. Evictions decrement its status, so updates must have a resourceVersion.
+
+PodSecurityPolicy limits what pods may request. Every response has a warning that the kind is deprecated. The admission
+plugin of the same name enforces policies where it is enabled.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from actors.kinds.core.pods.annotations import is_apparmor_profile
-from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
+from actors.kinds.core.pods.security import (
+    LONGEST_SYSCTL,
+    SE_LINUX_OPTIONS,
+    SYSCTL_PART,
+    annotated_profile_rules,
+)
 from actors.kinds.core.pods.volume_sources import driver_name_rules
-from actors.kinds.declaration.columns import NAME, Cell, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_update_rules
+from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
+from actors.kinds.declaration.meta import (
+    CONDITION,
+    LABEL_SELECTOR,
+    METADATA,
+    condition_rules,
+    label_selector_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
+from actors.kinds.declaration.workloads import (
+    at_most_100_percent,
+    count_cell,
+    int_or_percent_rules,
+    not_negative,
+)
 from actors.kinds.features import PROC_MOUNT
-from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
-from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+)
 from actors.kinds.validation import (
     FieldErrors,
     dns_subdomain,
     duplicate,
+    forbidden,
     invalid,
+    name_is_path_segment,
     name_is_subdomain,
     not_supported,
     required,
@@ -31,10 +80,198 @@ from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted_start
 
-DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
-WILDCARD: Final = "*"
+BUDGET_SPEC = Struct(
+    "policy.v1.PodDisruptionBudgetSpec",
+    Field("minAvailable", INT_OR_STRING, 1, pointer=True),
+    Field("selector", LABEL_SELECTOR, 2, pointer=True, patch="replace"),
+    Field("maxUnavailable", INT_OR_STRING, 3, pointer=True),
+)
+BUDGET_STATUS = Struct(
+    "policy.v1.PodDisruptionBudgetStatus",
+    Field("observedGeneration", INT64, 1),
+    Field("disruptedPods", MapOf(TIME), 2),
+    Field("disruptionsAllowed", INT32, 3, required=True, always=True),
+    Field("currentHealthy", INT32, 4, required=True, always=True),
+    Field("desiredHealthy", INT32, 5, required=True, always=True),
+    Field("expectedPods", INT32, 6, required=True, always=True),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        7,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    ),
+)
+POD_DISRUPTION_BUDGET = Struct(
+    "policy.v1.PodDisruptionBudget",
+    METADATA,
+    Field("spec", BUDGET_SPEC, 2),
+    Field("status", BUDGET_STATUS, 3),
+)
+
+
+def _int_or_percent_cell(part: str) -> Cell:
+    return lambda stored, _: str(stored["spec"].get(part, "N/A"))
+
+
+BUDGET_COLUMNS: Final = (
+    NAME,
+    Column("Min Available", "string", "Pods that must stay available.", _int_or_percent_cell("minAvailable")),
+    Column(
+        "Max Unavailable", "string", "Pods that may be unavailable.", _int_or_percent_cell("maxUnavailable")
+    ),
+    Column(
+        "Allowed Disruptions",
+        "integer",
+        "Pods that can be evicted now.",
+        count_cell("status", "disruptionsAllowed"),
+    ),
+    AGE,
+)
+
+
+def define_budget(_: Names) -> Definition:
+    return Definition(
+        group="policy",
+        version="v1",
+        kind="PodDisruptionBudget",
+        plural="poddisruptionbudgets",
+        names=DiscoveryNames(short_names=("pdb",)),
+        namespaced=True,
+        check_name=name_is_path_segment,
+        fields=POD_DISRUPTION_BUDGET,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=budget_status_update_rules),),
+        storage=Storage(announced_version="v1beta1"),
+        table=Table(BUDGET_COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            validates_metadata=True,
+            prepare_for_create=lambda new: reset_status_and_generation(BUDGET_STATUS, new),
+            prepare_for_update=keep_status_and_bump_generation,
+            validate_create=budget_create_rules,
+            validate_update=budget_update_rules,
+        ),
+    )
+
+
+def budget_update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    budget_rules(errors, new)
+
+
+def budget_create_rules(errors: FieldErrors, new: Object) -> None:
+    """Validate metadata only when the rest is valid, as Kubernetes does; the name is any path segment."""
+    if not errors.added_by(budget_rules, new):
+        metadata_rules(
+            errors,
+            new["metadata"],
+            namespaced=True,
+            check_name=name_is_path_segment,
+            known_finalizers=False,
+        )
+
+
+def budget_rules(errors: FieldErrors, new: Object) -> None:
+    spec = new["spec"]
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        errors.add(invalid("spec", spec, text))
+    for part in ("minAvailable", "maxUnavailable"):
+        if part in spec:
+            int_or_percent_rules(errors, spec[part], f"spec.{part}")
+            at_most_100_percent(errors, spec[part], f"spec.{part}")
+    label_selector_rules(errors, spec.get("selector"), "spec.selector")
+
+
+def budget_status_update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    status = new["status"]
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    condition_rules(errors, status.get("conditions", []), "status.conditions")
+    not_negative(errors, status, "status", *counts)
+
+
+_SYSCTL_PATTERN: Final = rf"({SYSCTL_PART}\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
+_is_sysctl_pattern = re.compile(_SYSCTL_PATTERN).fullmatch
+
+
+def sysctl_rules(errors: FieldErrors, sysctls: list[str], field: str) -> None:
+    for index, one in enumerate(sysctls):
+        if not one:
+            errors.add(invalid(f"{field}[{index}]", one, "empty sysctl not allowed"))
+        elif len(one) > LONGEST_SYSCTL or not _is_sysctl_pattern(one):
+            text = f"must have at most {LONGEST_SYSCTL} characters and match regex {_SYSCTL_PATTERN}"
+            errors.add(invalid(f"{field}[{index}]", one, text))
+    if "*" in sysctls and len(sysctls) > 1:
+        errors.add(forbidden(f"{field}.items", "if '*' is present, must not specify other sysctls"))
+
+
+def sysctl_overlap_rules(errors: FieldErrors, allowed: list[str], forbidden_patterns: list[str]) -> None:
+    """No sysctl is both allowed and forbidden; the error names the narrower of two patterns that overlap.
+
+    Patterns that are too long have an error already.
+    """
+    index = _SysctlPatterns(forbidden_patterns)
+    for i, one in enumerate(allowed):
+        if len(one) > LONGEST_SYSCTL:
+            continue
+        wider = set(index.covering(one))
+        for j in sorted(wider.union(index.covered_by(one))):
+            other = forbidden_patterns[j]
+            if j in wider:
+                text = f"sysctl overlaps with {other}"
+                errors.add(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
+            else:
+                text = f"sysctl overlaps with {one}"
+                errors.add(invalid(f"spec.forbiddenSysctls[{j}]", other, text))
+
+
+class _SysctlPatterns:
+    """Finds the patterns that overlap with another one, without a comparison with each of them.
+
+    One pattern covers another when it matches everything that the other matches.
+    """
+
+    def __init__(self, patterns: list[str]) -> None:
+        self._names: dict[str, list[int]] = {}  # patterns without '*'
+        self._prefixes: dict[str, list[int]] = {}  # patterns that end in '*', without it
+        self._sorted: list[tuple[str, int]] = []
+        for index, pattern in enumerate(patterns):
+            if len(pattern) > LONGEST_SYSCTL:
+                continue
+            stem = pattern.removesuffix("*")
+            (self._names if stem == pattern else self._prefixes).setdefault(stem, []).append(index)
+            self._sorted.append((stem, index))
+        self._sorted.sort()
+        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
+
+    def covering(self, pattern: str) -> Iterator[int]:
+        """Indices of the patterns that cover this one."""
+        stem = pattern.removesuffix("*")
+        if stem == pattern:
+            yield from self._names.get(pattern, ())
+        for length in self._lengths:
+            if length > len(stem):
+                return
+            yield from self._prefixes.get(stem[:length], ())
+
+    def covered_by(self, pattern: str) -> Iterator[int]:
+        """Indices of the patterns that this one covers."""
+        if not pattern.endswith("*"):
+            yield from self._names.get(pattern, ())
+            return
+        prefix = pattern[:-1]
+        for position in range(bisect_left(self._sorted, (prefix, -1)), len(self._sorted)):
+            stem, index = self._sorted[position]
+            if not stem.startswith(prefix):
+                return
+            yield index
+
+
+POLICY_DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
+POLICY_WILDCARD: Final = "*"
 PROC_MOUNT_TYPES: Final = ("Default", "Unmasked")
-VOLUMES: Final = (
+POLICY_VOLUMES: Final = (
     *("*", "awsElasticBlockStore", "azureDisk", "azureFile", "cephFS", "cinder", "configMap", "csi"),
     *("downwardAPI", "emptyDir", "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk"),
     *("gitRepo", "glusterfs", "hostPath", "iscsi", "nfs", "persistentVolumeClaim"),
@@ -94,7 +331,7 @@ RUNTIME_CLASS = Struct(
     Field("allowedRuntimeClassNames", STRINGS, 1, required=True, always=True),
     Field("defaultRuntimeClassName", STRING, 2, pointer=True),
 )
-SPEC = Struct(
+POLICY_SPEC = Struct(
     "policy.v1beta1.PodSecurityPolicySpec",
     Field("privileged", BOOL, 1),
     Field("defaultAddCapabilities", STRINGS, 2),
@@ -121,14 +358,14 @@ SPEC = Struct(
     Field("allowedProcMountTypes", STRINGS, 21),
     Field("runtimeClass", RUNTIME_CLASS, 24, pointer=True),
 )
-POD_SECURITY_POLICY = Struct("policy.v1beta1.PodSecurityPolicy", METADATA, Field("spec", SPEC, 2))
+POD_SECURITY_POLICY = Struct("policy.v1beta1.PodSecurityPolicy", METADATA, Field("spec", POLICY_SPEC, 2))
 
 
 def _list_cell(part: str) -> Cell:
     return lambda stored, _: ",".join(stored["spec"].get(part, ()))
 
 
-COLUMNS: Final = (
+POLICY_COLUMNS: Final = (
     NAME,
     Column(
         "Priv",
@@ -151,7 +388,7 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+def define_policy(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="policy",
         version="v1beta1",
@@ -161,32 +398,32 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=POD_SECURITY_POLICY,
-        deprecation_warning=DEPRECATED,
+        deprecation_warning=POLICY_DEPRECATED,
         # Kubernetes v1.25 does not serve it, and Helm charts look for it in discovery.
         on_by_default=names.dialect != "kubernetes",
         deletion=Deletion(returns_object=True),
-        table=Table(COLUMNS),
+        table=Table(POLICY_COLUMNS),
         strategy=Strategy(
-            prepare_for_create=partial(drop_disabled_fields, features),
-            prepare_for_update=partial(drop_disabled_fields, features),
-            validate_create=partial(rules, names=names),
-            validate_update=partial(update_rules, names=names),
+            prepare_for_create=partial(drop_disabled_policy_fields, features),
+            prepare_for_update=partial(drop_disabled_policy_fields, features),
+            validate_create=partial(policy_rules, names=names),
+            validate_update=partial(policy_update_rules, names=names),
         ),
     )
 
 
-def drop_disabled_fields(features: frozenset[str], new: Object, old: Object | None = None) -> None:
+def drop_disabled_policy_fields(features: frozenset[str], new: Object, old: Object | None = None) -> None:
     before = {} if old is None else old["spec"]
     if PROC_MOUNT not in features and "allowedProcMountTypes" not in before:
         new["spec"].pop("allowedProcMountTypes", None)
 
 
-def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def policy_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    rules(errors, new, names=names)
+    policy_rules(errors, new, names=names)
 
 
-def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+def policy_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     spec = new["spec"]
     allowed, forbidden_ones = spec.get("allowedUnsafeSysctls", []), spec.get("forbiddenSysctls", [])
     _annotation_rules(errors, names, new["metadata"].get("annotations", {}))
@@ -199,7 +436,7 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     _driver_rules(errors, spec)
     sysctl_rules(errors, allowed, "spec.allowedUnsafeSysctls")
     sysctl_rules(errors, forbidden_ones, "spec.forbiddenSysctls")
-    overlap_rules(errors, allowed, forbidden_ones)
+    sysctl_overlap_rules(errors, allowed, forbidden_ones)
     _runtime_class_rules(errors, spec.get("runtimeClass"))
 
 
@@ -215,7 +452,7 @@ def _annotation_rules(errors: FieldErrors, names: Names, annotations: dict[str, 
         if annotations.get(allowed):
             profiles = annotations[allowed].split(",")
             if module == "seccomp":
-                profiles = [one for one in profiles if one != WILDCARD]
+                profiles = [one for one in profiles if one != POLICY_WILDCARD]
             profile_rules(errors, annotations[allowed], profiles, f"metadata.annotations[{allowed}]")
 
 
@@ -276,15 +513,15 @@ def _range_rules(errors: FieldErrors, ranges: list[Object], field: str) -> None:
 
 def _volume_type_rules(errors: FieldErrors, volumes: list[str]) -> None:
     for one in volumes:
-        if one not in VOLUMES:
-            errors.add(not_supported("spec.volumes", one, VOLUMES))
+        if one not in POLICY_VOLUMES:
+            errors.add(not_supported("spec.volumes", one, POLICY_VOLUMES))
 
 
 def _capability_rules(errors: FieldErrors, spec: Object) -> None:
     """A capability that must be dropped can be neither added nor allowed."""
     dropped = spec.get("requiredDropCapabilities", [])
     all_dropped = set(dropped)
-    if dropped and WILDCARD in spec.get("allowedCapabilities", []):
+    if dropped and POLICY_WILDCARD in spec.get("allowedCapabilities", []):
         text = "must be empty when all capabilities are allowed by a wildcard"
         errors.add(invalid("requiredDropCapabilities", dropped, text))
     for part in ("defaultAddCapabilities", "allowedCapabilities"):
@@ -336,7 +573,7 @@ def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
     field, allowed = "spec.runtimeClass.allowedRuntimeClassNames", classes["allowedRuntimeClassNames"] or []
     seen: set[str] = set()
     for index, name in enumerate(allowed):
-        if name != WILDCARD:
+        if name != POLICY_WILDCARD:
             errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
         if name in seen:
             errors.add(duplicate(f"{field}[{index}]", name))
@@ -344,8 +581,12 @@ def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
     default = classes.get("defaultRuntimeClassName")
     if default is not None:
         errors.add_each("spec.runtimeClass.defaultRuntimeClassName", default, dns_subdomain(default))
-        if default not in allowed and WILDCARD not in allowed:
+        if default not in allowed and POLICY_WILDCARD not in allowed:
             errors.add(required(field, f"default {quoted_start(default)} must be allowed"))
-    if WILDCARD in allowed and len(allowed) > 1:
+    if POLICY_WILDCARD in allowed and len(allowed) > 1:
         text = "if '*' is present, must not specify other RuntimeClass names"
         errors.add(invalid(field, allowed, text))
+
+
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    return define_budget(names), define_policy(names, features)
