@@ -57,8 +57,11 @@ NOT_AT_THE_START = (
     "gateway.wire.yaml.writer",
     "email",
     "h11",
+    "h2",
     "hpack",
     "httpx",
+    "hypercorn.protocol",
+    "hypercorn.trio",
     "jwt",
     "prometheus_client",
     "pydantic",
@@ -71,6 +74,7 @@ NOT_AT_THE_START = (
 
 # What the settings do not need.
 NOT_BEFORE_THE_FLAGS = (
+    "hypercorn",
     "actors.kinds.core",
     "actors.resource",
     "gateway.composition",

@@ -256,6 +256,30 @@ async def test_a_server_on_unix_sockets_only(tmp_path: Path) -> None:
         assert not api.settings.kubeconfig.exists()
 
 
+async def test_tls_is_as_the_file_says_on_every_address(tmp_path: Path) -> None:
+    """Whoever has no certificate ends in the handshake; the first address is the one in the kubeconfig."""
+    text = "bind = ['127.0.0.1:0', '[::1]:0']\nverify_mode = 2\nalpn_protocols = ['http/1.1']\n"
+    async with served(**configured(tmp_path, text)) as api:
+        assert api.addresses.secure is not None
+        url = f"https://127.0.0.1:{api.addresses.secure[1]}"
+        assert url in api.settings.kubeconfig.read_text()
+        (other,) = api.addresses.others
+        second = other.removeprefix("https://[::1]:")
+        context = ssl.create_default_context(cafile=str(api.settings.pki / "ca.crt"))
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        for host, port in (api.addresses.secure, ("::1", int(second))):
+            stranger = trio.SSLStream(await trio.open_tcp_stream(host, port), context, server_hostname=host)
+            with pytest.raises(trio.BrokenResourceError):
+                await Client(stranger).get("/version")
+            await trio.aclose_forcefully(stranger)
+        context.load_cert_chain(api.settings.pki / "admin.crt", api.settings.pki / "admin.key")
+        for host, port in (api.addresses.secure, ("::1", int(second))):
+            admin = trio.SSLStream(await trio.open_tcp_stream(host, port), context, server_hostname=host)
+            assert (await Client(admin).get("/api/v1/namespaces/default")).status == 200
+            assert admin.selected_alpn_protocol() == "http/1.1"
+            await trio.aclose_forcefully(admin)
+
+
 async def test_an_inherited_socket_is_served_by_the_command(tmp_path: Path) -> None:
     """As systemd hands it over: a client that connects before the start waits and is served."""
     with socket.create_server(("127.0.0.1", 0)) as inherited:
