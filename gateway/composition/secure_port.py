@@ -21,7 +21,6 @@ from actors.certificates.pools import TrustPools
 from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.connections.config import ServerConfig
-from gateway.connections.tls_context import server_context
 from gateway.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ def signing_authorities(settings: Settings, names: Names) -> Authorities:
 
 
 def prepare_tls(settings: Settings, names: Names, config: ServerConfig) -> Tls | None:
-    """None when the secure port is off; otherwise `config` gets the serving certificate."""
+    """None when the secure port is off; otherwise `config` gets the certificate, and the CAs of clients."""
     if not settings.secure_binds:
         return None
     certificates = prepare_certificates(settings, names)
@@ -67,17 +66,16 @@ def prepare_tls(settings: Settings, names: Names, config: ServerConfig) -> Tls |
     certificate = settings.tls_cert_file or certificates.certificate("server")
     key = settings.tls_private_key_file or certificates.key("server")
     config.certfile, config.keyfile = str(certificate), str(key)
-    context = server_context(
-        certificate,
-        key,
-        client_authorities if proxy_authority is None else [*client_authorities, proxy_authority],
-        tickets=proxy_authority is None,
-        ciphers=config.ciphers,
-        needs_client_certificate=config.verify_mode == ssl.CERT_REQUIRED,
-    )
-    pools = None if proxy_authority is None else TrustPools(client_authorities, proxy_authority)
+    config.client_authorities = client_authorities
+    pools = None
+    if proxy_authority is not None:
+        config.client_authorities = [*client_authorities, proxy_authority]
+        config.tickets = False  # with one, a session would not say which CA had issued the certificate
+        pools = TrustPools(client_authorities, proxy_authority)
     if pools is not None and pools.overlap and not settings.request_headers.requestheader_allowed_names:
         logger.warning(SHARED_CA)
+    context = config.create_ssl_context()
+    assert context is not None, "it has a certificate"
     return Tls(context, certificates, pools)
 
 

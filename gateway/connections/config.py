@@ -1,22 +1,32 @@
-"""Hypercorn's configuration with the defaults of this server: where it listens, and how long it waits for clients.
+"""Hypercorn's configuration with the defaults of this server: where it listens, its TLS, how long it waits for clients.
 
 `server_config` makes one of the settings: binds from flags or from the file of --server-config, everything else from
-that file. `listen` opens its sockets, `Limits` takes its numbers, `secure_port` its certificates. Only
-`hypercorn.config` is imported: `hypercorn.trio` would take 80 ms and 3 MB for protocols that are not used here.
+that file. `listen` opens its sockets, `Limits` takes its numbers. Only `hypercorn.config` is imported:
+`hypercorn.trio` would take 80 ms and 3 MB for protocols that are not used here.
 """
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
 from hypercorn.config import Config
 
-from gateway.connections.tls_context import CIPHERS
+from actors.certificates.store import CertificateError
 from gateway.settings.settings import Settings
 
 
 class ServerConfig(Config):
     # The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
     backlog = 1024
-    ciphers = CIPHERS
+    # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
+    ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
+    verify_mode: ssl.VerifyMode | None = ssl.CERT_OPTIONAL
+    # PEM files of CAs that issue client certificates.
+    client_authorities: Sequence[Path] = ()
+    # Whether a client may resume a session that only its ticket remembers.
+    tickets = True
     ssl_handshake_timeout = 10.0
     # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no
     # request is ever sent into a connection that we are closing.
@@ -30,6 +40,30 @@ class ServerConfig(Config):
     h2_max_concurrent_streams = 250
     worker_class = "trio"
 
+    def create_ssl_context(self) -> ssl.SSLContext | None:
+        """TLS 1.2 and up, with optional client certificates; None without a serving certificate. CertificateError.
+
+        A client without a certificate may authenticate in another way; one with a certificate that does not verify
+        fails the handshake. OpenSSL requires that a certificate with extended key usages is for client authentication.
+        """
+        if self.certfile is None or self.keyfile is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(self.ciphers)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(self.alpn_protocols)
+        context.verify_mode = self.verify_mode or ssl.CERT_OPTIONAL
+        # An intermediate CA is trusted without its root.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if not self.tickets:
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        _load_pair(context, self.certfile, self.keyfile)
+        for authority in self.client_authorities:
+            _load_authority(context, authority)
+        return context
+
 
 def server_config(settings: Settings) -> ServerConfig:
     """As Hypercorn reads it: without certificates, `bind` has the plain listeners."""
@@ -41,3 +75,28 @@ def server_config(settings: Settings) -> ServerConfig:
     config.h2_max_concurrent_streams = settings.http2_streams
     config.quic_bind = [settings.quic_bind] if settings.quic_bind else []
     return config
+
+
+def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    def refuse_password() -> str:
+        raise CertificateError(f"the key {key} is locked with a password; give one without")
+
+    try:
+        context.load_cert_chain(certificate, key, password=refuse_password)
+    except ssl.SSLError as error:
+        reason = (error.reason or "unreadable").replace("_", " ").lower()
+        raise CertificateError(
+            f"the serving certificate {certificate} cannot be used with the key {key}: {reason}; both must "
+            "be PEM files, and the key must be that of the first certificate"
+        ) from error
+    except OSError as error:
+        raise CertificateError(f"cannot read {certificate} or {key}: {error.strerror}") from error
+
+
+def _load_authority(context: ssl.SSLContext, authority: Path) -> None:
+    try:
+        context.load_verify_locations(cafile=authority)
+    except ssl.SSLError as error:
+        raise CertificateError(f"the client CA file {authority} holds no PEM certificate") from error
+    except OSError as error:
+        raise CertificateError(f"cannot read the client CA file {authority}: {error.strerror}") from error

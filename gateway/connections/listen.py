@@ -86,8 +86,6 @@ def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]
     if config.ssl_enabled and tls is None:
         raise ValueError("a server with certificates needs a TLS context")
     secure = tls if config.ssl_enabled else None
-    if secure is not None:
-        secure.set_alpn_protocols(config.alpn_protocols)
     wanted = [(bind, secure) for bind in config.bind]
     if secure is not None:
         wanted += [(bind, None) for bind in config.insecure_bind]

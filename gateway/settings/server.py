@@ -1,8 +1,9 @@
 """The file of --server-config: keys of Hypercorn's configuration, for what has no flag of ours.
 
-Every key of Hypercorn 0.18 is in one of three tables: it is used (and its value checked), it has a flag, or it is
-refused because it would change nothing here. None is read and ignored. docs/operations.md has the tables for
-operators; `gateway.connections.config` makes Hypercorn's configuration of the keys that are used.
+Every key of Hypercorn 0.18 is in one table: it is used (and its value checked), used with Hypercorn's protocols only
+(--transport asgi), it has a flag, or it is refused because it would change nothing here. None is read and ignored.
+docs/operations.md has the tables for operators; `gateway.connections.config` makes Hypercorn's configuration of the
+keys that are used.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ _PROTOCOLS: Final = ("h2", "http/1.1")
 def _count(value: object) -> str:
     whole = isinstance(value, int) and not isinstance(value, bool)
     return "" if whole and value > 0 else "must be a whole number greater than 0"  # type: ignore[operator]
+
+
+def _frame_size(value: object) -> str:
+    known = not _count(value) and 1 << 14 <= value < 1 << 24  # type: ignore[operator]
+    return "" if known else f"must be a whole number from {1 << 14} to {(1 << 24) - 1}"
 
 
 def _id(value: object) -> str:
@@ -153,11 +159,18 @@ USED: Final[Mapping[str, Callable[[object], str]]] = {
     "pid_path": _text,
 }
 
+# Used with --transport asgi, whose protocols are Hypercorn's.
+ASGI: Final[Mapping[str, Callable[[object], str]]] = {
+    "h2_max_inbound_frame_size": _frame_size,
+    "max_app_queue_size": _count,
+}
+
 # What is decided by a flag is decided by nothing else.
 FLAGS: Final[Mapping[str, str]] = {
     "certfile": "--tls-cert-file",
     "keyfile": "--tls-private-key-file",
     "ca_certs": "--client-ca-file",
+    "quic_bind": "--quic-bind, with --transport asgi",
     "h2_max_concurrent_streams": "--http2-max-streams-per-connection",
     "accesslog": "--audit-log-path, with a policy in --audit-policy-file",
     "access_log_format": "--audit-log-format",
@@ -166,14 +179,15 @@ FLAGS: Final[Mapping[str, str]] = {
 _ONE_PROCESS: Final = (
     "one process writes the journal and serves; it has no workers and restarts by itself never"
 )
-_OWN_PROTOCOLS: Final = "it belongs to Hypercorn's own protocols; this server has its own HTTP/1.1 and HTTP/2"
+_WEBSOCKETS: Final = (
+    "clients of WebSocket watches send nothing but control frames, which have limits of their own"
+)
 _NO_APPLICATION: Final = "it is about loading an application; the API is the only one"
 _EXACT: Final = "responses have the header fields that Kubernetes sends: a date, and no name of the server"
 _METRICS: Final = "figures are at /metrics"
 
 REFUSED: Final[Mapping[str, str]] = {
-    "quic_bind": "these listeners have no HTTP/3",
-    "alt_svc_headers": "these listeners have no HTTP/3",
+    "alt_svc_headers": "--quic-bind announces HTTP/3 by itself",
     "keyfile_password": "keys with a password are not read; store one without, readable by this user only",
     "verify_flags": "client certificates are verified as Kubernetes verifies them",
     "cert_reqs": "it is the old name of verify_mode; give that",
@@ -191,11 +205,9 @@ REFUSED: Final[Mapping[str, str]] = {
     "root_path": _NO_APPLICATION,
     "startup_timeout": _NO_APPLICATION,
     "shutdown_timeout": "graceful_timeout says how long running requests may take",
-    "max_app_queue_size": _OWN_PROTOCOLS,
-    "h11_pass_raw_headers": _OWN_PROTOCOLS,
-    "h2_max_inbound_frame_size": _OWN_PROTOCOLS,
-    "websocket_max_message_size": _OWN_PROTOCOLS,
-    "websocket_ping_interval": _OWN_PROTOCOLS,
+    "h11_pass_raw_headers": "names of header fields are compared in lower case",
+    "websocket_max_message_size": _WEBSOCKETS,
+    "websocket_ping_interval": _WEBSOCKETS,
     "server_names": "requests are served whatever their Host is, as Kubernetes serves them",
     "include_date_header": _EXACT,
     "include_server_header": _EXACT,
@@ -221,6 +233,11 @@ class ServerSettings:
     def binds(self, key: str) -> tuple[str, ...] | None:
         """None if the file does not have the key."""
         return tuple(self.keys[key]) if key in self.keys else None
+
+    def refuse_for_native(self) -> None:
+        """Refuse keys of Hypercorn's protocols in a server that has its own."""
+        for key in ASGI.keys() & self.keys.keys():
+            raise self.refuse(key, "needs --transport asgi; the native transport has protocols of its own")
 
     def refuse(self, key: str, why: str) -> SettingsError:
         assert self.server_config is not None, "there are no keys without a file"
@@ -254,7 +271,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _is_helper(key: str, value: object) -> bool:
     """Whether a name of a Python file is one that it needs for itself."""
-    if key in USED or key in FLAGS or key in REFUSED:
+    if key in USED or key in ASGI or key in FLAGS or key in REFUSED:
         return False
     functions = (type, FunctionType, BuiltinFunctionType)
     return key.startswith("_") or isinstance(value, functions) or type(value).__module__ == "__future__"
@@ -281,8 +298,8 @@ def _checked(path: Path, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problem(path: Path, key: str, value: object) -> str:
-    if key in USED:
-        return USED[key](value)
+    if key in USED or key in ASGI:
+        return (USED.get(key) or ASGI[key])(value)
     if key in FLAGS:
         return f"has a flag here; give {FLAGS[key]}, and leave it out of the file"
     if key in REFUSED:

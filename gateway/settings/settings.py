@@ -197,6 +197,8 @@ class Settings:
     def _check_names(self) -> None:
         check_choice("--dialect", self.dialect, tuple(NAMES))
         check_choice("--transport", self.transport, TRANSPORTS)
+        if self.transport != "asgi":
+            self.server.refuse_for_native()
         if not self.bind_address:
             raise SettingsError(
                 "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"

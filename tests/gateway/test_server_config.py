@@ -22,7 +22,7 @@ from gateway.cli.process import write_pid_file
 from gateway.connections.config import ServerConfig, server_config
 from gateway.connections.limits import Limits
 from gateway.settings.checks import SettingsError
-from gateway.settings.server import FLAGS, REFUSED, USED, ServerSettings
+from gateway.settings.server import ASGI, FLAGS, REFUSED, USED, ServerSettings
 from gateway.settings.settings import Settings
 from tests.cases import cases
 from tests.gateway.api import served
@@ -46,7 +46,7 @@ def refusal(path: Path, text: str, *flags: str) -> str:
 
 def test_every_key_of_hypercorn_is_in_one_table_and_in_the_docs() -> None:
     """A release of Hypercorn with other keys fails here."""
-    ours = (*USED, *FLAGS, *REFUSED)
+    ours = (*USED, *ASGI, *FLAGS, *REFUSED)
     theirs = {
         *(key for key in vars(Config) if not key.startswith("_") and not callable(getattr(Config, key))),
         *("logger_class", "application_path"),  # a class, and one that has no value
@@ -71,6 +71,12 @@ def test_every_key_of_hypercorn_is_in_one_table_and_in_the_docs() -> None:
         ("keep_alive_timeout = inf", "FILE: keep_alive_timeout: must be a number of seconds greater than 0"),
         ("graceful_timeout = '1'", "FILE: graceful_timeout: must be a number of seconds greater than 0"),
         ("ciphers = 'NOTHING'", "FILE: ciphers: must be a list of ciphers for TLS 1.2"),
+        ("max_app_queue_size = 1", "FILE: max_app_queue_size: needs --transport asgi"),
+        (
+            "h2_max_inbound_frame_size = 5",
+            "FILE: h2_max_inbound_frame_size: must be a whole number from 16384",
+        ),
+        ("quic_bind = 'x'", "FILE: quic_bind: has a flag here; give --quic-bind, with --transport asgi"),
         ("ciphers = 1", "FILE: ciphers: must be a list of ciphers for TLS 1.2"),
         ("alpn_protocols = ['h3']", "FILE: alpn_protocols: must be a list of h2 and http/1.1"),
         ("verify_mode = 0", "FILE: verify_mode: must be 1 (ssl.CERT_OPTIONAL, the default) or 2"),
@@ -231,6 +237,15 @@ def test_the_pid_file_is_written_or_refused(tmp_path: Path) -> None:
 def configured(folder: Path, text: str) -> dict[str, Any]:
     (folder / "server.toml").write_text(text)
     return {"server": ServerSettings(server_config=folder / "server.toml"), "insecure_port": 0}
+
+
+async def test_hypercorns_protocols_are_served_on_unix_sockets_too(tmp_path: Path) -> None:
+    text = f"insecure_bind = 'unix:{tmp_path}/plain.sock'\nmax_app_queue_size = 3\n"
+    changed = {**configured(tmp_path, text), "transport": "asgi", "secure_port": 0}
+    async with served(**changed), await trio.open_unix_socket(f"{tmp_path}/plain.sock") as stream:
+        client = Client(stream)
+        for _ in range(2):
+            assert (await client.get("/version")).status == 200
 
 
 async def test_a_server_on_unix_sockets_only(tmp_path: Path) -> None:

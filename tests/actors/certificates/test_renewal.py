@@ -62,10 +62,11 @@ def test_next_start_changes_nothing(folder: Path) -> None:
 
 def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from gateway.connections.tls_context import server_context\n"
+        "import sys, pathlib; from gateway.connections.config import ServerConfig\n"
         "from actors.certificates.store import prepare\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
-        "server_context(c.certificate('server'), c.key('server'), [c.authority])\n"
+        "certificates = {'certfile': str(c.certificate('server')), 'keyfile': str(c.key('server'))}\n"
+        "assert ServerConfig.from_mapping(certificates).create_ssl_context()\n"
         "sys.exit('cryptography' in sys.modules or bool(c.made))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

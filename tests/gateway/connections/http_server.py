@@ -27,7 +27,6 @@ from gateway.connections.config import ServerConfig
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
-from gateway.connections.tls_context import server_context
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request, Response
 from gateway.observer import RequestObserver
@@ -51,6 +50,7 @@ class Authority:
                 "insecure_bind": "127.0.0.1:0",
                 "certfile": str(self.certificate),
                 "keyfile": str(self.key),
+                "client_authorities": [self.ca],
                 **changed,
             }
         )
@@ -58,7 +58,9 @@ class Authority:
         return config
 
     def server_context(self) -> ssl.SSLContext:
-        return server_context(self.certificate, self.key, [self.ca])
+        context = self.config().create_ssl_context()
+        assert context is not None
+        return context
 
     def client_context(self, *, certificate: bool = False, alpn: tuple[str, ...] = ()) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.ca))

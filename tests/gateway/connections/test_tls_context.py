@@ -11,7 +11,7 @@ import pytest
 
 from actors.access.authentication.authenticate import user_of_certificate
 from actors.certificates.store import CertificateError, Certificates, prepare, write_atomically
-from gateway.connections.tls_context import server_context
+from gateway.connections.config import ServerConfig
 
 NAMES = ("localhost",)
 
@@ -24,6 +24,15 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return prepare(tmp_path_factory.mktemp("foreign") / "pki", NAMES, time.time())
+
+
+def server_context(certificate: Path, key: Path, client_authorities: list[Path]) -> ssl.SSLContext:
+    config = ServerConfig()
+    config.certfile, config.keyfile = str(certificate), str(key)
+    config.client_authorities = client_authorities
+    context = config.create_ssl_context()
+    assert context is not None
+    return context
 
 
 def serving(ours: Certificates, *more: Path) -> ssl.SSLContext:
