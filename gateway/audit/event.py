@@ -18,7 +18,7 @@ from gateway.audit.documents import embedded, name_in
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
 from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.audit.response_status import response_status
-from gateway.audit.texts import Texts, annotations_json
+from gateway.audit.texts import Texts, annotations_json, fields_of
 from gateway.exchange import AUDIT_BASE
 from journal.escapes import escaped
 
@@ -76,8 +76,9 @@ class EventFormat:
                 parts += self._general_lines(one)
                 continue
             attributes = record.attributes_
-            key = (id(attributes[0]), attributes[1], record.target)
-            _, request, asked, before, after = find_request(key) or texts.add_request(key, record)
+            user = attributes[0]
+            key = ((user.name, user.uid, user.groups, user.extra), attributes[1], record.target)
+            request, asked, before, after = find_request(key) or texts.add_request(key, record)
             if number >> 8 != numbers:
                 numbers = number >> 8
                 start = f"{self._start}{numbers:010x}"
@@ -159,8 +160,8 @@ class EventFormat:
             if body is not None and not attributes.name and attributes.verb == "create":
                 name = name_in(body)
         if record.audit_number and impersonated is None and written is None and not name:
-            key = (id(attributes.user), attributes.verb, record.target)
-            return (texts.requests.get(key) or texts.add_request(key, record))[1]
+            key = (fields_of(attributes.user), attributes.verb, record.target)
+            return (texts.requests.get(key) or texts.add_request(key, record))[0]
         path, query, _, _ = record.target
         asked = quote(f"{path}?{query}" if query else path) + texts.client(record, impersonated)
         return (

@@ -25,12 +25,14 @@ _CACHED = 4096  # texts of another kind: clients can invent any number
 _LONGEST_CACHED = 4096  # characters; a user may have dozens of groups
 _PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webhooks begin so
 _ALLOW: Final = Verdict.ALLOW
-# The id of the user, the verb, what headers say of the client, its address.
-ClientKey = tuple[int, str, ClientFields, str]
+# All that is known of a user.
+UserFields = tuple[str, str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
+# User, verb, what headers say of the client, its address.
+ClientKey = tuple[UserFields, str, ClientFields, str]
 # Group, version, resource, subresource and namespace: what Attributes have between verb and name.
 Kind = tuple[Any, ...]
-# The id of the user, the verb, path and client.
-RequestKey = tuple[int, str, Target]
+# User, verb, path and client.
+RequestKey = tuple[UserFields, str, Target]
 # Status code, reason of the decision that allowed it.
 Outcome = tuple[int, str]
 K = TypeVar("K")
@@ -45,21 +47,21 @@ class Texts:
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
         self._truncated = f"{names.group('audit')}/truncated"
         # URI, verb, user and object: the whole; up to the objectRef; up to the name; and after it, empty without an
-        # object. The user is in the value, so that no other has the id in the key.
-        self.requests: dict[RequestKey, tuple[User, str, str, str, str]] = {}
+        # object.
+        self.requests: dict[RequestKey, tuple[str, str, str, str]] = {}
         # Verb, user, addresses and user agent.
-        self.clients: dict[ClientKey, tuple[User, str]] = {}
+        self.clients: dict[ClientKey, str] = {}
         # The objectRef before and after the name.
         self.objects: dict[Kind, tuple[str, str]] = {}
         # The responseStatus up to the time of arrival; what follows the last time.
         self.outcomes: dict[Outcome, tuple[str, str]] = {}
 
-    def add_request(self, key: RequestKey, record: AuditRecord) -> tuple[User, str, str, str, str]:
+    def add_request(self, key: RequestKey, record: AuditRecord) -> tuple[str, str, str, str]:
         attributes = record.attributes_
         path, query, client, address = key[2]
         client_key = (key[0], key[1], client, address)
         known = self.clients.get(client_key)
-        _, who = known or self.add_client(client_key, record)
+        who = known or self.add_client(client_key, record)
         request = before = asked = quote(f"{path}?{query}" if query else path) + who
         rest = ""
         if attributes[9]:
@@ -67,7 +69,7 @@ class Texts:
             before = asked + what
             name = attributes[7]
             request = f'{before},"name":{quote(name)}{rest}' if name else before + rest
-        made = (attributes[0], request, asked, before, rest)
+        made = (request, asked, before, rest)
         if known is not None and len(request) <= _LONGEST_CACHED:  # a long client is not known either
             if len(self.requests) >= _CACHED_REQUESTS:
                 self.requests.clear()
@@ -82,12 +84,12 @@ class Texts:
         _, _, client, address = record.target
         if client.audit_id is not None:
             client = client._replace(audit_id=None)
-        key = (id(attributes.user), attributes.verb, client, address)
-        return (self.clients.get(key) or self.add_client(key, record))[1]
+        key = (fields_of(attributes.user), attributes.verb, client, address)
+        return self.clients.get(key) or self.add_client(key, record)
 
-    def add_client(self, key: ClientKey, record: AuditRecord) -> tuple[User, str]:
-        made = (record.attributes_.user, _client_text(record))
-        _keep(self.clients, key, made, len(made[1]) + sum([len(one) for one in key[2] if one is not None]))
+    def add_client(self, key: ClientKey, record: AuditRecord) -> str:
+        made = _client_text(record)
+        _keep(self.clients, key, made, len(made) + sum([len(one) for one in key[2] if one is not None]))
         return made
 
     def object_of(
@@ -148,6 +150,10 @@ class Texts:
             self._decision: "allow" if decision.allowed else "forbid",
             self._reason: decision.reason,
         }
+
+
+def fields_of(user: User) -> UserFields:
+    return user.name, user.uid, user.groups, user.extra
 
 
 def annotations_json(found: dict[str, str] | None) -> str:

@@ -37,7 +37,7 @@ from gateway.pipeline.remembered import Served
 from gateway.pipeline.route import Route
 from gateway.store import Store
 from gateway.watch.hub import Hub
-from gateway.wire.encoders import list_metadata
+from gateway.wire.encoders import list_metadata, object_encoder
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 
 Serve = Callable[[RequestContext, Definition], Response | Awaitable[Response]]
@@ -168,7 +168,8 @@ class Dispatch:
             body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
-        encoder = self._encoders.of(context, definition)
+        plain = not context.representation.as_kind
+        encoder = object_encoder(definition) if plain else self._encoders.of(context, definition)
         if len(body) > LARGE:
             return self._lists.respond_object(context, encoder, body)
         document = encoder.document(body)

@@ -73,7 +73,7 @@ class RequestContext:
     # Set by `authenticate`; `impersonate` sets another user.
     user: User
     attributes: Attributes
-    computed_from: tuple[object, ...]
+    computed_from: tuple[object, ...]  # empty if the request before with these headers had another path
     remembered: Remembered | None  # set if the request repeats the one before
     # Set by `flow_control`.
     running: Running | None
@@ -105,13 +105,16 @@ class RequestContext:
         self.remembered = self.running = self.flow = self.waited = self.decision = None
         self.aggregated = self.protobuf = self.webhook_seconds = None
         self.forwarded = self.counted = self.pretty = False
+        self.computed_from = ()
         self.seats = 0
         self.representation = JSON
         self.warnings = []
 
-    def recall(self, versions: tuple[int | None, ...]) -> Remembered | None:
-        """Find what is remembered of the request before with the same header block, if it still holds."""
-        request, user = self.request, self.user
+    def recall(self, versions: tuple[int | None, ...]) -> bool:
+        """Take what is remembered of the request before with the same header block, if it still holds."""
+        request, user, block = self.request, self.user, self.block
+        if block.path != request.path:
+            return False
         self.computed_from = (
             request.method,
             request.path,
@@ -122,11 +125,13 @@ class RequestContext:
             user.extra,
             versions,
         )
-        last = self.block.last
+        last = block.last
         if last is None or last.computed_from != self.computed_from or self.aggregated is not None:
-            return None
+            return False
         self.remembered = last
-        return last
+        self.attributes, self.flow, self.decision = last.attributes, last.flow, last.decision
+        self.representation, self.pretty, self.protobuf = last.representation, last.pretty, last.protobuf
+        return True
 
     def remember(self, served: Served | None) -> None:
         """Remember what was decided about this request, which has been dispatched."""

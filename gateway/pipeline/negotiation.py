@@ -7,7 +7,7 @@ from typing import Final
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.parameters import EMPTY
 from gateway.pipeline.services import PipelineServices
-from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
+from gateway.wire.negotiate import ResponseKind, negotiate, wants_pretty, wants_text
 
 _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
     "get": "item",
@@ -20,16 +20,6 @@ _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
 
 
 def choose_representation(context: RequestContext, services: PipelineServices) -> None:
-    """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""
-    try:
-        negotiate_representation(context, services)
-    except NotAcceptable:
-        if context.route.is_resource:
-            services.resources.check(context)
-        raise
-
-
-def negotiate_representation(context: RequestContext, services: PipelineServices) -> None:
     headers, route, resources = context.request.headers, context.route, services.resources
     accept = headers.get(b"accept")
     if route.rewinds and wants_text(accept):
@@ -49,6 +39,14 @@ def negotiate_representation(context: RequestContext, services: PipelineServices
             chosen = negotiate(accept, services.names, response, without_protobuf=True)
         else:
             protobuf = services.protobuf
-    pretty = context.parameters.first("pretty") if context.parameters is not EMPTY else None
     context.representation, context.protobuf = chosen, protobuf
-    context.pretty = chosen.pretty or wants_pretty(pretty, headers.get(b"user-agent", b""))
+    context.pretty = chosen.pretty or _wants_pretty(context)
+
+
+def _wants_pretty(context: RequestContext) -> bool:
+    if context.parameters is not EMPTY and (asked := context.parameters.first("pretty")):
+        return wants_pretty(asked, b"")
+    block = context.block
+    if block.pretty is None:
+        block.pretty = wants_pretty(None, context.request.headers.get(b"user-agent", b""))
+    return block.pretty

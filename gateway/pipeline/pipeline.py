@@ -1,14 +1,13 @@
-"""What happens to a request: `STAGES` from top to bottom, then `dispatch`, which makes the response.
+"""What happens to a request, from top to bottom: `Pipeline.handle` calls one stage after the other (`stages`).
 
-Connections call `handle` once per request and send its response. It raises BodyNotRead alone: every other error becomes
-a response in `_failure`, the only place that translates them. `_release` gives back what a request holds. What a
-repeated request may skip is in `gateway.pipeline.remembered`.
+Connections call it once per request and send its response. It raises BodyNotRead alone: every other error becomes a
+response in `_failure`, the only place that translates them. What a repeated request may skip is in
+`gateway.pipeline.remembered`. `_count` adds the request to the metrics.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -28,11 +27,10 @@ from gateway.pipeline.errors import (
     failure_of,
     plain_failure,
 )
-from gateway.pipeline.negotiation import negotiate_representation
+from gateway.pipeline.negotiation import choose_representation
 from gateway.pipeline.route import Route
 from gateway.pipeline.services import PipelineServices
 from gateway.pipeline.stages import (
-    Later,
     audit,
     authenticate,
     authorize,
@@ -48,18 +46,6 @@ from journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
 
-Stage = Callable[[RequestContext, PipelineServices], Later]
-STAGES: Final[tuple[Stage, ...]] = (
-    route,
-    authenticate,
-    audit,
-    impersonate,
-    flow_control,
-    authorize,
-    negotiate,
-    read,
-)
-
 INTERNAL_ERROR = "an error of the server's own stopped this request; the server's log tells more"
 # No handler gets these requests in Kubernetes, which therefore does not count them.
 _NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
@@ -73,10 +59,25 @@ class Pipeline:
         services = self.services
         context = RequestContext(request, perf_counter())
         try:
-            for stage in STAGES:
-                later = stage(context, services)
-                if later is not None:
+            route(context, services)
+            if (later := authenticate(context, services)) is not None:
+                await later
+            if context.exchange is not None and (later := audit(context, context.exchange)) is not None:
+                await later
+                context.remembered = None  # rules may have changed meanwhile
+            if context.block.impersonates:
+                await impersonate(context, services)
+            if (later := flow_control(context, services)) is not None:
+                await later
+                context.remembered = None
+            if context.remembered is None:
+                if (later := authorize(context, services)) is not None:
                     await later
+                negotiate(context, services)
+            elif context.exchange is not None:
+                context.exchange.decided = context.decision
+            if (later := read(context, services)) is not None:
+                await later
             found = dispatch(context, services)
             response = found if isinstance(found, Response) else await found
         except BodyNotRead:
@@ -84,7 +85,10 @@ class Pipeline:
         except Exception as error:
             response = await _failure(context, services, error)
         finally:
-            _release(context, services)
+            if context.running is not None:
+                context.running.now -= 1
+            if context.seats and context.flow is not None:
+                services.limits.end(context.flow.level, context.seats, context.waited)
         _count(context, services, response)
         return response
 
@@ -119,20 +123,11 @@ async def _status(context: RequestContext, services: PipelineServices, error: Ex
     elif isinstance(error, JournalError):
         logger.error("%s %s failed: %s", request.method, request.path, error)
     try:
-        negotiate_representation(context, services)
+        choose_representation(context, services)
     except Exception:
         if exchange is not None:
             exchange.not_negotiated = True
     return await render.failure(context, failure)
-
-
-def _release(context: RequestContext, services: PipelineServices) -> None:
-    """Give back what the request holds."""
-    if context.running is not None:
-        context.running.now -= 1
-    if context.seats:
-        assert context.flow is not None
-        services.limits.end(context.flow.level, context.seats, context.waited)
 
 
 def _count(context: RequestContext, services: PipelineServices, response: Response) -> None:

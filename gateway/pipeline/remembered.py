@@ -4,7 +4,7 @@ The rule: what is remembered of a request holds for the next one with the same h
 everything that it was computed from (`RequestContext.recall`): method, path and query, all that is known of the user,
 and the versions of the access rules, of flow control, of the catalog of kinds and of the pipeline itself. All of these
 are compared by value; nothing depends on which Python object a user, a path or a rule is. A request is authenticated
-before it is compared: tokens expire and are revoked.
+before it is compared: tokens expire and are revoked. A request is remembered when its path comes the second time.
 
 Not remembered: requests that impersonate or that another server serves, and those of users about whom authorizers
 decide by more than what has a version (nodes, webhooks). Rejected: a cache of each stage with a rule of its own, which
@@ -73,10 +73,12 @@ class Remembered:
 class HeaderBlock:
     """What the pipeline has computed of a header block; requests that repeat the block share it."""
 
-    __slots__ = ("impersonates", "last", "manager", "media")
+    __slots__ = ("impersonates", "last", "manager", "media", "path", "pretty")
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
         self.manager = ""  # the field manager of writes that name none
         self.media: Media | None = None  # of the body
+        self.pretty: bool | None = None  # whether a tool sends it whose output people read
+        self.path = ""  # of the last request
         self.last: Remembered | None = None

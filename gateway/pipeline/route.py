@@ -40,7 +40,7 @@ HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 # Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
 _CACHED_ROUTES = 1024
-_CACHED_LENGTH = 256
+CACHED_LENGTH = 256
 
 
 # What the pod, the service or the kubelet of a node serves; such requests may take as long as they like.
@@ -129,9 +129,9 @@ class Route:
         )
 
 
-def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
-    if len(raw_path) <= _CACHED_LENGTH:
-        return _cached_route(method, raw_path, watch)
+def find_route(method: str, raw_path: str, watch: bool = False) -> Route:
+    if len(raw_path) <= CACHED_LENGTH:
+        return cached_route(method, raw_path, watch)
     return _parse(method, raw_path, watch)
 
 
@@ -204,4 +204,4 @@ def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:
     )
 
 
-_cached_route = lru_cache(_CACHED_ROUTES)(_parse)
+cached_route = lru_cache(_CACHED_ROUTES)(_parse)

@@ -1,6 +1,6 @@
-"""The stages of a request, in the order in which `Pipeline` runs them; `dispatch` makes the response.
+"""The stages of a request, in the order in which `Pipeline.handle` calls them; the last one makes the response.
 
-Each is a function of the context, and returns an awaitable only if it has to wait. What it finds out it sets in the
+Each is a function of the context, and returns an awaitable if it has to wait. What it finds out it sets in the
 context (`RequestContext` says which stage sets what). A stage that fails ends the request before any later one begins,
 so a refused request changes nothing. Where the context has a `remembered` request, which this one repeats, stages take
 from it what they would find out again.
@@ -21,6 +21,7 @@ from actors.errors import Unauthorized
 from actors.flowcontrol.seats import Flow
 from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
+from gateway.exchange import Exchange
 from gateway.memory.budget import NO_MEMORY, TooManyRequests
 from gateway.memory.process import ProcessMemory
 from gateway.message import WEBSOCKET_PROTOCOLS, Request, Response
@@ -32,8 +33,9 @@ from gateway.pipeline.flow_control import seats_of, take_seats
 from gateway.pipeline.impersonation import take_wanted_identity
 from gateway.pipeline.negotiation import choose_representation
 from gateway.pipeline.parameters import parse, parse_leniently
-from gateway.pipeline.route import HEALTH_PATHS, find_route, is_forwarded_path
+from gateway.pipeline.route import CACHED_LENGTH, HEALTH_PATHS, cached_route, find_route, is_forwarded_path
 from gateway.pipeline.services import PipelineServices
+from gateway.wire.negotiate import NotAcceptable
 
 UNKNOWN: Final = Authenticated(
     ANONYMOUS_USER
@@ -45,17 +47,18 @@ _READING: Final = frozenset({"get", "list", "watch"})
 Later = Awaitable[None] | None
 
 
-def route(context: RequestContext, services: PipelineServices) -> Later:
+def route(context: RequestContext, services: PipelineServices) -> None:
     """What the request is about, and whether another server serves it."""
     request, remote = context.request, services.api_services.remote
     watch = bool(request.query) and _read_query(context, services)
-    context.route = found = find_route(request.method, request.path, watch=watch)
+    path = request.path
+    find = cached_route if len(path) <= CACHED_LENGTH else find_route
+    context.route = found = find(request.method, path, watch)
     if remote:
         context.aggregated = find_aggregated(remote, found)
         context.forwarded = found.forwarded or context.aggregated is not None
     else:
         context.forwarded = found.forwarded
-    return None
 
 
 def _read_query(context: RequestContext, services: PipelineServices) -> bool:
@@ -135,27 +138,19 @@ def _identify(context: RequestContext, services: PipelineServices, found: Authen
         for key, value in found.annotations:
             context.exchange.annotate(key, value)
     changes = None if rights is None else rights.changes
-    remembered = context.recall(
-        (services.number, changes, services.limits.version, services.registry.version)
-    )
-    context.attributes = attributes_of(context) if remembered is None else remembered.attributes
+    versions = (services.number, changes, services.limits.version, services.registry.version)
+    if not context.recall(versions):
+        context.attributes = attributes_of(context)
 
 
-def audit(context: RequestContext, services: PipelineServices) -> Later:
+def audit(context: RequestContext, exchange: Exchange) -> Later:
     """Report who wants what; in a blocking mode, wait until that is stored."""
-    exchange = context.exchange
-    if exchange is None:
-        return None
     exchange.attributes(context.attributes)
     return None if exchange.stored is None else exchange.stored()
 
 
-def impersonate(context: RequestContext, services: PipelineServices) -> Later:
+async def impersonate(context: RequestContext, services: PipelineServices) -> None:
     """The request goes on as the user that its headers name, if the caller may impersonate it."""
-    return _impersonate(context, services) if context.block.impersonates else None
-
-
-async def _impersonate(context: RequestContext, services: PipelineServices) -> None:
     wanted = take_wanted_identity(context.request)
     if wanted is not None:
         context.user = await authorized_identity(context.user, wanted, services.authorizer, services.names)
@@ -175,10 +170,9 @@ def flow_control(context: RequestContext, services: PipelineServices) -> Later:
         running.rotate(began)
     elif running.now > running.peak:
         running.peak = running.now
-    remembered, limits = context.remembered, services.limits
-    flow = limits.flow_of(context.attributes) if remembered is None else remembered.flow
-    assert flow is not None
-    context.flow = flow
+    limits, flow = services.limits, context.flow
+    if flow is None:
+        flow = context.flow = limits.flow_of(context.attributes)
     if not flow.limited:
         flow.counts.dispatched += 1
         return None
@@ -203,17 +197,9 @@ async def _wait_for_seats(
 
 def authorize(context: RequestContext, services: PipelineServices) -> Later:
     """Refuse what the user may not do."""
-    if context.remembered is not None:
-        context.decision = context.remembered.decision
-        if context.exchange is not None:
-            context.exchange.decided = context.decision
-        return None
     decision = services.authorizer.authorize(context.attributes)
     if isinstance(decision, Decision):
         _decide(context, services, decision)
-        # It is remembered as long as these rights do not change; None: it depends on more.
-        if rights_of(services.authorizer, context.user) is not None:
-            context.decision = decision
         return None
     return _wait_for_decision(context, services, decision)
 
@@ -228,6 +214,7 @@ def _decide(context: RequestContext, services: PipelineServices, decision: Decis
     route = context.route
     if not route.is_resource and not decision.allowed and services.paths.is_public(route.path):
         decision = PUBLIC
+    context.decision = decision
     if context.exchange is not None:
         context.exchange.decided = decision
     if decision.verdict is not _ALLOW:
@@ -235,17 +222,17 @@ def _decide(context: RequestContext, services: PipelineServices, decision: Decis
         raise refusal(context.attributes, decision)
 
 
-def negotiate(context: RequestContext, services: PipelineServices) -> Later:
+def negotiate(context: RequestContext, services: PipelineServices) -> None:
     """In which representation the client wants its response."""
-    remembered = context.remembered
-    if remembered is not None:
-        context.representation, context.pretty = remembered.representation, remembered.pretty
-        context.protobuf = remembered.protobuf
-    elif not context.forwarded and (
-        context.route.is_resource or services.paths.negotiates(context.route.path)
-    ):
+    is_resource = context.route.is_resource
+    if context.forwarded or not (is_resource or services.paths.negotiates(context.route.path)):
+        return
+    try:
         choose_representation(context, services)
-    return None
+    except NotAcceptable:
+        if is_resource:
+            services.resources.check(context)  # what does not exist is a 404 before it is a 406
+        raise
 
 
 def read(context: RequestContext, services: PipelineServices) -> Later:
@@ -298,9 +285,20 @@ def dispatch(context: RequestContext, services: PipelineServices) -> Response | 
     response = services.resources.serve(context)
     if remembered is not None:
         remembered.served = services.resources.served(context)
-    elif context.decision is not None and not context.block.impersonates and not context.forwarded:
+    elif context.block.path != context.request.path:
+        context.block.path = context.request.path  # most requests with another path are not repeated
+    elif _may_be_remembered(context, services):
         context.remember(services.resources.served(context))
     return response
+
+
+def _may_be_remembered(context: RequestContext, services: PipelineServices) -> bool:
+    return (
+        bool(context.computed_from)
+        and not context.forwarded
+        and not context.block.impersonates
+        and rights_of(services.authorizer, context.user) is not None
+    )
 
 
 async def _serve_aggregated(context: RequestContext, services: PipelineServices) -> Response:

@@ -8,8 +8,8 @@ identity provider delays only its own users. A bearer token that no method accep
 are allowed: a client that sends a credential does not want to be anonymous.
 
 The whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
-So is that of each service account token that is known to be valid for some time, until then. A connection keeps the
-header of its last request, a kilobyte with such a token: it is known by its identity, without a look at its bytes.
+So is that of each service account token that is known to be valid for some time, until then; a connection passes the
+same bytes with each request, of which Python computes the hash once.
 The lookup compares hashes with a random key first, and bytes only if the hashes are equal: the time that it takes says
 nothing about how much of a guessed token is right.
 """
@@ -101,8 +101,6 @@ class Authenticator:
         self._subjects: dict[Any, Authenticated] = {}
         self._caching = caching
         self._cached: dict[bytes, CachedToken] = {}  # by header
-        # By the id of a header, which the value refers to, so that no other object has this id.
-        self._seen: dict[int, tuple[bytes, CachedToken, Authenticated]] = {}
         self._now = time_ns if caching is None else caching.now
         self._methods: tuple[TokenMethod, ...] = tuple(methods) if caching is None else (caching, *methods)
         self._request_headers = request_headers
@@ -148,7 +146,7 @@ class Authenticator:
     def _by_token_alone(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
         """The certificate is a credential that is not accepted: without a token the request is not anonymous."""
         found = self.by_header(authorization)
-        if isinstance(found, Authenticated) and found.user is ANONYMOUS_USER:
+        if isinstance(found, Authenticated) and found.user == ANONYMOUS_USER:
             raise Unauthorized
         return found
 
@@ -171,19 +169,9 @@ class Authenticator:
         known = self._headers.get(authorization)
         if known is not None:
             return known
-        seen = self._seen.get(id(authorization))
-        if seen is not None:
-            _, cached, result = seen
-            if cached.not_before <= self._now() < cached.known_until:
-                return result
-        return self._by_unseen_header(authorization)
-
-    def _by_unseen_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
-        self._seen.pop(id(authorization), None)
         cached = self._cached.get(authorization)
         if cached is not None and cached.result is not None:
             if cached.not_before <= self._now() < cached.known_until:
-                self._see(authorization, cached, cached.result)
                 return cached.result
             del self._cached[authorization]
         if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
@@ -197,16 +185,10 @@ class Authenticator:
 
     def _cache(self, authorization: bytes, cached: CachedToken | None, found: Authenticated) -> None:
         """Remember the header of a token that needs no check until it expires or an object that it names changes."""
-        if cached is not None and cached.result is found:
+        if cached is not None and cached.result == found:
             if len(self._cached) >= MAX_CACHED_HEADERS:
                 del self._cached[next(iter(self._cached))]
             self._cached[authorization] = cached
-            self._see(authorization, cached, found)
-
-    def _see(self, authorization: bytes, cached: CachedToken, found: Authenticated) -> None:
-        if len(self._seen) >= MAX_CACHED_HEADERS:
-            del self._seen[next(iter(self._seen))]
-        self._seen[id(authorization)] = authorization, cached, found
 
     def _by_parsed_header(self, authorization: bytes) -> Authenticated | Awaitable[Authenticated]:
         token, warnings = _bearer_token(authorization)

@@ -31,6 +31,9 @@ class AuthorizerChain:
         self._authorizers = tuple(authorizers)
         # Each one's method, and how many precede the next one.
         self._calls = tuple((one.authorize, index + 1) for index, one in enumerate(authorizers))
+        found = [getattr(one, "rights", None) for one in self._authorizers]
+        changing = [one for one in found if one is not SystemMasters.rights]
+        self._rights = changing[0] if len(changing) == 1 else None
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         unsure: list[Decision] = []
@@ -47,9 +50,7 @@ class AuthorizerChain:
 
     def rights_of(self, _: User) -> Rights | None:
         """What all decisions depend on; None if that is more than the objects of one authorizer."""
-        found = [getattr(one, "rights", None) for one in self._authorizers]
-        changing = [one for one in found if one is not SystemMasters.rights]
-        return changing[0] if len(changing) == 1 else None
+        return self._rights
 
     async def _await_rest(
         self, attributes: Attributes, pending: Awaitable[Decision], following: int, unsure: list[Decision]
