@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from gateway.exchange import Exchange, RequestRecord
-from gateway.message import Request, Response
+from gateway.message import Request
 
 # Makes the Exchange of a request that has arrived, and stores it in the request.
 Observe = Callable[[Request], Exchange]
@@ -51,12 +51,6 @@ def observe(observer: RequestObserver, request: Request) -> Exchange:
     exchange.begin()
     exchange.report_to(received)
     return exchange
-
-
-def add_audit_id(response: Response, exchange: Exchange) -> None:
-    """Send the observer's Audit-Id, so that client and audit log have the same one."""
-    response.headers = [*response.headers, (b"audit-id", exchange.audit_id)]
-    exchange.response = response
 
 
 class BothObservers(ExchangeObserver):

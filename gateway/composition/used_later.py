@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 PYDANTIC: Final = "pydantic_core"
 USED_LATER: Final = (
-    "gateway.connections.http2.server",
+    "gateway.connections.http2.connection",
     PYDANTIC,
     "gateway.wire.yaml.reader",
     "gateway.wire.yaml.writer",

@@ -360,7 +360,7 @@ class Http1Connection:
                     return True
                 reserved = self.request is not None and self.request.reserved
                 if self._last or self._large is not None or reserved:
-                    await self.flush()
+                    await self.send_queued()
                     if reserved:
                         responder.release(self)
                 if self._ending:
@@ -475,7 +475,7 @@ class Http1Connection:
             self._unsent.append(exchange)
             self.exchange = None
 
-    async def flush(self) -> None:
+    async def send_queued(self) -> None:
         data, self._gathered = self._gathered, b""
         large, self._large = self._large, None
         if large:
@@ -504,7 +504,7 @@ class Http1Connection:
         self._gathered += head
         self._started = True
         self._delimiter, self._payload, self._meter = b"", 0, None
-        await self.flush()
+        await self.send_queued()
 
     async def send_part(self, part: bytes) -> None:
         lead = b"%b%x\r\n" % (self._delimiter, len(part)) if self._chunked else b""
@@ -523,7 +523,7 @@ class Http1Connection:
         if self._started:
             self._transport.abort()
 
-    def watch(self, stream: Stream) -> Awaitable[Finished | None]:
+    def run_watch(self, stream: Stream) -> Awaitable[Finished | None]:
         transport, framing = self._transport, as_chunk if self._chunked else as_it_is
         transport.streaming = True
         if self.exchange is None:
@@ -543,7 +543,7 @@ class Http1Connection:
         await self._begin(accepted.head(fields))
         self._transport.streaming = True
 
-    async def watch_websocket(self, stream: Stream) -> None:
+    async def run_websocket(self, stream: Stream) -> None:
         # Few clients use one, so that its library is imported with the first, outside the event loop.
         await imported("gateway.connections.websocket.connection")
         from gateway.connections.websocket.connection import WebSocket

@@ -85,7 +85,7 @@ class Codec(Protocol):
     def send(self, response: Response, length: int | None, body: bytes) -> None:
         """Queue a whole response; the exchange is complete when it has been sent. No length is sent if it is None."""
 
-    async def flush(self) -> None:
+    async def send_queued(self) -> None:
         """Send what is queued."""
 
     async def begin(self, response: Response, *, bare: bool = False, patient: bool = False) -> None:
@@ -103,7 +103,7 @@ class Codec(Protocol):
         `failed`: by a fault of the server. No effect if the client has disconnected.
         """
 
-    def watch(self, stream: Stream) -> Awaitable[Finished | None]:
+    def run_watch(self, stream: Stream) -> Awaitable[Finished | None]:
         """Send a stream after its head; None if it goes on without a task: then the codec calls `watch_ended`."""
 
     async def end_watch(self, finished: Finished) -> None:
@@ -112,7 +112,7 @@ class Codec(Protocol):
     async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
         """Switch to a WebSocket; only if it `may_upgrade`."""
 
-    async def watch_websocket(self, stream: Stream) -> None:
+    async def run_websocket(self, stream: Stream) -> None:
         """Send a stream as messages, and close the WebSocket."""
 
     async def upgrade(self, head: bytes) -> tuple[RawConnection, bytes]:
@@ -235,7 +235,7 @@ class Responder:
         self.release(codec)  # its memory is free while the watch lasts
         if codec.exchange is not None:
             codec.exchange.start(response.status, codec)
-        await self.watch_ended(codec, codec.watch(stream))
+        await self.watch_ended(codec, codec.run_watch(stream))
 
     async def watch_ended(self, codec: Codec, steps: Awaitable[Finished | None]) -> None:
         """Wait for the end of a watch, unless it goes on without a task."""
@@ -276,13 +276,13 @@ class Responder:
         self.release(codec)
         if exchange is not None:
             exchange.start(101, codec)
-        await codec.watch_websocket(stream)
+        await codec.run_websocket(stream)
 
     async def _forward(
         self, codec: Codec, request: Request, response: Response, forwarding: Forwarding
     ) -> None:
         client = _ForwardingClient(self, codec, response)
-        await codec.flush()
+        await codec.send_queued()
         codec.stream_body()
         try:
             await forwarding.run(client)
@@ -336,7 +336,7 @@ class _ForwardingClient:
         self.started = True
         response.shared = self._shared
         self._responder.respond(self._codec, response)
-        await self._codec.flush()
+        await self._codec.send_queued()
 
     async def start(self, response: Response) -> None:
         codec = self._codec

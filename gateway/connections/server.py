@@ -38,11 +38,11 @@ from gateway.observer import RequestObserver
 from gateway.settings.server import Address
 
 if TYPE_CHECKING:
-    from gateway.connections.http2.server import Http2
+    from gateway.connections.http2.connection import Http2
 
 Speak = Callable[[Transport, Peer], Awaitable[None]]
 
-_HTTP2: Final = "gateway.connections.http2.server"
+_HTTP2: Final = "gateway.connections.http2.connection"
 # Connections accepted at once before other tasks run.
 _ACCEPT_BATCH = 16
 # TLS handshakes that may be in progress before more connections are accepted, and how long they may delay that: each
@@ -230,7 +230,7 @@ class Server:
         """Imported with the first connection: a start does not need it."""
         if not is_imported(_HTTP2, "Http2"):
             await imported(_HTTP2)
-        from gateway.connections.http2.server import Http2
+        from gateway.connections.http2.connection import Http2
 
         if self._http2 is None:
             assert self._background is not None, "connections are accepted by `serve`"

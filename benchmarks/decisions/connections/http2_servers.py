@@ -20,7 +20,7 @@ from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads.http2 import PREFACE
 from gateway.connections.heads import CACHE_CONTROL
 from gateway.connections.http1 import Http1Connection
-from gateway.connections.http2.server import Http2
+from gateway.connections.http2.connection import Http2
 from gateway.connections.limits import Limits
 from gateway.connections.server_state import ServerState
 from gateway.connections.tls import TlsTransport

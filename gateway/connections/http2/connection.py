@@ -11,23 +11,31 @@ A stopping server sends GOAWAY, completes the requests up to its last stream, an
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Generator
+from functools import partial
 from math import inf
+from types import TracebackType, coroutine
+from typing import Any, TypeVar
 
 import trio
 
-from gateway.connections.heads import Heads
-from gateway.connections.http2.forwarding import Forwards
-from gateway.connections.http2.output import FlushQueue, Output
+from gateway.connections.http2.heads.response_heads import HTTP2
+from gateway.connections.http2.output import Flusher, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
-from gateway.connections.http2.responses import Responses
-from gateway.connections.http2.steps import RequestScope, Steps, completed, resume
 from gateway.connections.http2.stream import Stream
-from gateway.connections.http2.uploads import Uploads
-from gateway.connections.http2.watches import Watches
-from gateway.connections.server_state import ServerState
+from gateway.connections.parsing.fault import Fault
+from gateway.connections.server_state import ServerState, log
 from gateway.connections.transport import Transport
-from gateway.message import BodyNotRead, Peer, Request, Response
+from gateway.message import Peer, Request, Response
+from gateway.message import Stream as Watch
+
+T = TypeVar("T")
+
+# A coroutine that one task runs up to its first wait, and that goes on from there. One that does not wait needs no
+# task. One that does has registered the task that ran it with whatever it waits for, so that this task must yield its
+# trap to trio and take the remaining steps.
+Steps = Coroutine[Any, Any, T]
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
 _TURN = 32
@@ -37,12 +45,24 @@ _READS = ("GET", "HEAD")
 _LATE_READS = 4
 
 
+class Http2:
+    """What all HTTP/2 connections of a server share: the task that flushes."""
+
+    __slots__ = ("_server", "flusher")
+
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
+        self.flusher = Flusher()
+
+    async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:
+        """Serve one connection; `ahead` was received already."""
+        await Http2Connection(self._server, self.flusher, transport, peer).run(ahead)
+
+
 class Http2Connection:
     __slots__ = (
         "_deadline",
-        "_flushes",
-        "_forwards",
-        "_heads",
+        "_flusher",
         "_last_stream",
         "_late_reads",
         "_leaving",
@@ -50,22 +70,20 @@ class Http2Connection:
         "_overdue",
         "_partial_since",
         "_peer",
-        "_receiver",
-        "_responses",
+        "_responder",
         "_running",
-        "_server",
         "_transport",
-        "_uploads",
-        "_watches",
+        "heads",
         "output",
+        "receiver",
+        "server",
     )
 
-    def __init__(
-        self, server: ServerState, heads: Heads, flushes: FlushQueue, transport: Transport, peer: Peer
-    ) -> None:
-        self._server = server
-        self._heads = heads
-        self._flushes = flushes
+    def __init__(self, server: ServerState, flusher: Flusher, transport: Transport, peer: Peer) -> None:
+        self.server = server
+        self.heads = server.heads(HTTP2)
+        self._responder = server.responder
+        self._flusher = flusher
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
@@ -83,17 +101,13 @@ class Http2Connection:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                output = self.output = Output(transport, self._flushes, nursery)
-                self._receiver = Receiver(self, self._server, self._peer, output)
-                self._responses = Responses(self._server, self._heads, output, self._receiver)
-                self._watches = Watches(output, self._receiver, self._heads, nursery, self._request_ended)
-                self._uploads = Uploads(self._server, output, self._receiver)
-                self._forwards = Forwards(self._server, self._heads, output, self._receiver, self._uploads)
-                self._receiver.open()
+                output = self.output = Output(transport, self._flusher, nursery)
+                self.receiver = Receiver(self, self._peer)
+                self.receiver.open()
                 await self._read(ahead)
             failed = output.failed
         finally:
-            self._receiver.drop_all()  # if it was cancelled or failed: watches have no task that would notice
+            self.receiver.drop_all()  # if it was cancelled or failed: watches have no task that would notice
             self.output.fail()  # the flusher may still have it, and the observer waits for what was not sent
         if failed:
             transport.abort()
@@ -109,7 +123,7 @@ class Http2Connection:
         with RequestScope() as scope:
             try:
                 while True:
-                    self._receiver.feed(data)
+                    self.receiver.feed(data)
                     waiting = await self._handle_received()
                     if waiting is not None:
                         break
@@ -130,7 +144,7 @@ class Http2Connection:
 
     async def _handle_received(self) -> tuple[Stream, Steps[None]] | None:
         """Handle the requests that have arrived; return one that has to wait, with the rest of its steps."""
-        receiver, server, output = self._receiver, self._server, self.output
+        receiver, responder, output = self.receiver, self._responder, self.output
         handled = 0
         while (stream := receiver.next_request()) is not None:
             handled += 1
@@ -139,57 +153,64 @@ class Http2Connection:
                 output.flush()
                 await trio.lowlevel.checkpoint()
             if stream.fault is not None:
-                self._responses.refuse(stream, stream.fault)
+                self._refuse(stream, stream.fault)
                 continue
             request = stream.request
             assert request is not None
-            server.responder.requests += 1
-            if server.responder.observe is not None:
-                server.responder.observe(request)
             if request.method not in _READS or request.body:
                 self._start_task(stream, request)
                 continue
-            steps = server.responder.handle(request)
+            stream.exchange = responder.receive(request)
+            steps = responder.handle(request)
+            response: Response | None
             try:
                 trap = steps.send(None)
             except StopIteration as result:
-                response: Response = result.value
+                response = result.value
             except Exception as error:
-                response = server.responder.failure(request, error)
+                response = responder.failed(stream, error)
             else:
                 receiver.streams[stream.number] = stream
                 self._running += 1
                 output.flush()
                 return stream, self._complete(stream, resume(steps, trap))
-            forwarded = response.forwarding is not None
-            whole = response.stream is None and response.parts is None
-            if not forwarded and (whole or request.method == "HEAD"):
-                self._responses.send(stream, response)
+            if response is None:
+                continue
+            rest = responder.respond(stream, response)
+            if rest is None:
                 handled += len(response.body) >> 12
                 continue
             handled += _WATCH_COST
             receiver.streams[stream.number] = stream
-            if forwarded or response.parts is not None:
-                self._running += 1
-                output.flush()
-                return stream, self._complete(stream, completed(response))
-            start = self._watches.start(stream, response)
             try:
-                trap = start.send(None)
+                trap = rest.send(None)
             except StopIteration:
                 continue
+            except OSError:
+                continue  # the end of the connection is being handled
             self._running += 1
             output.flush()
-            return stream, self._complete_start(stream, resume(start, trap))
+            return stream, self._complete_rest(stream, resume(rest, trap))
         if receiver.begun:
-            for stream, request in self._uploads.take_begun():
+            for stream in receiver.take_begun():
+                request = stream.request
+                assert request is not None
+                stream.begin_request(request)
                 self._start_task(stream, request)
         output.flush()
         return None
 
+    def _refuse(self, stream: Stream, fault: Fault) -> None:
+        """Respond to a request that cannot be handled."""
+        responder, request = self._responder, stream.request
+        assert request is not None
+        if responder.observe is not None:
+            stream.exchange = responder.observe(request)
+        responder.respond(stream, responder.refusal(fault.status, fault.message))
+
     async def _receive(self) -> bytes:
         """Return the peer's next bytes; b"" when the connection ends."""
-        transport, server, receiver = self._transport, self._server, self._receiver
+        transport, server, receiver = self._transport, self.server, self.receiver
         while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
             if server.draining and not self._leaving:
                 self._late_reads += 1
@@ -216,7 +237,8 @@ class Http2Connection:
     # Requests with a task.
 
     def _start_task(self, stream: Stream, request: Request) -> None:
-        self._receiver.streams[stream.number] = stream
+        stream.exchange = self._responder.receive(request)
+        self.receiver.streams[stream.number] = stream
         self._running += 1
         self._nursery.start_soon(self._handle, stream, request)
 
@@ -227,71 +249,86 @@ class Http2Connection:
             return
         with RequestScope() as scope:
             stream.scope = scope
-            await self._complete(stream, self._server.responder.handle(request))
-
-    async def _complete_start(self, stream: Stream, steps: Steps[None]) -> None:
-        """Take the remaining steps of the start of a watch in this task."""
-        try:
-            await steps
-        finally:
-            self._running -= 1
-            stream.scope = None
-            self._request_ended()
+            await self._complete(stream, self._responder.handle(request))
 
     async def _complete(self, stream: Stream, steps: Steps[Response]) -> None:
         """Take the remaining steps of a request in this task, and respond."""
-        request = stream.request
-        assert request is not None
+        responder = self._responder
+        response: Response | None
         try:
             try:
                 response = await steps
-            except BodyNotRead as error:
-                if not error.status:
-                    self._responses.lose(stream)
-                if stream.closed:
-                    return
-                response = self._server.responder.refusal(error.status, error.message)
             except Exception as error:
-                response = self._server.responder.failure(request, error)
-            if response.forwarding is not None:
-                await self._forwards.run(stream, request, response)
+                response = responder.failed(stream, error)
+            if response is None or stream.closed:
                 return
-            if stream.parts is not None:
-                self._receiver.bodies.release(stream)  # nobody reads it any more
-            if response.stream is not None and request.method != "HEAD" and not stream.closed:
-                await self._watches.start(stream, response)
-            elif response.parts is not None and request.method != "HEAD" and not stream.closed:
-                await self._responses.send_parts(stream, response)
+            if (rest := responder.respond(stream, response)) is not None:
+                await rest
+            if self._running == 1:
+                self.output.flush()
             else:
-                self._responses.send(stream, response)
-                if self._running == 1:
-                    self.output.flush()
-                else:
-                    self.output.flush_later()
+                self.output.flush_later()
+        except OSError:
+            pass  # the reset of the stream, or the end of the connection, is being handled
+        finally:
+            self._end_task(stream)
+
+    async def _complete_rest(self, stream: Stream, rest: Steps[None]) -> None:
+        """Take the remaining steps of a response in this task."""
+        try:
+            await rest
+        except OSError:
+            pass  # as above
         finally:
             self._end_task(stream)
 
     def _end_task(self, stream: Stream) -> None:
         self._running -= 1
         stream.scope = None
-        self._responses.task_ended(stream)
-        self._request_ended()
+        if stream.request is not None:
+            stream.request.arriving = None  # it refers to the stream
+            if not stream.responding:
+                stream.cut_off()
+            if stream.closed:
+                self._responder.release(stream)
+        self.request_ended()
 
-    def rest_queued(self, stream: Stream) -> None:
-        self._responses.complete(stream)
-        self._request_ended()
+    # What streams report.
 
     def stream_reset(self, stream: Stream) -> None:
-        self._responses.cut_off(stream)
-        self._request_ended()
+        """A stream was reset before its response was complete, or before its request was."""
+        request, observe = stream.request, self._responder.observe
+        if request is not None:
+            if request.exchange is None and observe is not None:
+                observe(request).cut_off()
+            elif stream.responding:
+                stream.cut_off()
+            if stream.scope is None:
+                self._responder.release(stream)
+        self.request_ended()
 
     def watch_interrupted(self, stream: Stream) -> None:
-        self._watches.interrupted(stream)
-        self._request_ended()
+        """Look whether a watch without a task has ended, or has to end."""
+        watch = stream.watch
+        assert watch is not None
+        if stream.closed or self.output.failed:
+            stream.sweeping = False
+            watch.leave()
+            stream.forget_watch()
+        elif watch.should_end():
+            stream.sweeping = False
+            self._nursery.start_soon(self._end_watch, stream, watch)
+        self.request_ended()
+
+    async def _end_watch(self, stream: Stream, watch: Watch) -> None:
+        try:
+            await self._responder.watch_ended(stream, watch.end())
+        finally:
+            self.request_ended()
 
     def refuses_streams(self) -> bool:
-        limit = self._server.limits.streams
-        return self._leaving or len(self._receiver.streams) >= limit or self._running >= limit
+        limit = self.server.limits.streams
+        return self._leaving or len(self.receiver.streams) >= limit or self._running >= limit
 
     def expect_deadline(self, moment: float) -> None:
         if moment < self._deadline:
@@ -299,26 +336,26 @@ class Http2Connection:
             self._transport.deadline = min(self._transport.deadline, moment)
 
     def _deadlines(self) -> set[float]:
-        return {stream.deadline for stream in self._receiver.streams.values()}
+        return {stream.deadline for stream in self.receiver.streams.values()}
 
     def transfer_deadline(self) -> float:
-        limits = self._server.limits
-        return self._server.now + (limits.drain_seconds if self._leaving else limits.transfer_seconds)
+        limits = self.server.limits
+        return self.server.now + (limits.drain_seconds if self._leaving else limits.transfer_seconds)
 
     def progress_deadline(self, deadline: float, size: int) -> float:
         """The responses of a connection share the rate that a peer has to reach."""
-        responses = len(self._receiver.streams) - self.output.watches
-        seconds = size * responses / self._server.limits.min_bytes_per_second
+        responses = len(self.receiver.streams) - self.output.watches
+        seconds = size * responses / self.server.limits.min_bytes_per_second
         return min(deadline + seconds, self.transfer_deadline())
 
     def _set_deadline(self) -> None:
-        transport, server = self._transport, self._server
+        transport, server = self._transport, self.server
         transport.idle = False
-        self._partial_since = self._receiver.partial_since(server.now)
+        self._partial_since = self.receiver.partial_since(server.now)
         if self._partial_since is not None and not self._leaving:  # then each request has its own limits
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
             return
-        if self._receiver.streams or self._running:
+        if self.receiver.streams or self._running:
             transport.deadline = self._deadline
         else:
             self._become_idle()
@@ -328,12 +365,12 @@ class Http2Connection:
         self._overdue = False
         now = trio.current_time()
         began = inf if self._partial_since is None or self._leaving else self._partial_since
-        if now >= began + self._server.limits.head_seconds:
+        if now >= began + self.server.limits.head_seconds:
             raise ConnectionFault(NO_ERROR, "the rest of a frame did not arrive in time")
         if self._transport.idle and self._transport.deadline <= now:
             self._end_idle()
         self._deadline = inf
-        for stream in list(self._receiver.streams.values()):
+        for stream in list(self.receiver.streams.values()):
             if stream.deadline <= now:
                 self._expire_stream(stream, now)
             if not stream.closed:
@@ -343,15 +380,15 @@ class Http2Connection:
         if stream.watch is not None:
             stream.interrupt()  # at every tick from its deadline on
         elif stream.parts is not None:
-            self._uploads.expire(stream, now, leaving=self._leaving)
+            stream.expire_body(now, leaving=self._leaving)
         elif stream.body is None:
             stream.deadline = inf  # it is being handled
-        elif self._leaving and self.output.moved_at + self._server.limits.drain_seconds > now:
-            stream.deadline = self.output.moved_at + self._server.limits.drain_seconds
+        elif self._leaving and self.output.moved_at + self.server.limits.drain_seconds > now:
+            stream.deadline = self.output.moved_at + self.server.limits.drain_seconds
         elif self.output.blocked:
             self.output.fail()
         else:
-            self._receiver.end_stream(stream, CANCEL)
+            self.receiver.end_stream(stream, CANCEL)
             self.output.flush()
 
     # The end.
@@ -365,17 +402,17 @@ class Http2Connection:
     def _leave(self) -> None:
         """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
         self._leaving = True
-        self._last_stream = self._receiver.highest
+        self._last_stream = self.receiver.highest
         self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
-        due = trio.current_time() + self._server.limits.drain_seconds
-        for stream in self._receiver.streams.values():
+        due = trio.current_time() + self.server.limits.drain_seconds
+        for stream in self.receiver.streams.values():
             if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
                 stream.deadline = due
 
-    def _request_ended(self) -> None:
+    def request_ended(self) -> None:
         """A request has ended while the reading task waits: after the last, the connection is idle, or has to end."""
-        if self._receiver.streams or self._running:
+        if self.receiver.streams or self._running:
             return
         if self._leaving:
             self._transport.interrupt()
@@ -385,15 +422,56 @@ class Http2Connection:
     def _become_idle(self) -> None:
         self._deadline = inf
         self._transport.idle = True
-        self._transport.deadline = self._server.now + self._server.limits.idle_seconds
+        self._transport.deadline = self.server.now + self.server.limits.idle_seconds
 
     def _finish(self, fault: ConnectionFault | None) -> None:
         """The reading has ended: end the streams and send what is queued."""
         self._leaving = True
         self._transport.deadlines = None
-        self._receiver.drop_all()
+        self.receiver.drop_all()
         output = self.output
         if fault is not None and not output.failed:
-            last = min(self._last_stream, self._receiver.highest)  # must not increase
+            last = min(self._last_stream, self.receiver.highest)  # must not increase
             output.queue.append(goaway(last, fault.code, fault.message))
-        output.finish(self._server.limits.drain_seconds)
+        output.finish(self.server.limits.drain_seconds)
+
+
+@coroutine
+def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
+    """Go on after the first `steps.send(None)`, which returned `trap`; the caller must not have awaited since."""
+    while True:
+        try:
+            value = yield trap
+        except BaseException as error:
+            advance = partial(steps.throw, error)
+        else:
+            advance = partial(steps.send, value)
+        try:
+            trap = advance()
+        except StopIteration as result:
+            return result.value  # type: ignore[no-any-return]
+
+
+class RequestScope:
+    """A cancel scope for the steps of one request, which a reset of its stream cancels.
+
+    A child task of the request may fail while it is cancelled. Nobody waits for the response then, and the other
+    requests of the connection go on.
+    """
+
+    __slots__ = ("_scope",)
+
+    def __enter__(self) -> trio.CancelScope:
+        self._scope = trio.CancelScope()
+        return self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        try:
+            return self._scope.__exit__(kind, error, traceback)
+        except ExceptionGroup as group:
+            if not self._scope.cancel_called:
+                raise
+            log.debug("a request failed after its client had reset it", exc_info=group)
+            return True

@@ -8,11 +8,9 @@ a rule so that the connection has to end.
 from __future__ import annotations
 
 from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
-from gateway.connections.http2.budget import EARLY_RESET, FRAME, NO_REQUEST, STREAMS_PER_FRAME, Budget
 from gateway.connections.http2.frame_reader import FrameReader
 from gateway.connections.http2.heads.hpack import CompressionError
 from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
-from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import (
     ACK,
     COMPRESSION_ERROR,
@@ -20,6 +18,7 @@ from gateway.connections.http2.protocol import (
     DEFAULT_WINDOW,
     EMPTY_TABLE,
     END_STREAM,
+    ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
     HEADER_TABLE_SIZE,
     HEADERS,
@@ -43,9 +42,8 @@ from gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
-from gateway.connections.http2.stream import ReceiverOwner, Stream
+from gateway.connections.http2.stream import Stream, StreamOwner
 from gateway.connections.parsing.fault import Fault
-from gateway.connections.server_state import ServerState
 from gateway.message import Peer, Request
 
 # Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.
@@ -53,6 +51,18 @@ _SMALL_INCREMENT = 1024
 _SMALL_DATA = 64
 # Streams that we reset and on which the peer may not have noticed it yet.
 _MAX_RESETS = 64
+# Of a `_Budget`.
+_BURST = 2000
+_PER_SECOND = 500
+_PER_REQUEST = 1
+
+_FRAME = 1
+# A request that is malformed or exceeds the streams' limit: it earns nothing.
+_NO_REQUEST = _PER_REQUEST + _FRAME
+# A request that its client resets right away: the server has begun to work on it.
+_EARLY_RESET = 10
+# Streams, or tasks that wait, whose windows one frame changes for the cost of one more frame.
+_STREAMS_PER_FRAME = 8
 
 
 class Receiver:
@@ -74,14 +84,15 @@ class Receiver:
         "streams",
     )
 
-    def __init__(self, owner: ReceiverOwner, server: ServerState, peer: Peer, output: Output) -> None:
+    def __init__(self, owner: StreamOwner, peer: Peer) -> None:
+        server, output = owner.server, owner.output
         self._owner = owner
         self._server = server
         self._peer = peer
         self._output = output
         self._frames = FrameReader(server.limits.http2_head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
-        self._budget = Budget(server.now)
+        self._budget = _Budget(server.now)
         self.streams: dict[int, Stream] = {}
         self.begun: list[Stream] = []  # whose head has arrived without the whole body
         self.highest = 0  # the newest stream
@@ -125,6 +136,11 @@ class Receiver:
                 return stream
         return None
 
+    def take_begun(self) -> list[Stream]:
+        """Return the streams whose head has arrived without the whole body, to be handled."""
+        begun, self.begun = self.begun, []
+        return [stream for stream in begun if stream.parts is not None]
+
     def reset(self, number: int, code: int) -> None:
         """Reset a stream; frames that are on their way are ignored."""
         self._output.control(reset(number, code))
@@ -136,11 +152,6 @@ class Receiver:
         """The response of a stream has been queued whole, or the stream was reset."""
         if self.streams.pop(stream.number, None) is not None:
             self.bodies.release(stream)
-
-    def release_memory(self, request: Request) -> None:
-        """The request holds nothing any more: its response is queued, or nobody waits for it."""
-        if request.reserved:
-            self._server.responder.memory.release(request)
 
     def end_stream(self, stream: Stream, code: int) -> None:
         """Reset a stream and stop the work behind it."""
@@ -167,13 +178,13 @@ class Receiver:
         try:
             head = self._heads.request(block)
         except Malformed:
-            self._spend(NO_REQUEST)
+            self._spend(_NO_REQUEST)
             self.reset(number, PROTOCOL_ERROR)
             return None
         except CompressionError as error:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
         if self._owner.refuses_streams():
-            self._spend(NO_REQUEST)
+            self._spend(_NO_REQUEST)
             self.reset(number, REFUSED_STREAM)
             return None
         request = Request(
@@ -197,7 +208,7 @@ class Receiver:
             self._await_body(stream, head)
             return None
         if head.content_length > 0:
-            self._spend(NO_REQUEST)
+            self._spend(_NO_REQUEST)
             self.reset(number, PROTOCOL_ERROR)
             return None
         stream.request_ended = True
@@ -223,7 +234,7 @@ class Receiver:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
         if stream is None:
             if number in self._resets:
-                self._spend(FRAME)
+                self._spend(_FRAME)
                 return None
             raise ConnectionFault(
                 PROTOCOL_ERROR if self._skipped else STREAM_CLOSED, f"stream {number} is closed"
@@ -255,7 +266,7 @@ class Receiver:
             self.end_stream(stream, FLOW_CONTROL_ERROR)
             return None
         if (size < _SMALL_DATA or not part) and not flags & END_STREAM:
-            self._spend(FRAME)
+            self._spend(_FRAME)
         if stream.parts is None:  # it is refused, and its response is being sent
             stream.request_ended = bool(flags & END_STREAM)
             return None
@@ -279,7 +290,7 @@ class Receiver:
     def _receive_stray_data(self, number: int) -> None:
         if self._idle(number):
             raise ConnectionFault(PROTOCOL_ERROR, f"data on stream {number}, which is not open")
-        self._spend(FRAME)
+        self._spend(_FRAME)
         if number not in self._resets:
             self.reset(number, STREAM_CLOSED)
 
@@ -322,7 +333,7 @@ class Receiver:
         if kind == WINDOW_UPDATE:
             self._open_window(number, int.from_bytes(payload, "big") & MAX_WINDOW)
             return
-        self._spend(FRAME)
+        self._spend(_FRAME)
         if kind == RST_STREAM:
             self._receive_reset(number)
         elif kind == SETTINGS:
@@ -339,7 +350,7 @@ class Receiver:
     def _open_window(self, number: int, increment: int) -> None:
         output = self._output
         if increment < _SMALL_INCREMENT:
-            self._spend(FRAME)
+            self._spend(_FRAME)
         if not number:
             output.window += increment
             if not increment or output.window > MAX_WINDOW:
@@ -352,7 +363,7 @@ class Receiver:
         if stream is None:
             if self._idle(number):
                 raise ConnectionFault(PROTOCOL_ERROR, f"a window of stream {number}, which is not open")
-            self._spend(FRAME)
+            self._spend(_FRAME)
         elif not increment or stream.window + increment > MAX_WINDOW:
             self.end_stream(stream, FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR)
         else:
@@ -362,7 +373,7 @@ class Receiver:
         stream = self.streams.get(number)
         if stream is not None:
             if self._server.now - stream.began < 2:
-                self._spend(EARLY_RESET)
+                self._spend(_EARLY_RESET)
             self.drop(stream)
         elif self._idle(number):
             raise ConnectionFault(PROTOCOL_ERROR, f"a reset of stream {number}, which is not open")
@@ -387,10 +398,38 @@ class Receiver:
         self.size_update = EMPTY_TABLE
 
     def _change_windows(self, size: int) -> None:
-        self._spend(len(self.streams) // STREAMS_PER_FRAME)
+        self._spend(len(self.streams) // _STREAMS_PER_FRAME)
         change = size - self._initial_window
         self._initial_window = size
         for stream in self.streams.values():
             if stream.window + change > MAX_WINDOW:
                 raise ConnectionFault(FLOW_CONTROL_ERROR, f"stream {stream.number} has too large a window")
             stream.opened(change)
+
+
+class _Budget:
+    """How many frames a peer may send that cost work and ask for nothing: pings, settings, resets, empty data.
+
+    Well-behaved clients send few of them, or one with each request. A flood would cost the server more than the peer,
+    so the connection of a peer that exceeds the budget ends with ENHANCE_YOUR_CALM.
+    """
+
+    __slots__ = ("_left", "_now", "_requests")
+
+    def __init__(self, now: float) -> None:
+        self._left = _BURST
+        self._now = now
+        self._requests = 0
+
+    def spend(self, cost: int, now: float, requests: int) -> None:
+        """Take from the budget at this moment, after so many requests in all. ConnectionFault."""
+        self._left -= cost
+        if self._left < 0:
+            self._refill(now, requests)
+
+    def _refill(self, now: float, requests: int) -> None:
+        earned = int((now - self._now) * _PER_SECOND) + (requests - self._requests) * _PER_REQUEST
+        self._now, self._requests = now, requests
+        self._left = min(_BURST, self._left + earned)
+        if self._left < 0:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")

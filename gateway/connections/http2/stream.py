@@ -1,41 +1,106 @@
-"""One stream of an HTTP/2 connection: a request as it arrives, its response, and the `Pipe` of a watch.
+"""One stream of an HTTP/2 connection: the `Codec` of a request and its response, and the `Pipe` of a watch.
 
-The connection creates it with the head of a request and forgets it when both sides have ended. A watch sends through
-`transmit` and `broadcast`, which queue DATA frames on the connection as far as the windows and the socket allow; a
-stream that takes no more leaves the sweep like a full socket, keeps its cursor, and waits in `flush` for its window.
+The connection creates it with the head of a request and forgets it when both sides have ended.
+
+A body that has not arrived with its head is read when a handler wants it. Until then the peer may send no more than the
+first window of the stream, and what it sent is not acknowledged on the connection either. `read_body` takes memory for
+it, opens the windows, and waits for the end of the stream. Data of a forwarded body that nobody has taken stays
+unacknowledged too, so that a slow receiver holds back the client.
+
+A watch sends through `transmit` and `broadcast`, which queue DATA frames on the connection as far as the windows and
+the socket allow; a stream that takes no more leaves the sweep like a full socket, keeps its cursor, and waits in
+`flush` for its window. Once it has joined its group it has no task, which is most of the memory of an idle watch. An
+interruption (its timeout, a stopping server, a failed group) starts a task that ends it; a reset or a lost connection
+needs none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from gateway.connections.http2.flusher import Parcel, send_parcels
-from gateway.connections.http2.output import WATCH_BURST, Output
-from gateway.connections.http2.protocol import FRAME_SIZE, HEAD
+from gateway.connections.heads import Heads
+from gateway.connections.http2.heads.response_heads import field_block, length_field
+from gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
+from gateway.connections.http2.protocol import (
+    CANCEL,
+    CONTINUE,
+    DATA,
+    DEFAULT_WINDOW,
+    END_STREAM,
+    FRAME_SIZE,
+    HEAD,
+    INTERNAL_ERROR,
+    NO_ERROR,
+    frame,
+    header_frames,
+)
 from gateway.connections.parsing.fault import Fault
+from gateway.connections.server_state import ServerState
+from gateway.connections.websocket.handshake import Accepted
 from gateway.exchange import Exchange
-from gateway.message import Request
+from gateway.memory.budget import SMALL
+from gateway.message import BodyNotRead, Fields, Finished, Request, Response
 from gateway.message import Stream as Watch
 from gateway.watch.broadcast import Missed, one_by_one
+from gateway.watch.framing import as_it_is
 
+# A body of unknown length takes memory in steps of this size.
+_STEP = 256 * 1024
+_LEAST_ROOM = DEFAULT_WINDOW // 2
+_TOO_SLOW = Fault(408, "the request did not arrive in time")
 _pack = HEAD.pack
 
 
-class StreamOwner(Protocol):
-    """The part of the connection that a stream uses."""
+class RequestBodies(Protocol):
+    """The part of `bodies.Bodies` that a stream uses."""
 
+    def want(self, stream: Stream) -> None: ...
+    def take(self, stream: Stream) -> bytes: ...
+    def room(self, stream: Stream) -> int: ...
+    def open_stream(self, stream: Stream) -> None: ...
+    def release(self, stream: Stream) -> None: ...
+
+
+class Streams(Protocol):
+    """The part of `receiver.Receiver` that a stream uses."""
+
+    streams: dict[int, Stream]
+    size_update: bytes
+
+    @property
+    def bodies(self) -> RequestBodies: ...
+    def forget(self, stream: Stream) -> None: ...
+    def reset(self, number: int, code: int) -> None: ...
+    def end_stream(self, stream: Stream, code: int) -> None: ...
+    def refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream | None: ...
+
+
+class StreamOwner(Protocol):
+    """The part of the connection that streams and the receiver of frames use."""
+
+    server: ServerState
+    heads: Heads
     output: Output
+
+    @property
+    def receiver(self) -> Streams: ...
+
+    def refuses_streams(self) -> bool:
+        """Whether new streams are refused: the server stops, or too many requests are being handled."""
 
     def expect_deadline(self, moment: float) -> None:
         """A stream has to be looked at, at this moment or before."""
 
-    def rest_queued(self, stream: Stream) -> None:
-        """The response of a stream, which had to wait, has been queued whole."""
+    def request_ended(self) -> None:
+        """A stream is forgotten: the connection may be idle now."""
+
+    def stream_reset(self, stream: Stream) -> None:
+        """A stream has ended before its response, and is forgotten."""
 
     def watch_interrupted(self, stream: Stream) -> None:
         """A watch that has no task has ended, or has to look whether it should end."""
@@ -47,22 +112,15 @@ class StreamOwner(Protocol):
         """Return the deadline of a response after the peer has taken so many bytes more of it."""
 
 
-class ReceiverOwner(StreamOwner, Protocol):
-    """The part of the connection that the receiver of frames uses."""
-
-    def refuses_streams(self) -> bool:
-        """Whether new streams are refused: the server stops, or too many requests are being handled."""
-
-    def stream_reset(self, stream: Stream) -> None:
-        """A stream has ended before its response, and is forgotten."""
-
-
 class Stream:
+    may_upgrade = False
+
     __slots__ = (
         "_connection",
         "_deadline",
         "_receiver",
         "_waiter",
+        "bare",
         "began",
         "body",
         "closed",
@@ -103,6 +161,7 @@ class Stream:
         self.window = window  # bytes that the peer takes
         self.receive_window = receive_window  # bytes that the peer may send
         self.request: Request | None = request
+        self.exchange: Exchange | None = None
         self.request_ended = False  # the peer has sent END_STREAM
         self.expected = -1  # the request's Content-Length
         self.received = 0  # bytes of its body
@@ -122,10 +181,10 @@ class Stream:
         self.head = b""
         self.body: memoryview | None = None
         self.in_parts = False  # the body is sent in parts, and this may be one of them
+        self.bare = False  # the head has ended the response
         self.closed = False  # reset, or the connection has ended
         self.watch: Watch | None = None
         self.sweeping = False  # the watch has started and has no task: its group sends
-        self.exchange: Exchange | None = None  # of an observed watch
         self.payload = 0  # bytes of a watch, or of a body in parts, that the connection took
         self._deadline = inf
         self._receiver: Task | None = None  # waits for an interruption or the end of the stream
@@ -137,13 +196,205 @@ class Stream:
             reschedule(self.reader)
             self.reader = None
 
-    # The response.
+    # The codec: the body of the request.
+
+    def begin_request(self, request: Request) -> None:
+        """The request is about to be handled while its body arrives."""
+        self.started = True
+        request.arriving = self.read_body
+
+    async def read_body(self) -> bytes:
+        """Return the whole body of the request, once there is memory for it. BodyNotRead, TooManyRequests."""
+        request, owner = self.request, self._connection
+        bodies, memory = owner.receiver.bodies, owner.server.responder.memory
+        assert request is not None
+        if self.parts is not None:
+            if self.expected > SMALL:
+                await memory.wait_for(request, self.expected)
+            self._restart_clock()
+            self._send_continue()
+            bodies.want(self)
+            self.output.flush_later()
+        while self.parts is not None:
+            if self.expected < 0 and bodies.room(self) < _LEAST_ROOM:
+                await memory.wait_for(request, _STEP)
+                bodies.open_stream(self)
+                self.output.flush_later()
+            else:
+                await self._wait_for_data()
+        self._check_body()
+        request.arriving = None
+        return request.body
+
+    async def _wait_for_data(self) -> None:
+        self.reader = current_task()
+        await wait_task_rescheduled(self._stop_reading)
+
+    def _check_body(self) -> None:
+        if self.fault is not None:
+            raise BodyNotRead(self.fault.status, self.fault.message)
+        if self.closed:
+            raise BodyNotRead
+
+    def _restart_clock(self) -> None:
+        """The peer could not send the rest before: it has its time from now on."""
+        if self.parts is not None:
+            server = self._connection.server
+            self.began = server.now
+            self.deadline = server.limits.transfer_deadline(server.now, 0, server.now)
+
+    def _send_continue(self) -> None:
+        if self.expects_continue and not self.received:
+            self._queue_head(CONTINUE, end=False)
+
+    def expire_body(self, now: float, *, leaving: bool) -> None:
+        """The deadline of the body has passed: extend it if enough has arrived, else the request gets 408."""
+        due = self._connection.server.limits.transfer_deadline(self.began, self.received)
+        if due > now and not leaving:
+            self.deadline = due
+        else:
+            self._connection.receiver.refuse(self, _TOO_SLOW, ended=False)
+
+    def stream_body(self) -> None:
+        if self.started:  # else its body arrived before it was handled
+            self.streamed = True
+            self.deadline = inf  # the forwarding has the time limits
+            self._send_continue()
+            self.output.flush_later()
+
+    async def receive_body(self) -> bytes:
+        while self.parts is not None:
+            if part := self._connection.receiver.bodies.take(self):
+                self.output.flush_later()
+                return part
+            if self.request_ended:
+                self.parts = None
+            else:
+                await self._wait_for_data()
+        self._check_body()
+        assert self.request is not None
+        body, self.request.body = self.request.body, b""  # if it had arrived before
+        return body
+
+    async def wait_disconnected(self) -> None:
+        await trio.sleep_forever()  # a reset of the stream cancels the task
+
+    # The codec: the response.
+
+    def send(self, response: Response, length: int | None, body: bytes) -> None:
+        """Queue a whole response; the rest of it follows as the client takes it."""
+        if self.closed:
+            return
+        owner = self._connection
+        if self.parts is not None:
+            owner.receiver.bodies.release(self)  # nobody reads it any more
+        block = owner.heads.head(response, self.exchange, b"" if length is None else length_field(length))
+        if owner.receiver.size_update:
+            block = owner.receiver.size_update + block
+        self.responding = True
+        if self.output.respond(self, header_frames(block, self.number, end=not body), body):
+            self._complete()
+            return
+        owner.receiver.streams[self.number] = self
+        self.begin_transfer()
+
+    async def send_queued(self) -> None:
+        self.output.flush_later()
+
+    async def begin(self, response: Response, *, bare: bool = False, patient: bool = False) -> None:
+        if self.closed:
+            raise ConnectionResetError("the client disconnected")
+        owner = self._connection
+        if self.parts is not None and not self.streamed:
+            owner.receiver.bodies.release(self)
+        self.responding = self.in_parts = True
+        self.bare, self.patient = bare, patient
+        self._queue_head(owner.heads.head(response, self.exchange, b""), end=bare)
+        self.output.flush_later()
+
+    def _queue_head(self, block: bytes, *, end: bool) -> None:
+        block = self._connection.receiver.size_update + block
+        self.output.control(header_frames(block, self.number, end=end))
+
+    async def end(self, trailers: Fields) -> None:
+        self._check_connected()
+        if trailers and not self.bare:
+            self._queue_head(field_block(trailers), end=True)
+        elif not self.bare:
+            self.output.control(frame(DATA, END_STREAM, self.number))
+        self.output.flush_later()
+        self._complete()
+
+    def abort(self, *, failed: bool = True) -> None:
+        if not self.closed:
+            self._connection.receiver.end_stream(self, INTERNAL_ERROR if failed else CANCEL)
+            self.output.flush_later()
+        if self.watch is not None:
+            self.forget_watch()
+
+    async def run_watch(self, stream: Watch) -> Finished | None:
+        """Start a watch. Once it has joined its group, the group sends, and the watch has no task."""
+        self.watch = stream
+        self.output.watches += 1
+        self.output.transport.streaming = True
+        finished = await stream.start(self, as_it_is)
+        if finished is None:
+            self.sweeping = True
+            self._connection.watch_interrupted(self)  # it may have been interrupted before
+        return finished
+
+    async def end_watch(self, finished: Finished) -> None:
+        if not (self.closed or self.output.failed):
+            self.output.control(frame(DATA, END_STREAM, self.number))
+            self.output.flush_later()
+            if self.exchange is not None:
+                self.output.complete_when_sent(self.exchange)
+                self.exchange = None
+        self.forget_watch()
+
+    def forget_watch(self) -> None:
+        """The watch is over."""
+        output = self.output
+        output.watches -= 1
+        output.transport.streaming = output.watches > 0
+        self.cut_off()  # unless its end is being sent
+        self.watch = None  # they refer to each other
+        self._connection.receiver.forget(self)
+
+    async def begin_websocket(self, accepted: Accepted, fields: Fields) -> NoReturn:
+        raise AssertionError("HTTP/2 has no upgrades")
+
+    async def run_websocket(self, stream: Watch) -> NoReturn:
+        raise AssertionError("HTTP/2 has no upgrades")
+
+    async def upgrade(self, head: bytes) -> NoReturn:
+        raise AssertionError("HTTP/2 has no upgrades")
+
+    def _complete(self) -> None:
+        """All of the response has been queued."""
+        owner = self._connection
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            self.output.complete_when_sent(exchange)
+        owner.server.responder.release(self)
+        if not self.request_ended:
+            owner.receiver.reset(self.number, NO_ERROR)
+        owner.receiver.forget(self)
+
+    def cut_off(self) -> None:
+        """Report that the end of the response is not sent."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.cut_off()
+
+    # The body of the response, as the windows take it.
 
     def body_queued(self) -> None:
         if self.in_parts:
             self.wake()
         else:
-            self._connection.rest_queued(self)
+            self._complete()
+            self._connection.request_ended()
 
     def begin_transfer(self) -> None:
         """The client has to take what waits in time."""
@@ -299,6 +550,10 @@ class Stream:
     def _stop_waiting(self, _raise_cancel: object) -> Abort:
         self._waiter = None
         self.output.waiting.pop(self, None)
+        return Abort.SUCCEEDED
+
+    def _stop_reading(self, _raise_cancel: object) -> Abort:
+        self.reader = None
         return Abort.SUCCEEDED
 
     def _stop_receiving(self, _raise_cancel: object) -> Abort:

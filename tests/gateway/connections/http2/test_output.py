@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import trio
 
-from gateway.connections.http2.flusher import Flusher
-from gateway.connections.http2.output import Output
+from gateway.connections.http2.output import Flusher, Output
 from gateway.connections.limits import Limits
 
 WIDE = 1 << 30
