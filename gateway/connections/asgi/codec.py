@@ -105,7 +105,7 @@ class HttpCodec:
     def send(self, response: Response, length: int | None, body: bytes) -> None:
         self._queued = response, length, body
 
-    async def flush(self) -> None:
+    async def send_queued(self) -> None:
         if self._queued is None:
             return
         (response, length, body), self._queued = self._queued, None
@@ -189,7 +189,7 @@ class HttpCodec:
 
     # A watch.
 
-    async def watch(self, stream: Stream) -> Finished:
+    async def run_watch(self, stream: Stream) -> Finished:
         self._pipe = AsgiPipe(self._send_events)
         with self._lets_read_slowly():
             return await run_watch(stream, as_it_is, self._pipe, self.wait_disconnected)
@@ -208,7 +208,7 @@ class HttpCodec:
     async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
         raise AssertionError("the responder asks `may_upgrade` first")
 
-    async def watch_websocket(self, stream: Stream) -> None:
+    async def run_websocket(self, stream: Stream) -> None:
         raise AssertionError("the responder asks `may_upgrade` first")
 
     async def upgrade(self, head: bytes) -> NoReturn:
@@ -263,9 +263,9 @@ class WebSocketCodec(HttpCodec):
             pass  # a watch needs nothing that its client sends
         self.body.disconnected = True
 
-    async def flush(self) -> None:
+    async def send_queued(self) -> None:
         if self._extended or self._queued is None:
-            await super().flush()
+            await super().send_queued()
         else:
             self._queued = None
             await self._send({"type": "websocket.close", "code": 1008})
@@ -275,7 +275,7 @@ class WebSocketCodec(HttpCodec):
         protocol = accepted.protocol.decode("latin-1") if accepted.protocol else None
         await self._send({"type": "websocket.accept", "subprotocol": protocol, "headers": fields})
 
-    async def watch_websocket(self, stream: Stream) -> None:
+    async def run_websocket(self, stream: Stream) -> None:
         self._binary = stream.binary
         measure: Callable[[bytes], int] = len if self.exchange is None else Meter(frame_head).measure
         self._pipe = AsgiPipe(self._send_messages, measure)

@@ -84,10 +84,10 @@ async def _respond(responder: Responder, codec: HttpCodec, head: Head) -> None:
         response = responder.refusal(501, NO_UPGRADE)
     rest = responder.respond(codec, response)
     if rest is None:
-        await codec.flush()
+        await codec.send_queued()
     elif response.parts is None:
         await rest
-        await codec.flush()
+        await codec.send_queued()
     else:
         await _until_disconnected(codec, rest)
 
