@@ -15,10 +15,13 @@ from actors.access.authentication.authenticate import Authenticator
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
+from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.timings import Timings
 from actors.aggregation.api_services import ApiServices
+from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.controllers.loop import Loop
+from actors.controllers.publication import Publication
 from actors.conversion.converter import Converter
 from actors.kinds.registry import Registry
 from actors.names import Names
@@ -60,9 +63,12 @@ class Store:
     write_contexts: WriteContexts
     supervisor: Supervisor
     access: Access
+    authorities: Authorities
     plugins: tuple[Plugin, ...]  # of admission, those that run
+    quotas: QuotaAccounts
     admission_timings: Timings
     converter: Converter
+    publication: Publication
     api_services: ApiServices
     aggregated: ServersOnDemand
     loops: list[Loop[Any]] = field(default_factory=list)  # of controllers

@@ -6,7 +6,7 @@ opens it before the server listens, and closes it when every request has ended.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -24,7 +24,6 @@ from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
 from actors.aggregation.context import AggregationContext
 from actors.bootstrap.namespace_creation import create_namespace
-from actors.certificates.authorities import Authorities
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
@@ -58,7 +57,7 @@ from gateway.outgoing.webhook import HttpsCalls
 from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
 from gateway.settings.settings import Settings
-from gateway.store import Store
+from gateway.store import Store, Task
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import (
     AlreadyOpen,
@@ -213,35 +212,40 @@ def _build_store(
         write_contexts=write_contexts,
         supervisor=supervisor,
         access=access,
+        authorities=authorities,
         plugins=running,
+        quotas=quotas,
         admission_timings=admission.timings,
         converter=converter,
+        publication=publication,
         api_services=api_services,
         aggregated=aggregated,
     )
-
-    def start(name: str, task: Callable[[], Awaitable[None]]) -> None:
+    tasks: list[Task] = [
+        ("committer", committer.run),
+        (FEED_TASK, feed.run),
+        ("conversion webhooks", conversion_clients.run),
+    ]
+    tasks += access.tasks
+    if writes:
+        tasks += _writing_tasks(settings, store, isolated=extensions.isolated)
+    for name, task in tasks:
         nursery.start_soon(supervisor.keep, name, task)
+    return store
 
-    start("committer", committer.run)
-    start(FEED_TASK, feed.run)
-    start("conversion webhooks", conversion_clients.run)
-    for name, task in access.tasks:
-        start(name, task)
-    if not writes:
-        return store
+
+def _writing_tasks(settings: Settings, store: Store, *, isolated: bool) -> Iterator[Task]:
+    """Housekeeping, plugins that run beside requests, and controllers."""
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
-    start("housekeeping", Housekeeping(journal, committer, clock, keep).run)
-    for plugin in running:
+    yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
+    for plugin in store.plugins:
         if plugin.runs:
-            start(f"{PLUGIN_TASK}{plugin.name}", plugin.run)
-    aggregation = None if extensions.isolated else _aggregation(settings, store, authorities)
-    context = _controller_context(settings, store, authorities, quotas, aggregation)
-    for loop in controllers(context, publication):
-        store.loops.append(loop)
-        start(loop.name, loop.run)
-    return store
+            yield f"{PLUGIN_TASK}{plugin.name}", plugin.run
+    aggregation = None if isolated else _aggregation_context(settings, store)
+    store.loops.extend(controllers(_controller_context(settings, store, aggregation), store.publication))
+    for loop in store.loops:
+        yield loop.name, loop.run
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:
@@ -253,24 +257,20 @@ def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[P
     return running
 
 
-def _aggregation(settings: Settings, store: Store, authorities: Authorities) -> AggregationContext:
+def _aggregation_context(settings: Settings, store: Store) -> AggregationContext:
     servers = store.aggregated
     return AggregationContext(
         store.api_services,
         servers.probe,
         servers.describe,
-        partial(published_trust, settings, authorities),
+        partial(published_trust, settings, store.authorities),
         servers.delete_content,
         bool(settings.secure_binds),
     )
 
 
 def _controller_context(
-    settings: Settings,
-    store: Store,
-    authorities: Authorities,
-    quotas: QuotaAccounts,
-    aggregation: AggregationContext | None,
+    settings: Settings, store: Store, aggregation: AggregationContext | None
 ) -> ControllerContext:
     return ControllerContext(
         names=store.names,
@@ -281,11 +281,11 @@ def _controller_context(
         write_contexts=store.write_contexts,
         clock=store.clock,
         authorizer=store.access.authorizer,
-        authorities=authorities,
+        authorities=store.authorities,
         signing_duration=settings.signing.cluster_signing_duration,
         enabled=settings.controllers.enabled_controllers(settings.dialect),
         issuer=store.access.accounts.issuer,
-        quotas=quotas,
+        quotas=store.quotas,
         publishes_certificate=bool(settings.secure_binds),
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
