@@ -221,7 +221,7 @@ REFUSED: Final[Mapping[str, str]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     server_config: Path | None = None
-    keys: Mapping[str, Any] = field(init=False, repr=False)  # of the file
+    keys: Mapping[str, Any] = field(init=False, repr=False, compare=False)  # of the file
 
     def __post_init__(self) -> None:
         keys: Mapping[str, Any] = {}

@@ -137,9 +137,9 @@ def _plain_port_warning(settings: Settings) -> str:
         if settings.secure_binds
         else "and without a secure port nobody can request the first one"
     )
-    return (
-        f"--insecure-port: only service account tokens{others} sign in there without --token-auth-file: {why}"
-    )
+    bound = settings.server.binds("insecure_bind") is not None
+    where = "--server-config: insecure_bind" if bound else "--insecure-port"
+    return f"{where}: only service account tokens{others} sign in there without --token-auth-file: {why}"
 
 
 _EXAMPLES = """\
