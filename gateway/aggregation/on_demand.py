@@ -19,8 +19,7 @@ from gateway.settings.settings import Settings
 from journal.log import Journal
 
 if TYPE_CHECKING:
-    from gateway.aggregation.descriptions import Descriptions
-    from gateway.aggregation.servers import AggregatedServers
+    from gateway.aggregation.servers import AggregatedServers, Descriptions
 
 
 class ServersOnDemand:
@@ -59,8 +58,7 @@ class ServersOnDemand:
             return
         if self._downloads is None:
             servers = await self.get()
-            await imported("gateway.aggregation.descriptions")
-            from gateway.aggregation.descriptions import Descriptions
+            from gateway.aggregation.servers import Descriptions
 
             self._downloads = Descriptions(servers, self.descriptions)
         await self._downloads.download(one)

@@ -9,13 +9,12 @@ from actors.access.remote.target import read_target
 from actors.clock import Clock
 from actors.names import Names
 from gateway.audit.audit_log import Attached, AuditLog
-from gateway.audit.backends.compression import Compression
+from gateway.audit.backends.bounds import Throttle
 from gateway.audit.backends.lines import Lines, Truncation
 from gateway.audit.backends.log_backend import LogBackend, Output
-from gateway.audit.backends.rotated_file import RotatedFile, StandardOutput
-from gateway.audit.backends.throttle import Throttle
+from gateway.audit.backends.rotated_file import Compression, RotatedFile, StandardOutput
 from gateway.audit.backends.webhook_backend import WebhookBackend
-from gateway.audit.policy_file import read_policy
+from gateway.audit.policy import read_policy
 from gateway.outgoing.webhook import HttpsWebhook
 from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings, BackendSettings
 from gateway.settings.checks import SettingsError, check_parsed

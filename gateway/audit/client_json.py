@@ -1,14 +1,20 @@
-"""Users, addresses and user agents as JSON."""
+"""What an event shows of a client: its user, its addresses and its user agent.
+
+The addresses are those that X-Forwarded-For and X-Real-Ip claim, in this order, and at last that of the connection.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+from functools import lru_cache
 from json.encoder import encode_basestring as quote
 
 from actors.identity import User
 from gateway.audit.record import Target
-from gateway.audit.source_addresses import source_addresses
 
 MAX_AGENT = 1024
+_MAX_ADDRESSES = 64  # a client can claim any number of proxies
+_LONGEST_CACHED = 256
 
 
 def _list(texts: tuple[str, ...]) -> str:
@@ -42,3 +48,35 @@ def agent_text(agent: bytes) -> str:
     if len(agent) > MAX_AGENT:
         agent = agent[:MAX_AGENT] + b"...TRUNCATED"
     return agent.decode(errors="replace")
+
+
+def source_addresses(forwarded_for: bytes | None, real_ip: bytes | None, peer: str) -> tuple[str, ...]:
+    if len(forwarded_for or b"") + len(real_ip or b"") > _LONGEST_CACHED:
+        return _addresses(forwarded_for, real_ip, peer)
+    return _cached(forwarded_for, real_ip, peer)
+
+
+def _addresses(forwarded_for: bytes | None, real_ip: bytes | None, peer: str) -> tuple[str, ...]:
+    claimed = (forwarded_for or b"").decode("latin-1").split(",", _MAX_ADDRESSES)[:_MAX_ADDRESSES]
+    addresses = [one for one in map(_parsed, claimed) if one]
+    real = _parsed((real_ip or b"").decode("latin-1"))
+    if real and real not in addresses:
+        addresses.append(real)
+    remote = _parsed(peer)
+    if remote and addresses[-1:] != [remote]:
+        addresses.append(remote)
+    return tuple(addresses)
+
+
+_cached = lru_cache(maxsize=256)(_addresses)
+
+
+def _parsed(text: str) -> str:
+    """The address in its usual form; empty if it is none."""
+    try:
+        address = ipaddress.ip_address(text.strip())
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)

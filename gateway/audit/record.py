@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Protocol, Union
 
 from actors.access.authorize import Attributes, Decision
 from actors.identity import User
-from gateway.audit.credentials import attempted_methods, unauthenticated
 from gateway.audit.documents import MAX_OBJECT, is_document, plain_body
 from gateway.audit.policy import (
     PANIC,
@@ -35,6 +34,8 @@ from gateway.exchange import (
     numbered_id,
 )
 from gateway.message import ClientFields, Request
+from gateway.pipeline.parameters import parse
+from gateway.pipeline.route import find_route
 
 _UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA
@@ -401,3 +402,39 @@ def _is_api_object(attributes: Attributes) -> bool:
 def _is_long(attributes: Attributes) -> bool:
     """Whether the response goes on after it has started: only then has its start an event."""
     return attributes.verb == "watch" or attributes.subresource in _LONG_SUBRESOURCES
+
+
+def attempted_methods(request: Request) -> str:
+    """The message of the event of a 401."""
+    attempted = []
+    scheme, _, credentials = request.headers.get(b"authorization", b"").strip().partition(b" ")
+    if credentials and scheme.lower() in (b"basic", b"bearer"):
+        attempted.append(scheme.lower().decode())
+    if any(pair.startswith("access_token=") and len(pair) > 13 for pair in request.query.split("&")):
+        attempted.append("access_token")
+    if request.peer.certificate is not None:
+        attempted.append("x509")
+    if not attempted:
+        return "Authentication failed, no credentials provided"
+    return f"Authentication failed, attempted: {', '.join(attempted)}"
+
+
+def unauthenticated(request: Request) -> Attributes:
+    """Verb and object, of nobody."""
+    try:
+        watch = bool(request.query) and parse(request.query).boolean("watch")
+    except Exception:  # what made the server refuse it may be its query
+        watch = False
+    route = find_route(request.method, request.path, watch=watch)
+    return Attributes(
+        User(""),
+        route.verb,
+        route.group,
+        route.version,
+        route.resource,
+        route.subresource,
+        route.namespace,
+        route.name,
+        route.path,
+        route.is_resource,
+    )

@@ -1,6 +1,6 @@
 """OpenAPI documents of aggregated group versions, as their servers last sent them.
 
-`gateway.aggregation.descriptions` downloads and stores them here; the OpenAPI handler adds them to its own. Of an
+`gateway.aggregation.servers` downloads and stores them here; the OpenAPI handler adds them to its own. Of an
 OpenAPI 2.0 document only the paths of the group version remain, with the definitions that they refer to.
 """
 

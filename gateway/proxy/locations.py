@@ -1,4 +1,4 @@
-"""Locations: which address a request for a pod, a service or a node goes to.
+"""Locations: which address a request for a pod, a service or a node goes to; `Kubelets`: where the agent of a node is.
 
     pods/web:8080            the pod's address, port 8080; without a port the first one that a container declares
     services/https:web:api   an address of the port `api` in the service's Endpoints, with TLS
@@ -13,9 +13,9 @@ import random
 import re
 import ssl
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from actors.certificates.trust import unverifying
+from actors.certificates.trust import unverifying, verifying
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -25,8 +25,8 @@ from actors.store.document import decode
 from actors.store.reads import Reads
 from gateway.outgoing.connections import is_global
 from gateway.pipeline.errors import BackendUnavailable
-from gateway.proxy.kubelets import Kubelets
 from gateway.proxy.upstream import NOT_ALLOWED, Target
+from gateway.settings.proxy import ProxySettings
 
 _SCHEMES = ("http", "https", "")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name
@@ -199,3 +199,45 @@ def _addresses_of(pod: Object) -> list[str]:
 
 def _no_endpoints(name: str) -> BackendUnavailable:
     return BackendUnavailable(f"no endpoints available for service {quoted_start(name)}")
+
+
+DEFAULT_PORT: Final = 10250
+
+
+class Kubelets:
+    def __init__(self, settings: ProxySettings) -> None:
+        self._settings = settings
+        self.connect_seconds = settings.kubelet_timeout
+
+    def address(self, name: str, node: Object) -> tuple[str, int]:
+        """Host and port of the agent of a node. BackendUnavailable."""
+        status = node.get("status") or {}
+        known = status.get("addresses") or []
+        for kind in self._settings.address_types:
+            for one in known:
+                if one["type"] == kind and one["address"]:
+                    reported = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+                    port = reported.get("Port") or 0
+                    return one["address"], port if port > 0 else DEFAULT_PORT
+        shown = " ".join(f"{{{one['type']} {one['address']}}}" for one in known)
+        raise BackendUnavailable(
+            f"node {name} reports no address of its agent in status.addresses: "
+            f"no preferred addresses found; known addresses: [{shown}]"
+        )
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        """Verifies kubelets if a CA is configured."""
+        authority = self._settings.kubelet_certificate_authority
+        return self._identified(unverifying() if authority is None else verifying(authority.read_bytes()))
+
+    @cached_property
+    def trusting_tls(self) -> ssl.SSLContext:
+        """For clients that ask to read logs whoever the kubelet is."""
+        return self._identified(unverifying())
+
+    def _identified(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        certificate, key = self._settings.kubelet_client_certificate, self._settings.kubelet_client_key
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+        return context

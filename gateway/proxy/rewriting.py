@@ -2,11 +2,20 @@
 
 A backend knows nothing of the path under which it is seen. So the proxy tells it in X-Forwarded-Uri, and puts its own
 path before the path of redirects and of links in HTML, if they are absolute and lead to the same host.
+
+`HtmlLinks` rewrites the links of a page while it passes: the attributes of start tags that are URLs. The page is never
+held whole. What arrives is copied up to the last tag that is complete; the rest waits for more, up to a limit.
+Comments, and the content of elements that have no tags inside (script, style, ...), are copied as they are.
 """
 
 from __future__ import annotations
 
+import html
 import posixpath
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from actors.errors import RequestError
@@ -14,7 +23,6 @@ from gateway.message import Response
 from gateway.outgoing.response import Field, Head
 from gateway.pipeline.errors import BackendFailed, BackendUnavailable
 from gateway.proxy.forward import Adapter, Transform
-from gateway.proxy.html import HtmlLinks, recoded
 from gateway.proxy.upstream import Upstream
 
 
@@ -69,3 +77,153 @@ class PageAdapter(Adapter):
 
 def _with_path(parts: SplitResult, path: str) -> str:
     return parts._replace(path=path).geturl()
+
+
+# A tag that is longer passes as it is.
+_MAX_TAG: Final = 64 * 1024
+# Of a compressed page, so much is unpacked at a time: a small part may become a thousand times as much.
+_UNPACKED: Final = 64 * 1024
+_ATTRIBUTES: Final = {
+    b"a": (b"href",),
+    b"applet": (b"codebase",),
+    b"area": (b"href",),
+    b"audio": (b"src",),
+    b"base": (b"href",),
+    b"blockquote": (b"cite",),
+    b"body": (b"background",),
+    b"button": (b"formaction",),
+    b"command": (b"icon",),
+    b"del": (b"cite",),
+    b"embed": (b"src",),
+    b"form": (b"action",),
+    b"frame": (b"longdesc", b"src"),
+    b"head": (b"profile",),
+    b"html": (b"manifest",),
+    b"iframe": (b"longdesc", b"src"),
+    b"img": (b"longdesc", b"src", b"usemap"),
+    b"input": (b"src", b"usemap", b"formaction"),
+    b"ins": (b"cite",),
+    b"link": (b"href",),
+    b"object": (b"classid", b"codebase", b"data", b"usemap"),
+    b"q": (b"cite",),
+    b"script": (b"src",),
+    b"source": (b"src",),
+    b"video": (b"poster", b"src"),
+}
+_RAW: Final = frozenset(
+    (b"script", b"style", b"textarea", b"title", b"iframe", b"noembed", b"noframes", b"xmp")
+)
+_START: Final = re.compile(rb"<(?:!--|[a-zA-Z])")
+_TAG: Final = re.compile(rb"<([a-zA-Z][^\s/>]*)((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>")
+_ATTRIBUTE: Final = re.compile(rb"([^\s=/>\"']+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']+))")
+
+
+class HtmlLinks:
+    def __init__(self, rewrite: Callable[[str], str]) -> None:
+        self._rewrite = rewrite
+        self._waiting = b""
+        self._until: re.Pattern[bytes] | None = None  # ends what has no tags inside
+
+    def feed(self, part: bytes) -> bytes:
+        data, self._waiting = self._waiting + part, b""
+        done: list[bytes] = []
+        at = 0
+        while at < len(data):
+            at = self._step(data, at, done)
+        return b"".join(done)
+
+    def finish(self) -> bytes:
+        rest, self._waiting = self._waiting, b""
+        return rest
+
+    def _step(self, data: bytes, at: int, done: list[bytes]) -> int:
+        """Copy up to the end of the next tag; returns where that is. What is not complete waits."""
+        if self._until is not None:
+            return self._skip(data, at, done)
+        start = _START.search(data, at)
+        if start is None:
+            keep = data.rfind(b"<", max(at, len(data) - 3))  # the beginning of a tag, maybe
+            end = len(data) if keep < 0 else keep
+            done.append(data[at:end])
+            return end if keep < 0 else self._wait(data, end, done)
+        done.append(data[at : start.start()])
+        if start.group() == b"<!--":
+            self._until = re.compile(rb"-->")
+            done.append(start.group())
+            return start.end()
+        tag = _TAG.match(data, start.start())
+        if tag is None:
+            return self._wait(data, start.start(), done)
+        done.append(self._tag(tag))
+        return tag.end()
+
+    def _wait(self, data: bytes, at: int, done: list[bytes]) -> int:
+        """The rest waits for more, unless it is too long."""
+        if len(data) - at > _MAX_TAG:
+            done.append(data[at:])
+        else:
+            self._waiting = data[at:]
+        return len(data)
+
+    def _skip(self, data: bytes, at: int, done: list[bytes]) -> int:
+        assert self._until is not None
+        end = self._until.search(data, at)
+        if end is not None:
+            self._until = None
+            stop = end.end() if end.group() == b"-->" else end.start()
+            done.append(data[at:stop])
+            return stop
+        keep = max(at, len(data) - 16)  # the beginning of the end, maybe
+        done.append(data[at:keep])
+        return self._wait(data, keep, done)
+
+    def _tag(self, tag: re.Match[bytes]) -> bytes:
+        name, attributes = tag[1].lower(), tag[2]
+        if name in _RAW and not attributes.endswith(b"/"):
+            self._until = re.compile(rb"</" + name, re.IGNORECASE)
+        wanted = _ATTRIBUTES.get(name)
+        if wanted is None:
+            return tag[0]
+        changed = _ATTRIBUTE.sub(lambda one: self._attribute(one, wanted), attributes)
+        return b"<%b%b>" % (tag[1], changed)
+
+    def _attribute(self, found: re.Match[bytes], wanted: tuple[bytes, ...]) -> bytes:
+        if found[1].lower() not in wanted:
+            return found[0]
+        value = next(one for one in found.groups()[1:] if one is not None).decode("utf-8", "surrogateescape")
+        link = html.unescape(value)
+        rewritten = self._rewrite(link)
+        if rewritten == link:
+            return found[0]
+        shown = html.escape(rewritten).encode("utf-8", "surrogateescape")
+        return b'%b="%b"' % (found[1], shown)
+
+
+class Recoded:
+    """Unpacks a compressed body, transforms it, and packs it again."""
+
+    def __init__(self, links: HtmlLinks, bits: int) -> None:
+        self._links = links
+        self._unpack: Any = zlib.decompressobj(bits)
+        self._pack: Any = zlib.compressobj(wbits=bits)
+
+    def feed(self, part: bytes) -> bytes:
+        made: list[bytes] = []
+        while part and not self._unpack.eof:
+            plain = self._unpack.decompress(part, _UNPACKED)
+            part = self._unpack.unconsumed_tail
+            made.append(self._pack.compress(self._links.feed(plain)))
+        return b"".join(made)
+
+    def finish(self) -> bytes:
+        plain = self._links.feed(self._unpack.flush()) + self._links.finish()
+        return bytes(self._pack.compress(plain) + self._pack.flush())
+
+
+def recoded(links: HtmlLinks, coding: bytes) -> HtmlLinks | Recoded | None:
+    """The transform of a page with this Content-Encoding; None if it passes as it is."""
+    if not coding or coding == b"identity":
+        return links
+    if coding == b"gzip":
+        return Recoded(links, 31)
+    return Recoded(links, -15) if coding == b"deflate" else None

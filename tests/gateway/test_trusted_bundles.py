@@ -21,7 +21,7 @@ from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.certificates.trust import InvalidBundle, trust, unverifying, verifying
 from gateway.aggregation.servers import _make_context as aggregated_context
 from gateway.client.tls import client_context
-from gateway.proxy.kubelets import Kubelets
+from gateway.proxy.locations import Kubelets
 from gateway.settings.proxy import ProxySettings
 from tests.cases import checking
 from tests.issuers import CLIENT, SERVER, issuer

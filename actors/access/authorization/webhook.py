@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from actors.access.authorize import Attributes, Decision, Rules, Verdict
 from actors.access.remote.calls import Webhook, WebhookError, review
-from actors.access.remote.expiring_cache import ExpiringCache
-from actors.access.remote.shared_calls import SharedCalls
+from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from actors.identity import User
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,13 @@
-"""One call at a time per key: who asks for what is being asked already waits for that result, or for its failure.
+"""Calls whose results several callers use: those that ask meanwhile (`SharedCalls`), and later (`ExpiringCache`).
 
-The first caller makes the call in its own task. If that task is cancelled, because its client has gone, one of those
-who wait makes the call instead.
+`SharedCalls` makes one call at a time per key: who asks for what is being asked already waits for that result, or for
+its failure. The first caller makes the call in its own task. If that task is cancelled, because its client has gone,
+one of those who wait makes the call instead.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -50,3 +52,34 @@ class SharedCalls(Generic[K, V]):
         finally:
             del self._running[key]
             call.done.set()
+
+
+class ExpiringCache(Generic[K, V]):
+    """Bounded: entries expire, and the least recently used one makes room."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry[0] <= trio.current_time():
+            del self._entries[key]
+            return None
+        self._entries.move_to_end(key)
+        return entry[1]
+
+    def put(self, key: K, value: V, seconds: float) -> None:
+        """Keep the value for this long; without any time it is not kept."""
+        if seconds <= 0:
+            self._entries.pop(key, None)
+            return
+        self._entries[key] = (trio.current_time() + seconds, value)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._limit:
+            self._entries.popitem(last=False)

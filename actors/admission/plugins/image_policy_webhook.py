@@ -14,8 +14,7 @@ from typing import Any, Final
 import orjson
 
 from actors.access.remote.calls import Calls, WebhookError, review
-from actors.access.remote.expiring_cache import ExpiringCache
-from actors.access.remote.shared_calls import SharedCalls
+from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from actors.access.remote.target import Target, read_target
 from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule

@@ -25,22 +25,17 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
+from gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
 from gateway.audit.backends.lines import Lines
-from gateway.audit.backends.losses import Losses
 from gateway.audit.backends.rotated_file import NotWritten
-from gateway.audit.backends.throttle import Throttle
 from gateway.audit.event import events_of
 from gateway.audit.policy import PendingList
 from gateway.audit.record import Event, Pending
 
 # Of how many requests the event loop makes lines at a time: more would save little, and hold it longer than 0.2 ms.
 _GATHERED: Final = 32
-# Bodies are held until they are written; at level Metadata an event is counted with about 2 KiB.
-MAX_QUEUED_BYTES = 64 << 20
 # The most that is formatted and written at once, without a throttle, which counts batches.
 _LARGE_BATCH: Final = 1024
-# How long a stop waits for what is queued.
-FLUSH_SECONDS = 10.0
 
 Written = Callable[[bool], None]
 

@@ -2,21 +2,23 @@
 
     audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
 
-Names and order are those of Kubernetes; `compression` adds .gz. Only the thread of the log backend uses it. A file that
+Names and order are those of Kubernetes; `Compression` adds .gz. Only the thread of the log backend uses it. A file that
 somebody moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
 is full.
 """
 
 from __future__ import annotations
 
+import gzip
+import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-
-from gateway.audit.backends.compression import SUFFIX, Compression
+from threading import Lock, Thread
 
 _MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -193,3 +195,52 @@ class StandardOutput:
 
     def close(self) -> None:
         """Others use standard output too."""
+
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".gz"
+_PART = ".part"  # of a file that is not whole
+
+
+class Compression:
+    def __init__(self) -> None:
+        self._one_at_a_time = Lock()
+        self._last: Thread | None = None
+
+    def start(self, paths: Sequence[Path]) -> None:
+        """Replace these files by compressed ones, which have the name and SUFFIX; never waits."""
+        if paths:
+            # A daemon: a stop does not wait. What is not whole then is made again after the next start.
+            self._last = Thread(target=self._run, args=(paths,), name="audit log compression", daemon=True)
+            self._last.start()
+
+    def wait(self) -> None:
+        """Until what was started last has ended."""
+        if self._last is not None:
+            self._last.join()
+
+    def _run(self, paths: Sequence[Path]) -> None:
+        with self._one_at_a_time:
+            for path in paths:
+                try:
+                    _compress(path)
+                except FileNotFoundError:
+                    pass  # deleted, or compressed meanwhile
+                except OSError as error:
+                    logger.warning("audit: cannot compress %s: %s", path, error.strerror)
+
+
+def _compress(path: Path) -> None:
+    part = path.with_name(path.name + SUFFIX + _PART)
+    try:
+        with path.open("rb") as source:
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+            with os.fdopen(opened, "wb") as raw, gzip.GzipFile(path.name, "wb", 6, raw) as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    part.rename(path.with_name(path.name + SUFFIX))
+    path.unlink(missing_ok=True)

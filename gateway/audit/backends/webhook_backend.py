@@ -14,10 +14,8 @@ from collections import deque
 import trio
 
 from actors.access.remote.calls import Webhook, WebhookError
+from gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
 from gateway.audit.backends.lines import Lines
-from gateway.audit.backends.log_backend import FLUSH_SECONDS, MAX_QUEUED_BYTES
-from gateway.audit.backends.losses import Losses
-from gateway.audit.backends.throttle import Throttle
 from gateway.audit.record import Event
 
 

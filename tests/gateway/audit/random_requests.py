@@ -11,9 +11,8 @@ from actors.access.authorize import Attributes, Decision, Verdict
 from actors.identity import User
 from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
-from gateway.audit.backends.losses import Losses
-from gateway.audit.policy import PendingList
-from gateway.audit.policy_file import parse_policy
+from gateway.audit.backends.bounds import Losses
+from gateway.audit.policy import PendingList, parse_policy
 from gateway.audit.record import AuditRecord, Event, Pending
 from gateway.message import Peer, Request, Response
 from tests.actors.object_store import ManualClock

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.backends.compression import Compression
-from gateway.audit.backends.rotated_file import NotWritten, RotatedFile
+from gateway.audit.backends.rotated_file import Compression, NotWritten, RotatedFile
 
 MOMENT = 1_763_200_000.0  # 2025-11-15T09:46:40Z
 

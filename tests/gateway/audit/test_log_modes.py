@@ -16,7 +16,7 @@ from actors.names import CLUSTER
 from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import LogBackend
-from gateway.audit.policy_file import parse_policy
+from gateway.audit.policy import parse_policy
 from gateway.audit.record import AuditRecord
 from gateway.message import Peer, Request
 from gateway.observer import both, observe, observing

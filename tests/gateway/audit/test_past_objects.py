@@ -7,8 +7,7 @@ import base64
 from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.names import CLUSTER, REWIND_GROUP
-from gateway.audit.policy import LEVEL_NAMES
-from gateway.audit.policy_file import parse_policy
+from gateway.audit.policy import LEVEL_NAMES, parse_policy
 from tests.cases import cases, checking
 from tests.gateway.audit.auditing import PATH, audited, rules
 

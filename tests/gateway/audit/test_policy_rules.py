@@ -7,8 +7,7 @@ import pytest
 from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.names import CLUSTER
-from gateway.audit.policy import LEVEL_NAMES
-from gateway.audit.policy_file import PolicyError, parse_policy
+from gateway.audit.policy import LEVEL_NAMES, PolicyError, parse_policy
 from tests.cases import cases
 from tests.gateway.audit.auditing import HEAD, rules
 

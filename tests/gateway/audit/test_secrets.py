@@ -9,8 +9,7 @@ from pathlib import Path
 from actors.access.authorize import Attributes
 from actors.identity import User
 from actors.names import CLUSTER, KUBERNETES, REWIND_GROUP, Names
-from gateway.audit.policy import LEVEL_NAMES
-from gateway.audit.policy_file import parse_policy
+from gateway.audit.policy import LEVEL_NAMES, parse_policy
 from tests.cases import cases
 from tests.gateway.api import ADMIN
 from tests.gateway.audit.auditing import PATH, audited

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.audit.backends.throttle import Throttle
+from gateway.audit.backends.bounds import Throttle
 from gateway.settings.audit import AuditSettings
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import PATH, rules

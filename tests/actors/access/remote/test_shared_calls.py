@@ -6,8 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.expiring_cache import ExpiringCache
-from actors.access.remote.shared_calls import SharedCalls
+from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 
 
 class Slow:
