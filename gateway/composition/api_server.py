@@ -1,6 +1,6 @@
 """The API over HTTP for one store: request pipeline, listeners, health checks and metrics.
 
-`gateway.composition` builds one, starts `serve` and awaits `stop`.
+`run` builds one, starts `serve` and awaits `stop`.
 """
 
 from __future__ import annotations
@@ -42,16 +42,15 @@ from gateway.ops.loop_watchdog import LoopWatchdog
 from gateway.ops.meters import meter_all, meter_audit
 from gateway.ops.metrics import Metrics
 from gateway.ops.operations import Operations
-from gateway.ops.request_series import RequestSeries
+from gateway.ops.request_series import RequestSeries, ServedRoutes
 from gateway.pipeline.aggregated import aggregated_at
-from gateway.pipeline.context import RequestContext, removed_release
+from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import plain_failure
 from gateway.pipeline.flow_control import Limits as RequestLimits
 from gateway.pipeline.flow_control import flow_fields
 from gateway.pipeline.pipeline import Pipeline
-from gateway.pipeline.route import Route, is_forwarded_path
+from gateway.pipeline.route import is_forwarded_path
 from gateway.pipeline.services import InjectFault, PipelineServices
-from gateway.rewind.handler import METHODS as PAST_METHODS
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
 from gateway.settings.server import host_and_port
@@ -88,9 +87,10 @@ class ApiServer:
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._checks.add_to(self.health)
+        routes = ServedRoutes(store.registry)
         self._operations = Operations(
             self.health,
-            Metrics(RequestSeries(self._knows, self._removed_release)),
+            Metrics(RequestSeries(routes.knows, routes.removed_release)),
             self._make_request_limits(),
             LoopWatchdog(),
         )
@@ -256,23 +256,6 @@ class ApiServer:
         return PriorityAndFairness(
             store.names, store.journal, store.feed, settings.total_inflight, flow_fields(store.names)
         )
-
-    def _knows(self, route: Route) -> bool:
-        """Whether requests with this route may be counted by its names."""
-        catalog = self._store.registry.current
-        if route.rewinds:
-            return route.subresource in PAST_METHODS and catalog.serves(route.group, route.resource)
-        definition = catalog.find(route.group, route.version, route.resource)
-        return definition is not None and (
-            not route.subresource or definition.subresource(route.subresource) is not None
-        )
-
-    def _removed_release(self, route: Route) -> str | None:
-        """In which release a deprecated API version goes, "" if nobody knows; None for all others."""
-        definition = self._store.registry.current.find(route.group, route.version, route.resource)
-        if definition is None or not definition.deprecation_warning:
-            return None
-        return removed_release(definition.deprecation_warning)
 
     def _serves(self, definition: Definition) -> bool:
         return self._store.registry.current.successor(definition) is not None

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from actors.kinds.registry import Registry
+from gateway.describe.rewind_group import SUBRESOURCES
 from gateway.message import Request, Response
 from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
-from gateway.pipeline.context import RequestContext
+from gateway.pipeline.context import RequestContext, removed_release
 from gateway.pipeline.parameters import parse_leniently
 from gateway.pipeline.route import HEALTH_PATHS, Route
 from gateway.watch.watch import Watch
@@ -36,6 +38,7 @@ _VERBS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "LIST", "WAT
 OTHER: Final = "other"
 _FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})  # others respond
 _APPLY: Final = b"application/apply-patch+yaml"
+_OF_THE_PAST: Final = frozenset(name for name, _, _ in SUBRESOURCES)
 
 Labels = tuple[str, ...]
 _OBJECT: Final = ("group", "version", "resource", "subresource", "scope", "component")
@@ -95,6 +98,30 @@ class Counted:
     slo: Buckets
     bytes: int
     sizes: Buckets
+
+
+class ServedRoutes:
+    """Which routes this server serves at present, and which of them are deprecated."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def knows(self, route: Route) -> bool:
+        """Whether requests with this route may be counted by its names."""
+        catalog = self._registry.current
+        if route.rewinds:
+            return route.subresource in _OF_THE_PAST and catalog.serves(route.group, route.resource)
+        definition = catalog.find(route.group, route.version, route.resource)
+        return definition is not None and (
+            not route.subresource or definition.subresource(route.subresource) is not None
+        )
+
+    def removed_release(self, route: Route) -> str | None:
+        """In which release a deprecated API version goes, "" if nobody knows; None for all others."""
+        definition = self._registry.current.find(route.group, route.version, route.resource)
+        if definition is None or not definition.deprecation_warning:
+            return None
+        return removed_release(definition.deprecation_warning)
 
 
 class RequestSeries:
