@@ -1,4 +1,4 @@
-"""One observed request from its arrival to the end of its response; each stage is reported once.
+"""One observed request from its arrival to the end of its response, and the observers; each stage is reported once.
 
 Each request has an `Exchange`, stored in the `Request`, if the server has an observer. Without one a request costs
 one comparison with None. The connection reports the response; the pipeline reports user, attributes and decision. The
@@ -15,10 +15,12 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from actors.access.authorize import Attributes, Decision
 from actors.identity import User
+from gateway.message import Request, Response
 
 # Audit-Ids: the first four groups of a random UUID, and a counter as the fifth. A random UUID for each request would
 # cost as much as the rest of the head of its response.
@@ -64,23 +66,6 @@ class RequestRecord(Protocol):
         connection accepted all of it; of a stream counts what the connection accepted. `cut_off`: request or response
         are incomplete, because the client disconnected or did not read, or the server's grace period was over.
         """
-
-
-class ObservedResponse(Protocol):
-    """A Response, as observers see it."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def content_type(self) -> bytes: ...
-    @property
-    def headers(self) -> list[tuple[bytes, bytes]]: ...
-    @property
-    def stream(self) -> object | None: ...
-    @property
-    def parts(self) -> object | None: ...
 
 
 class Counter(Protocol):
@@ -132,7 +117,7 @@ class Exchange:
     status: int  # of the response; 0 until it is about to be sent
     size: int  # of the body of a response without a stream; no value until then
     ended: bool  # complete or cut off
-    response: ObservedResponse | None  # without a stream
+    response: Response | None  # without a stream
     # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
     stored: Callable[[], Awaitable[None]] | None
     # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
@@ -150,7 +135,7 @@ class Exchange:
     response_json: Rare[bytes | None] = Rare(None)
     not_negotiated = Rare(False)  # the response is an error in a format that the client did not ask for
     # Set if an audit log wants the response before it is sent.
-    responding: Rare[Callable[[ObservedResponse], None] | None] = Rare(None)
+    responding: Rare[Callable[[Response], None] | None] = Rare(None)
     impersonated: Rare[User | None] = Rare(
         None
     )  # as whom the request is served, if not as the authenticated user
@@ -218,3 +203,74 @@ class Exchange:
         record, self._record = self._record, None
         if record is not None:
             record.response_complete(self.status, sent, cut_off=cut_off)
+
+
+# Makes the Exchange of a request that has arrived, and stores it in the request.
+Observe = Callable[[Request], Exchange]
+
+
+class RequestObserver(Protocol):
+    def received(self, request: Request) -> RequestRecord | Exchange:
+        """A request arrived: complete, or with a complete head and a body that was refused or never came.
+
+        Bytes without a valid head are no request. Must not raise or take long. An observer may return an Exchange of
+        its own class instead of a record, which saves the calls between the two.
+        """
+
+
+class ExchangeObserver:
+    """An observer that has an Exchange of its own class, and stores it in the request itself."""
+
+    received: Observe
+
+    def share(self) -> None:
+        """Another observer will have records in its exchanges."""
+
+
+class AuditNotStored(Exception):
+    """An audit log in mode blocking-strict could not store the event of a request, which is therefore refused."""
+
+
+def observing(observer: RequestObserver | None) -> Observe | None:
+    """What connections call for each request; None without an observer."""
+    if observer is None:
+        return None
+    return observer.received if isinstance(observer, ExchangeObserver) else partial(observe, observer)
+
+
+def observe(observer: RequestObserver, request: Request) -> Exchange:
+    received = observer.received(request)
+    if isinstance(received, Exchange):
+        request.exchange = received
+        return received
+    exchange = request.exchange = Exchange()
+    exchange.begin()
+    exchange.report_to(received)
+    return exchange
+
+
+class BothObservers(ExchangeObserver):
+    """Two observers of one server: the audit log, and that of a program which embeds the server.
+
+    The second has a record in the first one's Exchange, whose Audit-Id the response has.
+    """
+
+    def __init__(self, first: ExchangeObserver, second: RequestObserver) -> None:
+        first.share()
+        self._first = first
+        self._second = second
+        self.received = self._received
+
+    def _received(self, request: Request) -> Exchange:
+        exchange = self._first.received(request)
+        record = self._second.received(request)
+        assert not isinstance(record, Exchange)
+        exchange.report_to(record)
+        return exchange
+
+
+def both(first: ExchangeObserver | None, second: RequestObserver | None) -> RequestObserver | None:
+    """One observer for both; None if there is neither."""
+    if first is None or second is None:
+        return first or second
+    return BothObservers(first, second)

@@ -1,4 +1,4 @@
-"""Request and Response, the same for every kind of connection.
+"""Request and Response, the same for every kind of connection. This module knows HTTP and nothing else of the server.
 
 Connections build a `Request`; the pipeline returns a `Response`. Query and header values are parsed only when a
 handler needs them.
@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
-
-from actors.errors import RequestError
-from gateway.exchange import Exchange
+from typing import Any, Final, Protocol
 
 # Reports the status of the response as soon as it is known.
 Report = Callable[[int], None]
@@ -40,11 +37,8 @@ def websocket_protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
     return [word for word in words if word]
 
 
-class CutOff(RequestError):
+class CutOff(Exception):
     """The other server did not send the end of its response: the client must not take what it has for the whole."""
-
-    def __init__(self, message: str) -> None:
-        self.message = message
 
 
 class RawConnection(Protocol):
@@ -109,32 +103,17 @@ class Peer:
     certificate_expires: int = 0  # of either, in microseconds since 1970; 0: there is none
 
 
-class ClientFields(NamedTuple):
-    """What an audit log shows of the headers."""
-
-    agent: bytes  # empty if there is none
-    forwarded_for: bytes | None
-    real_ip: bytes | None
-    audit_id: bytes | None  # chosen by the client
-
-
 class HeaderFacts:
-    """What others have computed of a header block, and of nothing else but the connection: a field for each of them.
+    """What others have computed of a header block and of nothing else: a field for each of them, opaque here.
 
     Connections pass the same object with every request that repeats the block byte by byte.
     """
 
-    __slots__ = ("client", "pipeline")
+    __slots__ = ("audit", "pipeline")
 
     def __init__(self) -> None:
-        self.client: ClientFields | None = None
+        self.audit: Any = None
         self.pipeline: Any = None
-
-    def read_client(self, headers: dict[bytes, bytes]) -> ClientFields:
-        get = headers.get
-        agent = get(b"user-agent", b"")
-        self.client = ClientFields(agent, get(b"x-forwarded-for"), get(b"x-real-ip"), get(b"audit-id"))
-        return self.client
 
 
 @dataclass(slots=True)
@@ -147,7 +126,7 @@ class Request:
     peer: Peer
     repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value
     facts: HeaderFacts
-    exchange: Exchange | None  # set if the server has an observer
+    exchange: Any  # `gateway.exchange.Exchange` if the server has an observer, else None
     # Reads the body once the request is authorized; None if the body arrived together with the head, or there is none.
     # BodyNotRead, TooManyRequests.
     arriving: Callable[[], Awaitable[bytes]] | None

@@ -24,8 +24,8 @@ from actors.clock import Clock, nanoseconds
 from gateway.audit.backends.bounds import Losses
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
 from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
+from gateway.exchange import AuditNotStored, ExchangeObserver
 from gateway.message import Request, Response
-from gateway.observer import AuditNotStored, ExchangeObserver
 
 Handle = Callable[[Request], Awaitable[Response]]
 

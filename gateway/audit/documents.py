@@ -11,12 +11,12 @@ from typing import Any, Final
 import orjson
 
 from actors.go_json import dumps
-from gateway.exchange import ObservedResponse
+from gateway.message import Response
 
 MAX_OBJECT: Final = 512 * 1024
 
 
-def plain_body(response: ObservedResponse) -> bytes | None:
+def plain_body(response: Response) -> bytes | None:
     """The body if it is JSON already."""
     if response.content_type != b"application/json":
         return None
@@ -25,7 +25,7 @@ def plain_body(response: ObservedResponse) -> bytes | None:
     return response.body or None
 
 
-def is_document(response: ObservedResponse) -> bool:
+def is_document(response: Response) -> bool:
     """Whether it is an object in another format than JSON, and no text such as that of /healthz."""
     return not response.content_type.startswith(b"text/")
 

@@ -19,9 +19,8 @@ from actors.names import Names
 from gateway.audit.client_json import origin_json, user_json
 from gateway.audit.documents import embedded, name_in, parsed
 from gateway.audit.policy import LEVEL_NAMES, PANIC, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
-from gateway.audit.record import AuditRecord, Event, Pending, Target
+from gateway.audit.record import AuditRecord, ClientFields, Event, Pending, Target
 from gateway.exchange import AUDIT_BASE, Written
-from gateway.message import ClientFields
 from journal.escapes import escaped
 
 _ALLOW: Final = Verdict.ALLOW

@@ -12,7 +12,7 @@ stands for its RequestReceived event, and for its ResponseComplete event too if 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Union
+from typing import Any, ClassVar, NamedTuple, Protocol, Union
 
 from actors.access.authorize import Attributes, Decision
 from actors.identity import User
@@ -28,12 +28,11 @@ from gateway.audit.policy import (
 from gateway.exchange import (
     Counter,
     Exchange,
-    ObservedResponse,
     Rare,
     next_audit_number,
     numbered_id,
 )
-from gateway.message import ClientFields, Request
+from gateway.message import Request, Response
 from gateway.pipeline.parameters import parse
 from gateway.pipeline.route import find_route
 
@@ -49,6 +48,15 @@ _SHORT_VERBS = frozenset({"get", "list", "update", "patch"})
 _OVERHEAD = 2048
 # At level Metadata an event shows of a body its Status or name at most; up to this size the event loop reads it.
 _SMALL = 4096
+
+
+class ClientFields(NamedTuple):
+    """What an audit log shows of the headers."""
+
+    agent: bytes  # empty if there is none
+    forwarded_for: bytes | None
+    real_ip: bytes | None
+    audit_id: bytes | None  # chosen by the client
 
 
 # Path, query, what headers say of the client, and its address.
@@ -236,7 +244,7 @@ class AuditRecord(Exchange):
         if RESPONSE_COMPLETE not in treatment.omit_stages:
             self._log.emit((self, RESPONSE_COMPLETE, self._log.now(), status))
 
-    def report_response(self, response: ObservedResponse) -> None:
+    def report_response(self, response: Response) -> None:
         """A blocking mode: report what is otherwise reported after the response before it is sent."""
         self.responding = None  # it refers to this record
         if self._complete:
@@ -302,7 +310,7 @@ class AuditRecord(Exchange):
             self.is_long = True
         return body
 
-    def _needs_response(self, response: ObservedResponse) -> bool:
+    def _needs_response(self, response: Response) -> bool:
         """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
         attributes, written = self.attributes_, self.written
         if attributes.verb == "create":
@@ -373,8 +381,7 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         treatment: Treatment = log.for_all or _NOTHING,
         unknown: Attributes = _UNKNOWN,
     ) -> AuditRecord:
-        facts = request.facts
-        client = facts.client or facts.read_client(request.headers)
+        client: ClientFields = request.facts.audit or _read_client(request)
         record = request.exchange = record_of()
         record.received_at = now()
         record.audit_number = 0 if client[3] else number()
@@ -389,6 +396,15 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         return record
 
     return received
+
+
+def _read_client(request: Request) -> ClientFields:
+    """Requests that repeat the header block share it."""
+    get = request.headers.get
+    agent = get(b"user-agent", b"")
+    found = ClientFields(agent, get(b"x-forwarded-for"), get(b"x-real-ip"), get(b"audit-id"))
+    request.facts.audit = found
+    return found
 
 
 def _is_api_object(attributes: Attributes) -> bool:

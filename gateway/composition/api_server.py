@@ -30,12 +30,12 @@ from gateway.connections.server import Server
 from gateway.connections.server_state import AnyServer, MakeServer
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.handler import OpenApi
+from gateway.exchange import ExchangeObserver, both
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.paths import Paths, Serve
 from gateway.message import Response
-from gateway.observer import ExchangeObserver, both
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.health import Health
 from gateway.ops.loop_watchdog import LoopWatchdog

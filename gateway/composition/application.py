@@ -25,8 +25,8 @@ from gateway.connections.asgi.scopes import Receive, Scope, Send
 from gateway.connections.asgi.server import SocketlessServer
 from gateway.connections.limits import Limits
 from gateway.connections.responder import Handle, Refuse
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
-from gateway.observer import RequestObserver
 from gateway.settings.settings import Addresses, Settings
 
 _NEEDS_TRIO: Final = "the application needs trio as the event loop: start Hypercorn with -k trio"

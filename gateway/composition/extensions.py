@@ -9,7 +9,7 @@ from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.connections.server_state import MakeServer
-from gateway.observer import RequestObserver
+from gateway.exchange import RequestObserver
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
 AddControls = Callable[[Callable[..., None]], None]

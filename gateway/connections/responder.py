@@ -37,7 +37,7 @@ from actors.errors import RequestError
 from gateway.connections.heads import AUDIT_ID, Fields, has_body
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, RequestObserver, observing
 from gateway.memory.budget import NO_LIMIT, MemoryBudget
 from gateway.message import (
     BodyNotRead,
@@ -51,7 +51,6 @@ from gateway.message import (
     Stream,
 )
 from gateway.message import Fields as Trailers
-from gateway.observer import RequestObserver, observing
 
 log = logging.getLogger("rewound.gateway")
 

@@ -32,9 +32,9 @@ from gateway.connections.server_state import ServerState, ServerStatistics, log
 from gateway.connections.shared_bios import SharedBios
 from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
 from gateway.connections.transport import Transport
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Peer
-from gateway.observer import RequestObserver
 from gateway.settings.server import Address
 
 if TYPE_CHECKING:

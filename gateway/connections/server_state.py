@@ -24,8 +24,8 @@ from gateway.connections.listen import Listener
 from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.responder import Handle, Refuse, Responder
 from gateway.connections.transport import Transport
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
-from gateway.observer import RequestObserver
 from gateway.settings.server import Address
 
 log = logging.getLogger("rewound.gateway")

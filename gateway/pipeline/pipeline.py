@@ -15,8 +15,8 @@ from typing import Final
 from actors.errors import NoSuchResource, RequestError
 from actors.flowcontrol.seats import NoSeat
 from actors.quoting import quoted_start
+from gateway.exchange import AuditNotStored
 from gateway.message import BodyNotRead, Request, Response
-from gateway.observer import AuditNotStored
 from gateway.pipeline import render
 from gateway.pipeline.context import NO_ROUTE, RequestContext
 from gateway.pipeline.errors import (

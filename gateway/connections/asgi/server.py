@@ -17,8 +17,8 @@ from gateway.connections.limits import Limits
 from gateway.connections.listen import Listener
 from gateway.connections.responder import Handle, Refuse
 from gateway.connections.server_state import ServerState, ServerStatistics
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
-from gateway.observer import RequestObserver
 from gateway.settings.server import Address
 
 

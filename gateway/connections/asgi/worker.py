@@ -31,9 +31,9 @@ from gateway.connections.responder import Handle, Refuse, log
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerState, ServerStatistics
 from gateway.connections.transport import Transport
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Peer
-from gateway.observer import RequestObserver
 from gateway.settings.server import Address
 
 # Bytes of a message that are encrypted at once.

@@ -18,8 +18,8 @@ from gateway.audit.backends.lines import Lines
 from gateway.audit.backends.log_backend import LogBackend
 from gateway.audit.policy import parse_policy
 from gateway.audit.record import AuditRecord
+from gateway.exchange import both, observe, observing
 from gateway.message import Peer, Request
-from gateway.observer import both, observe, observing
 from tests.actors.object_store import ManualClock
 from tests.gateway.api import config_map
 from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly

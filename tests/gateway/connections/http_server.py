@@ -27,9 +27,9 @@ from gateway.connections.config import ServerConfig
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.server_state import ServerStatistics
+from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request, Response
-from gateway.observer import RequestObserver
 
 Handle = Callable[[Request], Awaitable[Response]]
 
