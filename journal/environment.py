@@ -9,7 +9,7 @@
   forever. Every write transaction checks that it follows the previous one of this process, so that a second writer,
   however it got in, is found before this one writes.
 - The files are checked before LMDB opens them (`journal.files.opening`), and databases are created only in a new
-  folder (`journal.files.creation`).
+  folder (`journal.files.opening`).
 - A write is atomic, and raises `StorageFull` or `StorageFailed` when it fails. Each is recorded in the identity file.
 
 A pool of renewed read transactions was rejected: lmdb begins one in under a microsecond.
@@ -30,6 +30,7 @@ from zlib import crc32
 import lmdb
 
 from journal.errors import (
+    AlreadyOpen,
     CannotGrow,
     CannotRead,
     Damaged,
@@ -40,11 +41,12 @@ from journal.errors import (
     StorageFull,
     WritesStopped,
 )
-from journal.files import creation, identity, lmdb_files, opening
+from journal.files import identity
 from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
 from journal.files.meta_pages import MetaPages, is_of
-from journal.pages.structure import check_structure
+from journal.files.opening import check, check_beside_writer, create_journal, is_new
+from journal.pages.audit import check_structure
 
 Result = TypeVar("Result")
 
@@ -113,24 +115,24 @@ class Environment:
         self._begin = self._env.begin
 
     def _open_to_read(self, map_size: int) -> None:
-        if not self.path.exists() or creation.is_new(self.path):
+        if not self.path.exists() or is_new(self.path):
             raise NoJournal(self.path)
-        self._found(*opening.check_beside_writer(self.path))
-        self._env = lmdb_files.open_files(self.path, map_size, len(Databases._fields), readonly=True)
-        lmdb_files.extend_to_last_page(self._env, self.path, writer=False)
+        self._found(*check_beside_writer(self.path))
+        self._env = open_files(self.path, map_size, len(Databases._fields), readonly=True)
+        extend_to_last_page(self._env, self.path, writer=False)
         self.databases = _open_databases(self._env, self.path)
 
     def _open_to_write(self, new: NewJournal, map_size: int) -> None:
         self._folder_lock = lock_folder(self.path)
-        if creation.is_new(self.path):
-            creation.create(self.path, Databases._fields, new.meta, new.identity)
+        if is_new(self.path):
+            create_journal(self.path, Databases._fields, new.meta, new.identity)
         self._data = DataFile(self.path)
-        pages = self._found(*opening.check(self.path, self._data.handle))
+        pages = self._found(*check(self.path, self._data.handle))
         self._data.map_meta_pages(pages)
         self._transaction = pages.newest.transaction
         self._page_checksum = pages.checksum(self._transaction)
-        self._env = lmdb_files.open_files(self.path, map_size, len(Databases._fields), readonly=False)
-        lmdb_files.extend_to_last_page(self._env, self.path, writer=True)
+        self._env = open_files(self.path, map_size, len(Databases._fields), readonly=False)
+        extend_to_last_page(self._env, self.path, writer=True)
         self.databases = _open_databases(self._env, self.path)
         if problem := self._data.problem():
             raise IncompleteFolder(self.path, problem)
@@ -353,7 +355,7 @@ def _address_space_for(size: int) -> bool:
 
 
 def _open_databases(env: Any, path: Path) -> Databases:
-    """A missing database is damage: `creation` makes all of them."""
+    """A missing database is damage: `create_journal` makes all of them."""
     check_structure(env, path / DATA, Databases._fields)
     try:
         return Databases(*(_open_database(env, path, name) for name in Databases._fields))
@@ -366,3 +368,55 @@ def _open_database(env: Any, path: Path, name: str) -> Any:
         return env.open_db(name.encode(), create=False)
     except lmdb.NotFoundError as error:
         raise IncompleteFolder(path, f"its database {name} is missing") from error
+
+
+MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
+
+
+def open_files(path: Path, map_size: int, databases: int, *, readonly: bool) -> Any:
+    """LMDB's environment for a folder with `data.mdb`, with room for this many named databases."""
+    try:
+        return lmdb.open(
+            str(path),
+            map_size=map_size,
+            readonly=readonly,
+            create=False,
+            max_dbs=databases + 1,
+            max_readers=MAX_READERS,
+            mode=0o600,
+            # Lists scan sequentially anyway; a get of one object should not read its neighbours' pages.
+            readahead=False,
+        )
+    except lmdb.Error as error:
+        raise NotAJournal(path, str(error)) from error
+
+
+def extend_to_last_page(env: Any, path: Path, *, writer: bool) -> None:
+    """Extend a file that ends before its last page with zeros.
+
+    Pages that a commit allocated and freed may never have been written: such a file is sound. A truncated file
+    looks the same, but reading beyond its end would kill the process with SIGBUS; zeros fail their checks.
+    A reader does not change the file of a running writer.
+    """
+    size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if (path / DATA).stat().st_size >= size:
+        return
+    try:
+        if writer:
+            os.truncate(path / DATA, size)
+        else:
+            _extend_as_writer(path, size)
+    except (AlreadyOpen, OSError):
+        return
+
+
+def _extend_as_writer(path: Path, size: int) -> None:
+    lock = lock_folder(path)
+    try:
+        data = DataFile(path)
+        try:
+            os.ftruncate(data.handle, size)
+        finally:
+            data.close()
+    finally:
+        os.close(lock)

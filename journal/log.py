@@ -29,7 +29,7 @@ from journal.errors import (
 from journal.files import identity
 from journal.files.identity import Identity
 from journal.records import Event, decode_row
-from journal.replay.versions import Versions
+from journal.replay import Versions
 from journal.state import CheckedRows
 from journal.view import View
 

@@ -19,8 +19,7 @@ from journal.environment import Environment
 from journal.errors import NotWritable
 from journal.log import Journal, OnPut
 from journal.records import Event, Row
-from journal.replay.past_view import PastView
-from journal.replay.versions import Versions
+from journal.replay import PastView, Versions
 from journal.state import Entry
 from journal.view import View
 

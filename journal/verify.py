@@ -18,7 +18,7 @@ from journal import history, keys, records, snapshots, state
 from journal.environment import PageError
 from journal.errors import Damaged, DamagedTail, NewerLayout
 from journal.records import Event, Link, decode_event, printable
-from journal.replay.rows import Offsets, fold
+from journal.replay import Offsets, fold
 from journal.transaction import ReadTransaction
 
 TAIL = 512  # newest events checked at every opening: some milliseconds, whatever the journal's size

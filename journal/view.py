@@ -12,8 +12,7 @@ from journal import history, keys, state
 from journal.environment import Environment
 from journal.errors import Compacted
 from journal.records import Event, Row, decode_event, decode_row
-from journal.replay.past_view import PastView
-from journal.replay.versions import Versions
+from journal.replay import PastView, Versions
 from journal.transaction import ReadTransaction
 
 

@@ -12,9 +12,8 @@ import trio
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.allocation.allocated import AllocatedItems
-from actors.allocation.ip_families import AllocationError
 from actors.allocation.ranges import ServiceRanges
-from actors.allocation.services import Allocated, ServicePools, allocate
+from actors.allocation.services import Allocated, AllocationError, ServicePools, allocate
 from actors.background_import import imported
 from actors.errors import Invalid, Overloaded, Resource
 from actors.kinds.apiextensions import SCHEMA_MODULES

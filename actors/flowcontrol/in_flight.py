@@ -10,9 +10,8 @@ from sys import maxsize
 
 from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.level import Level
 from actors.flowcontrol.priority_and_fairness import LONG_RUNNING
-from actors.flowcontrol.seats import Flow, SchemaCounts, Seats
+from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
 from actors.identity import MASTERS
 
 READ_ONLY, MUTATING = "readOnly", "mutating"

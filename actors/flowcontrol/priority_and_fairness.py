@@ -1,21 +1,22 @@
 """API priority and fairness: finds the flow of a request by the stored FlowSchemas and PriorityLevelConfigurations.
 
 The flow of a request depends on its user, verb, resource and namespace (or path) alone, so it is cached by them. A
-change of the configuration clears the cache; the next request reads the configuration again.
+change of the configuration clears the cache; the next request reads the configuration again. Which queues of its
+level a flow may use is decided by shuffle sharding, how many seats a request takes by `list_seats` and `body_seats`.
 """
 
 from __future__ import annotations
 
+import time
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
 from actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
-from actors.flowcontrol.level import Level
-from actors.flowcontrol.object_counts import ObjectCounts
-from actors.flowcontrol.seats import Flow, SchemaCounts, Seats
-from actors.flowcontrol.shuffle_sharding import deal_hand, flow_hash
+from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
 from actors.messages import Object
 from actors.names import Names
 from actors.store.document import decode
@@ -122,3 +123,91 @@ class PriorityAndFairness(Seats):
                 self.levels[name].configure(settings)
             else:
                 self.levels[name] = Level(settings)
+
+
+def flow_hash(schema: str, distinguisher: str) -> int:
+    digest = sha256(f"{schema}\0{distinguisher}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
+
+
+def deal_hand(hashed: int, queues: int, hand_size: int) -> tuple[int, ...]:
+    """Shuffle sharding: which few of a level's queues a flow may use.
+
+        deal_hand(flow_hash("global-default", "alice"), queues=128, hand_size=6)   -> 6 different queues
+
+    Every flow gets a hand of its own, chosen by a hash. A flow that fills all queues of its hand rarely fills
+    all queues of another flow's hand.
+
+    `hand_size` different numbers below `queues`, in the order in which they are dealt.
+    """
+    dealt: list[int] = []
+    ordered: list[int] = []
+    for left in range(queues, queues - hand_size, -1):
+        hashed, card = divmod(hashed, left)
+        for other in ordered:  # ascending: count only the cards that are left
+            if other > card:
+                break
+            card += 1
+        dealt.append(card)
+        insort(ordered, card)
+    return tuple(dealt)
+
+
+_SECONDS: Final = 1.0
+_MAX_RESOURCES: Final = 1024  # clients choose the names; the cache is cleared when it is full
+
+
+class ObjectCounts:
+    """The number of stored objects of a resource, as estimates of work need it: at most a second old."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._counts: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def count(self, group: str, resource: str) -> int:
+        """0 for a resource that is not stored."""
+        now = time.monotonic()
+        known = self._counts.get((group, resource))
+        if known is not None and now < known[0]:
+            return known[1]
+        if len(self._counts) >= _MAX_RESOURCES:
+            self._counts.clear()
+        number = self._read(f"{resource}.{group}" if group else resource)
+        self._counts[group, resource] = (now + _SECONDS, number)
+        return number
+
+    def _read(self, type_name: str) -> int:
+        type_id = self._journal.type_id(type_name)
+        if not type_id:
+            return 0
+        with self._journal.read() as view:
+            return view.count(type_id)
+
+
+MAX_SEATS: Final = 10
+OBJECTS_PER_SEAT: Final = 100
+BYTES_PER_SEAT: Final = 256 * 1024
+
+
+def list_seats(stored: int, limit: int, *, any_version: bool, selective: bool) -> int:
+    """How many seats a request takes: one, and more for long lists and large bodies.
+
+    Lists as in v1.25, by the number of stored objects of the resource. Kubernetes also keeps seats for some
+    time after a write with many watchers; here the sweeps of watch groups limit themselves. Bodies are our own:
+    decoding and validating one takes time in proportion to its size, so a flow of large bodies gets fewer of
+    them in progress.
+
+    `limit` is 0 without one; `any_version` if the client accepts any (resourceVersion=0).
+    """
+    wanted = min(limit, stored) if limit > 0 else stored
+    if any_version:
+        objects = stored
+    elif selective:
+        objects = stored + wanted
+    else:
+        objects = 2 * wanted
+    return max(1, min(-(-objects // OBJECTS_PER_SEAT), MAX_SEATS))
+
+
+def body_seats(length: int) -> int:
+    return max(1, min(-(-length // BYTES_PER_SEAT), MAX_SEATS))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from actors.admission.chain import Admission
 from actors.admission.request import CREATE, DELETE, UPDATE
@@ -22,7 +23,6 @@ from actors.patch.managed_fields.ownership import Creation, owned_after
 from actors.resource.admitting import CommandAdmission
 from actors.resource.applying import apply_object
 from actors.resource.attempt import Attempt, Decided, Kept, Paused, Progress, make_decided
-from actors.resource.checks.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.decide import (
     Current,
     Keep,
@@ -377,3 +377,34 @@ def _as_replace(command: Patch, new: Object) -> Replace:
         command.subresource,
         command.dry_run,
     )
+
+
+_ADVICE: Final = (
+    "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; "
+    "please fix your requests; duplicate UID(s) observed: {uids}"
+)
+SENT: Final = f".metadata.ownerReferences contains duplicate entries; {_ADVICE}"
+AFTER_ADMISSION: Final = (
+    f".metadata.ownerReferences contains duplicate entries after mutating admission happens; {_ADVICE}"
+)
+
+
+def drop_duplicate_owner_references(metadata: Object, warning: str) -> tuple[str, ...]:
+    """Returns the warning if there were duplicates."""
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) == 1 or len({owner["uid"] for owner in owners}) == len(owners):
+        return ()
+    kept: dict[str, list[Object]] = {}
+    left: list[Object] = []
+    duplicates: list[str] = []
+    for owner in owners:
+        same = kept.setdefault(owner["uid"], [])
+        if owner in same:
+            duplicates.append(owner["uid"])
+        else:
+            same.append(owner)
+            left.append(owner)
+    if not duplicates:
+        return ()
+    metadata["ownerReferences"] = left
+    return (warning.format(uids=", ".join(duplicates)),)

@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
+from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, Resource
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect
+from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
+from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, name_is_path_segment
 from actors.kinds.values.times import micros_of, seconds_text
-from actors.messages import Create, Delete, Object, Patch, Replace, Submit
+from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
 from actors.quoting import quoted_start
-from actors.resource.checks.metadata import validate_metadata_create, validate_metadata_update
-from actors.resource.checks.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 
@@ -398,3 +397,74 @@ def _with_deletion_timestamp(
         metadata["generation"] += 1
     definition.deletion.mark_deleted(deleted)
     return deleted
+
+
+UNCOMMITTED = "not committed yet"
+
+
+def check_sent_uid(definition: Definition, name: str, uid: str | None, actual: str) -> None:
+    """Check the uid in a sent object."""
+    if uid:
+        _check_uid(definition, name, uid, actual)
+
+
+def check_version_precondition(
+    definition: Definition, name: str, version: str | None, actual: str | None
+) -> None:
+    """`actual` is None while the object's last write is not committed: no client can name its version yet."""
+    if version is not None and version != actual:
+        meta = actual or UNCOMMITTED
+        why = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {meta}"
+        raise Conflict(definition.resource, name, f"Precondition failed: {why}")
+
+
+def check_delete(
+    definition: Definition, name: str, options: DeleteOptions, uid: str, actual: str | None
+) -> None:
+    """`uid` and `actual` are the uid and the version of the current object."""
+    if definition.deletion.uid_is_precondition:
+        if options.uid is not None:
+            _check_uid(definition, name, options.uid, uid)
+        check_version_precondition(definition, name, options.resource_version, actual)
+        return
+    kind = Resource(definition.error_group, definition.kind)
+    if options.uid is not None and options.uid != uid:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
+        raise Conflict(kind, name, f"{why}. The object might have been deleted and then recreated")
+    version = options.resource_version
+    if version is not None and version != actual:
+        record = f"does not match the ResourceVersion in record ({actual or UNCOMMITTED})"
+        why = f"the ResourceVersion in the precondition ({version}) {record}"
+        raise Conflict(kind, name, f"{why}. The object might have been modified")
+
+
+def _check_uid(definition: Definition, name: str, uid: str, actual: str) -> None:
+    if uid != actual:
+        why = f"UID in precondition: {uid}, UID in object meta: {actual}"
+        raise Conflict(definition.resource, name, f"Precondition failed: {why}")
+
+
+def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
+    """For kinds whose strategy does not validate it."""
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=definition.check_name,
+        known_finalizers=definition.deletion.only_known_finalizers,
+    )
+
+
+def validate_metadata_update(
+    errors: FieldErrors, metadata: Object, old: Object, definition: Definition
+) -> None:
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=name_is_path_segment,
+        known_finalizers=False,
+    )
+    if not errors.found:
+        errors.valid_metadata = metadata
+    metadata_update_rules(errors, metadata, old, known_finalizers=False)

@@ -13,8 +13,9 @@ from actors.clock import Clock
 from actors.store.committer import Committer
 from journal import snapshots
 from journal.errors import JournalError
-from journal.housekeeping import retention, snapshot_writer
 from journal.log import Journal
+from journal.retention import advance
+from journal.snapshot_writer import prune, take
 
 logger = logging.getLogger(__name__)
 
@@ -61,10 +62,10 @@ class Housekeeping:
             due = snapshots.due(view, SNAPSHOT_EVERY)
         if not due:
             return
-        steps = snapshot_writer.take(self._journal)
+        steps = take(self._journal)
         while await self._committer.perform(lambda: next(steps, None)) is not None:
             await trio.lowlevel.checkpoint()
-        await self._committer.perform(lambda: snapshot_writer.prune(self._journal, SNAPSHOTS))
+        await self._committer.perform(lambda: prune(self._journal, SNAPSHOTS))
 
     async def advance_floor(self) -> None:
         if self._keep is None:
@@ -73,9 +74,7 @@ class Housekeeping:
             floor = view.offset_at(self._clock.now() - self._keep)
         done = False
         while not done:
-            progress = await self._committer.perform(
-                lambda: retention.advance(self._journal, floor, max_events=STEP)
-            )
+            progress = await self._committer.perform(lambda: advance(self._journal, floor, max_events=STEP))
             done = progress.done
             await trio.lowlevel.checkpoint()
 

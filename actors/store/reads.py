@@ -27,7 +27,7 @@ from actors.turns import ProcessorTurn
 from journal.errors import Compacted, FutureVersion
 from journal.log import Journal
 from journal.records import Row
-from journal.replay.past_view import PastView
+from journal.replay import PastView
 from journal.state import Page, Stop
 from journal.view import View
 

@@ -23,7 +23,7 @@ from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
 from actors.aggregation.context import AggregationContext
-from actors.bootstrap.namespace_creation import create_namespace
+from actors.bootstrap.bootstrap import create_namespace
 from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext

@@ -16,8 +16,8 @@ from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Submit, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries
 from actors.resource import options
-from actors.resource.subresources.evictions import Evictions
-from actors.resource.subresources.token_requests import TokenRequests
+from actors.resource.evictions import Evictions
+from actors.resource.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from gateway.handlers.bodies import Bodies, check_short

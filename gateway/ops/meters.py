@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from actors.controllers.work_queue import WorkQueueStatistics
     from actors.conversion.timings import ConversionTimings
     from actors.flowcontrol.in_flight import InFlightLimits
-    from actors.flowcontrol.level import Level
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+    from actors.flowcontrol.seats import Level
     from actors.large_work import LargeWorkStatistics
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics

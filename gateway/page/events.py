@@ -22,8 +22,7 @@ from actors.rewind.moments import Moment
 from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import uid_of
 from actors.store.feed import Feed
-from actors.timeline.index import CHANGES, TimelineIndex, Track
-from actors.timeline.scan import Filter, Hit, Range, scan
+from actors.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
 from gateway.memory.budget import TooManyRequests
 from gateway.message import Response
 from gateway.page import parameters

@@ -19,9 +19,18 @@ import trio
 
 from actors.errors import BadRequest
 from actors.rewind.steps import Steps, Work
-from actors.timeline.counts import Cells, bucket_of, bucket_width, count_rows, total
-from actors.timeline.index import TimelineIndex, Track
-from actors.timeline.scan import Filter, Range, scan
+from actors.timeline import (
+    Cells,
+    Filter,
+    Range,
+    TimelineIndex,
+    Track,
+    bucket_of,
+    bucket_width,
+    count_rows,
+    scan,
+    total,
+)
 from gateway.memory.budget import SMALL
 from gateway.message import Response
 from gateway.page import parameters, static_files

@@ -21,7 +21,7 @@ from actors.identity import User
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.rights import REWIND, SECRETS
-from actors.timeline.index import Track
+from actors.timeline import Track
 from actors.turns import Turn
 from gateway.describe.rewind_group import rewindable
 from journal.log import Journal

@@ -14,8 +14,7 @@ from actors.access.authentication.authenticate import ANONYMOUS_USER
 from actors.access.authorize import Attributes, Decision
 from actors.aggregation.api_services import ApiService
 from actors.errors import BadRequest
-from actors.flowcontrol.level import Waiting
-from actors.flowcontrol.seats import Flow
+from actors.flowcontrol.seats import Flow, Waiting
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 from actors.messages import WriteContext

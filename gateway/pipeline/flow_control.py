@@ -7,10 +7,8 @@ from collections.abc import Callable
 from actors.access.authorize import Attributes
 from actors.errors import BadRequest
 from actors.flowcontrol.in_flight import InFlightLimits
-from actors.flowcontrol.level import Waiting
-from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
-from actors.flowcontrol.seats import Flow
-from actors.flowcontrol.work_estimate import body_seats, list_seats
+from actors.flowcontrol.priority_and_fairness import PriorityAndFairness, body_seats, list_seats
+from actors.flowcontrol.seats import Flow, Waiting
 from actors.names import Names
 from gateway.message import SharedFields
 from gateway.pipeline.context import RequestContext

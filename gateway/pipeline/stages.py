@@ -18,8 +18,8 @@ from actors.access.authentication.authenticate import ANONYMOUS_USER, Authentica
 from actors.access.authorize import Decision, Verdict, refusal, rights_of
 from actors.access.impersonation import impersonate as authorized_identity
 from actors.errors import Unauthorized
+from actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
 from actors.flowcontrol.seats import Flow
-from actors.flowcontrol.work_estimate import BYTES_PER_SEAT
 from actors.identity import MASTERS
 from gateway.exchange import Exchange
 from gateway.memory.budget import NO_MEMORY, TooManyRequests

@@ -15,9 +15,9 @@ from actors.selectors.facts import unpack_uids
 from actors.store.document import at_version, without_version
 from gateway.record.changes import USER, Change, number_of
 from journal import history, keys
-from journal.housekeeping import retention
 from journal.log import Journal
 from journal.records import Event, make_event
+from journal.retention import advance
 from journal.view import View
 
 # One durable transaction each.
@@ -85,7 +85,7 @@ class RecordingWriter:
 
     def forget_before(self, version: int) -> None:
         """Raise the retention floor: of versions before the first lists the recording knows only a part."""
-        while not retention.advance(self.journal, version).done:
+        while not advance(self.journal, version).done:
             pass
 
     def _add(self, change: Change) -> None:

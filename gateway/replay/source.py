@@ -16,14 +16,16 @@ from typing import BinaryIO, cast
 from journal.errors import NoJournal
 from journal.files.data_file import DATA
 from journal.recording import Recording
-from journal.transfer.restore import Progress, restore
+from journal.transfer import RestoreProgress, restore
 
 _GZIP = b"\x1f\x8b"
 IMPORTED = "recording"  # folder of a file's journal
 
 
 @contextmanager
-def open_source(source: Path, temporary: Path, progress: Progress | None = None) -> Iterator[Recording]:
+def open_source(
+    source: Path, temporary: Path, progress: RestoreProgress | None = None
+) -> Iterator[Recording]:
     """`temporary` is a folder for what a file has. JournalError, OSError."""
     recording = Recording.open_folder(_journal_of(source, temporary, progress))
     try:
@@ -32,7 +34,7 @@ def open_source(source: Path, temporary: Path, progress: Progress | None = None)
         recording.close()
 
 
-def _journal_of(source: Path, temporary: Path, progress: Progress | None) -> Path:
+def _journal_of(source: Path, temporary: Path, progress: RestoreProgress | None) -> Path:
     if source.is_dir():
         return _in_folder(source)
     if not source.exists():

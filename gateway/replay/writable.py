@@ -33,8 +33,8 @@ from gateway.testing.controls import json_body
 from journal.log import Journal
 from journal.recording import Recording
 from journal.records import Event
-from journal.transfer.fork import Progress as CopyProgress
-from journal.transfer.fork import fork
+from journal.transfer import ForkProgress as CopyProgress
+from journal.transfer import fork
 
 Ready = Callable[[Addresses], None]
 

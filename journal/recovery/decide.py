@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from journal import keys
-from journal.recovery.strays import Strays
-from journal.recovery.survey import FoundLink, FoundRow, Place, Trees
+from journal.recovery.survey import FoundLink, FoundRow, Place, Strays, Trees
 
 
 class Kept(NamedTuple):

@@ -3,13 +3,20 @@
 Which version that is: the newer meta page, if both are as LMDB writes them, and what it leads to is complete.
 Otherwise the best of all that the file has: either meta page, or a page with the records of all databases that no
 meta page leads to any more (the meta page is damaged, the version that it named is not).
+
+`find_strays` finds records outside of the trees, `read_meta` those of the database meta.
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgpack
 
 from journal import keys, records
 from journal.environment import Databases
@@ -18,7 +25,9 @@ from journal.pages.audit import MAIN, meta_faults
 from journal.pages.layout import (
     BIG,
     FIRST_PAGE,
+    HEADER,
     LEAF,
+    OVERFLOW,
     SUBDATABASE,
     BadPage,
     Database,
@@ -29,7 +38,9 @@ from journal.pages.layout import (
     free_pages,
     kind_of,
     leaf_nodes,
+    overflow_size,
     page_number,
+    stray_nodes,
 )
 from journal.pages.tree import Hole, Holes, Leaf, Walk
 
@@ -293,3 +304,180 @@ def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
         raise Damaged(f"event {offset} is of an object without a name")
     previous, removed, time = fields[records.PREVIOUS], fields[records.REMOVED], fields[records.TIME]
     return FoundEvent(offset, name, previous, removed, time, place)
+
+
+MAX_VALUE = 64 << 20  # no record is larger
+_VERSIONS = re.compile(rb'"resourceVersion":"([0-9]{1,20})"')
+_EVENT_LEAD = struct.Struct(">BI")
+
+
+@dataclass(slots=True)
+class Strays:
+    """Records that are on no readable page of the trees; several versions of one record may be found."""
+
+    events: dict[int, list[FoundEvent]] = field(default_factory=dict)
+    rows: dict[bytes, dict[int, FoundRow]] = field(default_factory=dict)
+    links: dict[int, FoundLink] = field(default_factory=dict)
+    meta: dict[bytes, set[bytes]] = field(default_factory=dict)
+
+
+def find_strays(file: PageFile, read: set[int]) -> Strays:
+    """Finds records outside of the trees: on pages that nothing leads to any more, or whose header is damaged.
+
+    Such a page may be older than the damage: what is on it was true once. `decide` uses a record from here only
+    where the trees have a hole, and what they do have does not contradict it.
+
+    Search all pages but those that were read already.
+    """
+    found = Strays()
+    for number in range(FIRST_PAGE, file.pages):
+        if number not in read:
+            _search(file, number, found)
+    return found
+
+
+def _search(file: PageFile, number: int, found: Strays) -> None:
+    page = file.page(number)
+    if not any(page):
+        return
+    if kind_of(page) == OVERFLOW and page_number(page[:8]) == number:
+        _add_long_event(file, number, page, found)
+        return
+    for node in _nodes(page):
+        _add(file, number, node, found)
+
+
+def _nodes(page: bytes) -> Iterator[Node]:
+    if kind_of(page) == LEAF:
+        try:
+            yield from leaf_nodes(page)
+            return
+        except BadPage:
+            pass
+    yield from stray_nodes(page)
+
+
+def _add(file: PageFile, number: int, node: Node, found: Strays) -> None:
+    key = node.key
+    if key in (keys.DIALECT, keys.FLOOR, keys.LAYOUT) or key.startswith(keys.TYPE_PREFIX):
+        found.meta.setdefault(key, set()).add(node.value)
+        return
+    place = place_of(number, node)
+    if node.size > MAX_VALUE:
+        return
+    value = file.bytes_at(*place)
+    try:
+        if len(key) == 8:
+            _add_event(file, found, event_in(key, value, place))
+        elif len(key) == 10 and len(value) > 14:
+            link = records.decode_link(key, value)
+            found.links[link.offset] = FoundLink(link.key, link.previous, link.removed)
+        if len(key) > 3 and key.count(b"\0", 2) == 1:
+            offset, _, _ = records.decode_row(key, memoryview(value))
+            found.rows.setdefault(key, {})[offset] = FoundRow(offset, place)
+    except (Damaged, NewerLayout, ValueError, TypeError, IndexError):
+        return
+
+
+def _add_event(file: PageFile, found: Strays, event: FoundEvent) -> None:
+    """Add an event, unless a copy of it was found already."""
+    copies = found.events.setdefault(event.offset, [])
+    value = file.bytes_at(*event.place)
+    if all(file.bytes_at(*copy.place) != value for copy in copies):
+        copies.append(event)
+
+
+def _add_long_event(file: PageFile, number: int, page: bytes, found: Strays) -> None:
+    """An event on overflow pages whose leaf page is lost: its object's resourceVersion is its key.
+
+    The checksum covers the key, so it proves which of the numbers in the text is the right one.
+    """
+    size = min(overflow_size(page, file.page_size), MAX_VALUE)
+    value = file.bytes_at(number, HEADER, size)
+    length = _packed_length(value[_EVENT_LEAD.size :])
+    if not length:
+        return
+    value = value[: _EVENT_LEAD.size + length]
+    layout, check = _EVENT_LEAD.unpack_from(value)
+    packed = value[_EVENT_LEAD.size :]
+    for text in {*_VERSIONS.findall(value)}:
+        offset = int(text)
+        if (
+            offset <= keys.MAX_OFFSET
+            and crc32(packed, crc32(keys.pack_offset(offset) + bytes((layout,)))) == check
+        ):
+            _add_event(
+                file, found, event_in(keys.pack_offset(offset), value, Place(number, HEADER, len(value)))
+            )
+
+
+def _packed_length(packed: bytes) -> int:
+    """The length of the msgpack array that some bytes begin with; 0 when they do not."""
+    unpacker: Any = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(packed)
+    try:
+        if unpacker.read_array_header() != 11:
+            return 0
+        for _ in range(11):
+            unpacker.skip()
+    except (ValueError, msgpack.exceptions.UnpackException):
+        return 0
+    return int(unpacker.tell())
+
+
+MetaRecords = dict[bytes, bytes]
+
+
+def read_meta(trees: Trees, strays: Strays) -> MetaRecords | None:
+    """The records of the database meta in a damaged file: names of types, dialect, floor; one checksum covers all.
+
+    Nothing else in the file has them, and without them no object can be served. So one flipped bit in them is
+    repaired: among all single bits there is only one whose change makes the checksum right.
+
+    The records; None when they are not what was written and cannot be repaired.
+    """
+    stored = {key: value for key, value in trees.meta.items() if key != keys.PROBE}
+    if trees.holes["meta"]:
+        return _completed(stored, trees, strays)
+    if not stored or is_right(stored) or _is_of_an_earlier_release(stored):
+        return stored
+    repaired = [meta for meta in _with_a_flipped_bit(stored) if is_right(meta)]
+    if len(repaired) == 1:
+        return repaired[0]
+    return None if records.meta_problem(stored, earlier_release=True) else stored
+
+
+def is_right(meta: MetaRecords) -> bool:
+    return meta.get(keys.CHECK) == records.meta_check(meta)
+
+
+def _is_of_an_earlier_release(meta: MetaRecords) -> bool:
+    """Whether there is no checksum, and nothing that could be a damaged one."""
+    known = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID)
+    return keys.CHECK not in meta and all(key in known or key.startswith(keys.TYPE_PREFIX) for key in meta)
+
+
+def _completed(meta: MetaRecords, trees: Trees, strays: Strays) -> MetaRecords:
+    """What a damaged page had, from other pages: of each record the value that all of them have."""
+    for key, values in strays.meta.items():
+        if key not in meta and trees.holes["meta"].has(key):
+            if key == keys.FLOOR:
+                meta[key] = max(values)
+            elif len(values) == 1:
+                (meta[key],) = values
+    return meta
+
+
+def _with_a_flipped_bit(meta: MetaRecords) -> Iterator[MetaRecords]:
+    for key, value in meta.items():
+        others = {other: stored for other, stored in meta.items() if other != key}
+        for flipped in _flips(key):
+            yield {**others, flipped: value}
+        for flipped in _flips(value):
+            yield {**others, key: flipped}
+
+
+def _flips(content: bytes) -> Iterator[bytes]:
+    for at in range(len(content)):
+        for bit in range(8):
+            yield content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]

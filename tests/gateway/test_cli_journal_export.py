@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from journal import Journal
-from journal.housekeeping import retention
+from journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 

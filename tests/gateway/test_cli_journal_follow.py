@@ -18,8 +18,7 @@ from gateway.cli.journal.query.follow import follow
 from gateway.cli.journal.query.kinds import Kinds
 from gateway.cli.journal.query.secrets import Masking
 from gateway.cli.journal.query.selection import Selection
-from journal import Journal
-from journal.housekeeping import retention
+from journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c
 

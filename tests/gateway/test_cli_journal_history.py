@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.housekeeping import retention
+from journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 

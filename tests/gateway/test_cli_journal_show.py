@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.wire.yaml import load
-from journal import Journal
-from journal.housekeeping import retention
+from journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put, run_journal, write_history
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.cli.journal.printing.wording import rate
-from journal import Event, Journal
-from journal.housekeeping import retention, snapshot_writer
+from journal import Event, Journal, retention, snapshot_writer
 from tests.cases import cases
 from tests.gateway.journal_commands import NOON, delete, put, run_journal, write_history
 

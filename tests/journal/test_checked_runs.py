@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from journal import Journal, keys, state
-from journal.housekeeping.retention import advance
+from journal.retention import advance
 from tests.journal.model import Model
 
 

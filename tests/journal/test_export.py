@@ -10,11 +10,9 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from journal import Event, Journal, verify
+from journal import Event, Journal, retention, snapshot_writer, verify
 from journal.errors import JournalExists, NewerLayout
-from journal.housekeeping import retention, snapshot_writer
-from journal.transfer.export import MAGIC, Header, _Frames, export
-from journal.transfer.restore import restore
+from journal.transfer import MAGIC, Header, _Frames, export, restore
 from tests.journal.model import Model
 
 BODY = b'{"a":1}'

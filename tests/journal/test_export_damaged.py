@@ -13,8 +13,7 @@ import pytest
 
 from journal import Journal
 from journal.errors import DamagedFile, JournalError
-from journal.transfer.export import export
-from journal.transfer.restore import restore
+from journal.transfer import export, restore
 from tests.journal.model import Model, ram
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
+from journal import Journal, retention
 from journal.errors import Compacted, JournalExists
-from journal.housekeeping import retention
-from journal.transfer.fork import fork
+from journal.transfer import fork
 from tests.gateway.journal_commands import delete, put, write_history
 
 

@@ -14,11 +14,10 @@ import pytest
 
 from journal import Journal, keys
 from journal.errors import CannotOpen, IncompleteFolder, LostCommits, WrongIdentity
-from journal.files import creation, identity, opening
-from journal.files.creation import DRAFT
+from journal.files import identity, opening
 from journal.files.identity import SLOTS
-from journal.transfer.export import export
-from journal.transfer.restore import restore
+from journal.files.opening import DRAFT
+from journal.transfer import export, restore
 from tests.journal.model import Model
 
 
@@ -239,7 +238,7 @@ def test_creation_that_is_interrupted_twice_is_repeated(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(creation, "_write", killed)
+        patched.setattr(opening, "_write", killed)
         with pytest.raises(Killed):
             Journal.open(tmp_path)
     written(tmp_path)

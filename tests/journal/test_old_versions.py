@@ -9,11 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from journal import Journal, verify
+from journal import Journal, replay, retention, snapshot_writer, verify
 from journal.errors import Compacted, FutureVersion
-from journal.housekeeping import retention, snapshot_writer
-from journal.replay import rows, versions
-from journal.replay.past_view import PastView
+from journal.replay import PastView
 from journal.view import View
 from tests.examples import examples
 from tests.journal.model import Model, ram
@@ -31,7 +29,7 @@ steps = st.lists(st.one_of(put, put, put, remove, retain, look, snapshot), max_s
 
 @pytest.fixture(params=[20_000, 0], ids=["undone", "redone"])
 def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "UNDO_EVENTS", request.param)
+    monkeypatch.setattr(replay, "UNDO_EVENTS", request.param)
 
 
 @pytest.mark.usefixtures("near")
@@ -129,15 +127,15 @@ def test_older_view_is_exact_after_a_newer_view_extended_the_version(journal: Jo
 def test_list_in_progress_is_exact_while_a_newer_view_extends_the_version(
     journal: Journal, model: Model
 ) -> None:
-    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * rows.CHUNK_ROWS, 2)])
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 2)])
     at = model.head
-    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * rows.CHUNK_ROWS, 4)])
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 4)])
     expected = list(model.rows(1, at=at))
     with journal.read() as slow:
         under_way = slow.at(at).rows(1)
         read = [next(under_way)]
         journal.append([model.put(f"n{i:03d}") for i in range(1, 100)])
-        journal.append([model.remove(f"n{i:03d}") for i in range(200, 2 * rows.CHUNK_ROWS, 2)])
+        journal.append([model.remove(f"n{i:03d}") for i in range(200, 2 * replay.CHUNK_ROWS, 2)])
         with journal.read() as quick:
             assert list(quick.at(at).rows(1)) == expected
         read += under_way
@@ -145,19 +143,19 @@ def test_list_in_progress_is_exact_while_a_newer_view_extends_the_version(
 
 
 def test_cached_versions_are_bounded(journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "VERSION_KEYS", 10)
+    monkeypatch.setattr(replay, "VERSION_KEYS", 10)
     for i in range(40):
         journal.append([model.put(f"n{i % 7}")])
     with journal.read() as view:
         for offset in range(model.head):
             compare(view, model, offset)
     statistics = journal.statistics()
-    assert statistics["old_versions"] <= versions.VERSIONS
+    assert statistics["old_versions"] <= replay.VERSIONS
     assert statistics["old_version_keys"] <= 10 + 7
 
 
 def test_removed_objects_are_read_in_chunks(journal: Journal, model: Model) -> None:
-    count = 3 * rows.CHUNK_ROWS
+    count = 3 * replay.CHUNK_ROWS
     journal.append([model.put(f"n{i:04d}") for i in range(count)])
     journal.append([model.remove(f"n{i:04d}") for i in range(count)])
     with journal.read() as view:

@@ -21,11 +21,10 @@ from journal.errors import (
     NotAJournal,
     WrongDialect,
 )
-from journal.files import creation, identity
+from journal.files import identity, opening
 from journal.files.data_file import DATA
-from journal.pages.audit import FREE, audit, newest_meta
+from journal.pages.audit import FREE, audit, check_structure, newest_meta
 from journal.pages.layout import NODE_SIZE, PageFile, free_pages
-from journal.pages.structure import check_structure
 from journal.pages.tree import Walk
 from tests.journal.model import Model
 
@@ -192,7 +191,7 @@ def record_in_identity(path: Path) -> None:
     """As if the newest commit were one of this release."""
     who = identity.read(path)
     assert who is not None
-    identity.create(path, creation.as_left(path / DATA, who))
+    identity.create(path, opening.as_left(path / DATA, who))
 
 
 def written_with_a_type(path: Path, model: Model) -> None:

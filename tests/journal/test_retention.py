@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, verify
+from journal import Journal, retention, verify
 from journal.errors import Compacted
-from journal.housekeeping import retention
 from tests.journal.model import Model
 
 

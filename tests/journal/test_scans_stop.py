@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from journal import Journal, state
-from journal.housekeeping import snapshot_writer
-from journal.replay import replayed, rows, undone, versions
-from journal.replay.past_view import PastView
+from journal import Journal, replay, snapshot_writer, state
+from journal.replay import PastView
 from tests.journal.model import Model
 
 COUNT = 60
@@ -87,10 +85,10 @@ def test_chunk_of_large_rows_is_short(
 def test_old_version_is_rebuilt_in_steps(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch, undo: int
 ) -> None:
-    monkeypatch.setattr(versions, "UNDO_EVENTS", undo)
-    monkeypatch.setattr(rows, "STEP_EVENTS", 1)
-    monkeypatch.setattr(undone, "FRESH_KEYS", 3)
-    monkeypatch.setattr(replayed, "RUN_KEYS", 2)
+    monkeypatch.setattr(replay, "UNDO_EVENTS", undo)
+    monkeypatch.setattr(replay, "STEP_EVENTS", 1)
+    monkeypatch.setattr(replay, "FRESH_KEYS", 3)
+    monkeypatch.setattr(replay, "RUN_KEYS", 2)
     journal.append([model.put("n00")])
     list(snapshot_writer.take(journal, chunk_rows=4))
     fill(journal, model)
@@ -118,7 +116,7 @@ def test_failed_step_leaves_no_half_version(
     with journal.read() as view:
         past = view.at(version)
         assert isinstance(past, PastView)
-        monkeypatch.setattr(rows, "STEP_EVENTS", 1)
+        monkeypatch.setattr(replay, "STEP_EVENTS", 1)
 
         def fail() -> bool:
             if next(questions):

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal import Journal, history, keys, snapshots, verify
-from journal.housekeeping import retention, snapshot_writer
-from journal.replay import versions
+from journal import Journal, history, keys, replay, retention, snapshot_writer, snapshots, verify
 from tests.journal.model import Model
 
 
@@ -54,7 +52,7 @@ def test_replay_starts_from_the_nearest_snapshot(
     journal.append([model.put("later")])
     take(journal)
     journal.append([model.put(f"n{i % 10}") for i in range(50)])
-    monkeypatch.setattr(versions, "UNDO_EVENTS", 0)
+    monkeypatch.setattr(replay, "UNDO_EVENTS", 0)
     read: list[tuple[int, int]] = []
 
     def watched(view: object, type_id: int, after: int, upto: int) -> Iterator[object]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Event, Journal, failpoints, verify
-from journal.housekeeping import retention, snapshot_writer
+from journal import Event, Journal, failpoints, retention, snapshot_writer, verify
 
 STEPS = ["begun", "events-written", "state-written", "before-commit", "after-commit"]
 NAMES = 40

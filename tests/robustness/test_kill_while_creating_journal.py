@@ -14,7 +14,7 @@ import pytest
 
 from journal import Journal, verify
 from journal.errors import NotAJournal
-from journal.files.creation import DRAFT
+from journal.files.opening import DRAFT
 
 TIMEOUT = 900  # of all kills, on a busy machine
 SCRIPT = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.cli.fixture.processes import module_environment
 from journal.log import Journal
-from journal.transfer.restore import restore
+from journal.transfer import restore
 
 ROOT = Path(__file__).parents[2]
 TESTS = """

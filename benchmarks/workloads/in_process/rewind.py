@@ -23,7 +23,7 @@ from actors.selectors.facts import pack_facts
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from journal.housekeeping import snapshot_writer
+from journal import snapshot_writer
 from journal.keys import MAX_OFFSET
 from journal.log import Journal
 from journal.records import Event

@@ -24,8 +24,8 @@ from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.sigterm import exit_on_sigterm
-from journal.transfer.export import Header
-from journal.transfer.export import export as write_export
+from journal.transfer import Header
+from journal.transfer import export as write_export
 
 LEVEL = 6  # of compression: higher ones take twice the time for a hundredth of the size
 

@@ -24,8 +24,7 @@ from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
 from gateway.cli.journal.sigterm import exit_on_sigterm
-from journal.transfer.export import Header
-from journal.transfer.restore import restore
+from journal.transfer import Header, restore
 
 _GZIP = b"\x1f\x8b"
 

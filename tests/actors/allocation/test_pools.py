@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.allocation.pool import AddressPool, NotInRange, PortPool
+from actors.allocation.allocated import AddressPool, NotInRange, PortPool
 from actors.allocation.ranges import parse_networks, parse_ports
 
 

@@ -8,10 +8,8 @@ import orjson
 import pytest
 
 from actors.allocation.ranges import ServiceRanges
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.bootstrap.default_roles import default_roles
-from actors.bootstrap.objects import ServingAddress
-from actors.bootstrap.reconciliation import Reconciled, is_as_wanted, reconcile
+from actors.bootstrap.bootstrap import Bootstrap, Reconciled, is_as_wanted, reconcile
+from actors.bootstrap.objects import ServingAddress, default_roles
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store

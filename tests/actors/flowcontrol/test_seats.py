@@ -11,8 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.level import Level
-from actors.flowcontrol.seats import REFUSALS, TURN, WAIT_SECONDS, Flow, NoSeat, SchemaCounts, Seats
+from actors.flowcontrol.seats import REFUSALS, TURN, WAIT_SECONDS, Flow, Level, NoSeat, SchemaCounts, Seats
 from tests.cases import cases
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
 from actors.messages import DeleteOptions, Replace
-from actors.resource.subresources.evictions import Evictions
+from actors.resource.evictions import Evictions
 from tests.actors.object_store import Store, open_store
 
 LABELS = {"app": "x"}

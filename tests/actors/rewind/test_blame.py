@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from actors.rewind.blame import blame, owners_after
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, newest, read_slice
-from journal import Event, Journal, keys
+from journal import Event, Journal, keys, retention
 from journal.errors import Damaged
-from journal.housekeeping import retention
 from tests.examples import examples
 
 values = st.recursive(

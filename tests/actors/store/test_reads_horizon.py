@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.store.reads import FRESH_FOR, Horizon
-from journal.housekeeping import retention
+from journal import retention
 from tests.actors.object_store import open_store
 
 SECOND = 1_000_000

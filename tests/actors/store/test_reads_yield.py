@@ -120,7 +120,7 @@ async def test_limit_is_kept_whatever_the_turns() -> None:
 
 
 async def test_rebuild_of_an_old_version_yields(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("journal.replay.rows.STEP_EVENTS", 1)
+    monkeypatch.setattr("journal.replay.STEP_EVENTS", 1)
     async with open_store() as store:
         await fill(store)
         before = await store.list("configmaps")

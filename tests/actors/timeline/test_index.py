@@ -9,15 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from actors import timeline as timeline_module
 from actors.rewind.steps import run
-from actors.timeline import index as index_module
-from actors.timeline import scan as scan_module
-from actors.timeline import times as times_module
-from actors.timeline.counts import Cells, bucket_width, count
-from actors.timeline.index import CHANGES, TimelineIndex
-from actors.timeline.scan import Filter, Range, scan
-from journal import Journal
-from journal.housekeeping import retention
+from actors.timeline import CHANGES, Cells, Filter, Range, TimelineIndex, bucket_width, count, scan
+from journal import Journal, retention
 from journal.records import Event
 from tests.journal.model import NOON, Model
 
@@ -37,11 +32,11 @@ def model() -> Model:
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few events need several steps."""
-    monkeypatch.setattr(index_module, "_LINKS", 7)
-    monkeypatch.setattr(index_module, "_TRIMMED", 2)
-    monkeypatch.setattr(times_module, "STEP", 5)
-    monkeypatch.setattr(times_module, "_SLICE", 3)
-    monkeypatch.setattr(scan_module, "_SLICE", 4)
+    monkeypatch.setattr(timeline_module, "_LINKS", 7)
+    monkeypatch.setattr(timeline_module, "_TRIMMED", 2)
+    monkeypatch.setattr(timeline_module, "STEP", 5)
+    monkeypatch.setattr(timeline_module, "_TIMES_SLICE", 3)
+    monkeypatch.setattr(timeline_module, "_SCAN_SLICE", 4)
 
 
 def change_of(event: Event) -> str:
@@ -156,7 +151,7 @@ def test_a_scan_has_all_events_in_order(journal: Journal, model: Model, descendi
 def test_a_scan_that_costs_too_much_says_where_to_go_on(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_module, "MAX_COST", 20)
+    monkeypatch.setattr(timeline_module, "MAX_COST", 20)
     journal.append([model.put(f"n{at}") for at in range(60)])
     index = TimelineIndex(journal)
     run(index.update())

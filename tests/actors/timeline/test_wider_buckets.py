@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from actors.rewind.steps import run
-from actors.timeline.counts import Cells, count, count_rows
-from actors.timeline.index import Track
+from actors.timeline import Cells, Track, count, count_rows
 from tests.cases import cases
 
 BUCKETS = 41

@@ -9,7 +9,7 @@ import pytest
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
 from gateway.replay.writable import WritablePlan
-from journal.transfer.export import export
+from journal.transfer import export
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map, names
 from tests.gateway.custom.kinds import GROUP, define, definition, widget

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from journal import Journal
-from journal.housekeeping import retention
+from journal import Journal, retention
 from tests.actors.object_store import WATCH_HISTORY, Document, Refused
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, names, served
 from tests.gateway.test_access_to_the_past import RBAC

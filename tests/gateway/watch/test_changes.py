@@ -6,7 +6,7 @@ import pytest
 
 from gateway.watch import changes
 from gateway.watch.changes import Changes, TooOld
-from journal.housekeeping import retention
+from journal import retention
 from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 

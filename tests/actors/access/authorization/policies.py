@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import RbacPolicy
-from actors.bootstrap.default_roles import default_roles
+from actors.bootstrap.objects import default_roles
 from actors.messages import Object
 from actors.names import CLUSTER, Names
 

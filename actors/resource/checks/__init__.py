@@ -1,1 +1,0 @@
-"""What the metadata of a write must be: names, versions, owners."""

@@ -1,0 +1,488 @@
+"""Events of the journal by time, type and namespace: counts per bucket of time, and the events themselves.
+
+`TimelineIndex` has the offset of every event in an array per type, namespace and change; `Times` finds the offsets of
+times, `count` counts events per bucket, `scan` reads those that a filter matches.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
+
+from actors.rewind.steps import Steps, Work
+from actors.rewind.versions import link_at
+from journal import history, keys, records
+from journal.log import Journal
+from journal.records import Event
+from journal.view import View
+
+MAX_EVENTS: Final = 4_000_000  # 32 MB
+_LINKS: Final = 300  # read per transaction, in about a millisecond
+_TRIMMED: Final = 500  # tracks per step
+
+CREATED, UPDATED, DELETED = range(3)
+CHANGES: Final = ("created", "updated", "deleted")
+
+
+class Track:
+    """The events of one type in one namespace: ascending offsets, by change."""
+
+    __slots__ = ("namespace", "offsets", "type_id")
+
+    def __init__(self, key: bytes) -> None:
+        self.type_id = int.from_bytes(key[:2], "big")
+        self.namespace = key[2:].decode()
+        self.offsets = (array("Q"), array("Q"), array("Q"))
+
+
+class TimelineIndex:
+    """An index in memory of which events the journal has, by type, namespace and change.
+
+    A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
+    counts: a million events would be a million reads per request. This index has the offset of every event in
+    an array per type, namespace and change, eight bytes each, so that a count is two binary searches. It is
+    read from the journal's index by type with the first timeline that somebody asks for, and continued with
+    each later one; nothing follows the feed for it.
+
+    It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `times.py` finds
+    their offsets.
+
+    `update` before reading it. One caller updates at a time.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._tracks: dict[bytes, Track] = {}  # by the part of a state key before the name
+        self._read_upto: dict[int, int] = {}  # by type
+        self.times = Times(journal)
+        self.start = 0  # it has the events after this offset
+        self.upto = 0  # and up to this one
+
+    def update(self) -> Steps[None]:
+        """Read what was committed since, and drop what retention removed."""
+        with self._journal.read() as view:
+            head, floor = view.head, view.floor
+            types = view.written_types()
+        start = max(floor, head - MAX_EVENTS)
+        if start > self.start:
+            yield from self._trim(start)
+            self.start = start
+        if head == self.upto:
+            return
+        # A replay may have gone back: what was read stays, and is not shown.
+        for type_id in types:
+            while (after := max(self._read_upto.get(type_id, 0), start)) < head:
+                yield Work(partial(self._read, type_id, after, head))
+        yield from self.times.update(start, head)
+        self.upto = head
+
+    def _read(self, type_id: int, after: int, upto: int) -> None:
+        last, tracks = upto, self._tracks
+        with self._journal.read() as view:
+            links = list(islice(history.links(view, type_id, after, upto), _LINKS))
+        for offset, key, previous, removed in links:
+            scope = key[: key.index(b"\0", 2)]
+            track = tracks.get(scope)
+            if track is None:
+                track = tracks[scope] = Track(scope)
+            track.offsets[DELETED if removed else UPDATED if previous else CREATED].append(offset)
+        if len(links) == _LINKS:
+            last = links[-1].offset
+        self._read_upto[type_id] = last
+
+    def _trim(self, start: int) -> Steps[None]:
+        scopes = list(self._tracks)
+        for at in range(0, len(scopes), _TRIMMED):
+            yield Work(partial(self._trim_some, scopes[at : at + _TRIMMED], start))
+
+    def _trim_some(self, scopes: list[bytes], start: int) -> None:
+        for scope in scopes:
+            track = self._tracks[scope]
+            for offsets in track.offsets:
+                del offsets[: bisect_right(offsets, start)]
+            if not any(track.offsets):
+                del self._tracks[scope]
+
+    def tracks(self) -> list[Track]:
+        return list(self._tracks.values())
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "tracks": len(self._tracks),
+            "events": sum(len(offsets) for track in self._tracks.values() for offsets in track.offsets),
+        }
+
+
+STEP: Final = 512
+_TIMES_SLICE: Final = 16  # marks read, or times found, per transaction
+_REMEMBERED: Final = 50_000
+
+
+class Times:
+    """Finds the offsets of many times: times never decrease along the log, so each is a binary search.
+
+    A search of the whole log reads twenty events. The times of some events are kept in memory, one every `STEP`
+    offsets, so that a search reads at most the events between two of them. What was found for a time before the
+    newest event cannot change any more, and is remembered: a timeline that moves asks for the same times again.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._offsets, self._times = array("Q"), array("Q")  # of the marks, ascending
+        self._found: dict[int, int] = {}
+        self.newest = 0  # the time of the newest event that is covered
+        self.oldest = 0  # that of the first event that is still there
+
+    def update(self, start: int, head: int) -> Steps[None]:
+        """Cover the events after `start` up to `head`."""
+        if (gone := bisect_right(self._offsets, start) - 1) > 0:  # one before the first event stays
+            del self._offsets[:gone], self._times[:gone]
+            self._found.clear()
+        following = max(start + 1, self._offsets[-1] + STEP if self._offsets else 0)
+        while following <= head:
+            yield Work(partial(self._read_marks, following, head))
+            following += STEP * _TIMES_SLICE
+        yield Work(partial(self._read_ends, start, head))
+
+    def _read_marks(self, following: int, head: int) -> None:
+        with self._journal.read() as view:
+            for wanted in range(following, min(following + STEP * _TIMES_SLICE, head + 1), STEP):
+                offset, time = _first_event(view, wanted)
+                if offset > (self._offsets[-1] if self._offsets else 0):
+                    self._offsets.append(offset)
+                    self._times.append(time)
+
+    def _read_ends(self, start: int, head: int) -> None:
+        with self._journal.read() as view:
+            self.oldest = _first_event(view, start + 1)[1]
+            newest = view.event(head)
+            self.newest = self.oldest if newest is None else newest.time
+
+    def offsets_before(self, times: Sequence[int], start: int, upto: int) -> Steps[list[int]]:
+        """The newest offset before each of these times, from `start` to `upto`."""
+        found: list[int] = []
+        for at in range(0, len(times), _TIMES_SLICE):
+            found += yield Work(partial(self._find, times[at : at + _TIMES_SLICE], start, upto))
+        return found
+
+    def _find(self, times: Sequence[int], start: int, upto: int) -> list[int]:
+        with self._journal.read() as view:
+            return [min(max(self._offset_before(view, time), start), upto) for time in times]
+
+    def _offset_before(self, view: View, time: int) -> int:
+        known = self._found.get(time)
+        if known is not None:
+            return known
+        if not self._offsets or time <= self._times[0]:
+            return 0
+        if time > self.newest:
+            return keys.MAX_OFFSET
+        # The mark before is earlier than the time, that after it is not.
+        mark = bisect_left(self._times, time)
+        high = self._offsets[mark] if mark < len(self._offsets) else view.head
+        found = history.offset_at(view, time - 1, self._offsets[mark - 1], high)
+        if len(self._found) >= _REMEMBERED:
+            self._found.clear()
+        self._found[time] = found
+        return found
+
+    def statistics(self) -> dict[str, int]:
+        return {"marks": len(self._offsets), "remembered": len(self._found)}
+
+
+def _first_event(view: View, offset: int) -> tuple[int, int]:
+    """Offset and time of the first event at or after an offset; zeros if there is none."""
+    cursor = view.txn.cursor(view.databases.events)
+    if not cursor.set_range(keys.pack_offset(offset)):
+        return 0, 0
+    found = keys.offset_of(cursor.key())
+    return found, int(records.event_fields(found, cursor.value())[records.TIME])
+
+
+SECOND: Final = 1_000_000
+_STEPS: Final = (1, 2, 5)
+_WALKED: Final = 4  # events per bucket
+
+
+def bucket_width(span: int, buckets: int) -> int:
+    """Microseconds: 1, 2 or 5 times a power of ten, so that a range has at most `buckets` of them.
+
+    Buckets begin at multiples of it: those of a timeline that moves stay the same.
+    """
+    least = max(1, -(-span // max(1, buckets - 1)))
+    power = 1
+    while True:
+        for step in _STEPS:
+            if step * power >= least:
+                return step * power
+        power *= 10
+
+
+class Cells:
+    """The counts of one row of a timeline: of each change, by bucket."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts: dict[int, list[int]] = {}
+        self.total = 0
+
+    def add(self, bucket: int, change: int) -> None:
+        self.counts.setdefault(bucket, [0, 0, 0])[change] += 1
+        self.total += 1
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def merge(self, buckets: int) -> None:
+        """Make one bucket of several."""
+        merged: dict[int, list[int]] = {}
+        for bucket, counts in self.counts.items():
+            known = merged.setdefault(bucket // buckets, [0, 0, 0])
+            for change, count in enumerate(counts):
+                known[change] += count
+        self.counts = merged
+
+    def flat(self) -> list[int]:
+        return [number for bucket in sorted(self.counts) for number in (bucket, *self.counts[bucket])]
+
+
+def total(tracks: Iterable[Track], first: int, last: int) -> int:
+    """How many events these tracks have after the first offset and up to the last one."""
+    return sum(
+        bisect_right(offsets, last) - bisect_right(offsets, first)
+        for track in tracks
+        for offsets in track.offsets
+    )
+
+
+def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[None]:
+    """Counts events per bucket of time.
+
+    edges     [10, 14, 14, 20]           bucket 0 has the offsets 11 to 14, bucket 1 none, bucket 2 those from
+    15 to 20 cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty
+    buckets
+
+    Add the events of these tracks to a row.
+    """
+    for track in tracks:
+        for change, offsets in enumerate(track.offsets):
+            first = bisect_right(offsets, edges[0])
+            last = bisect_right(offsets, edges[-1], first)
+            if first < last:
+                cells.total += last - first
+                walk = _walk if last - first < _WALKED * len(edges) else _search
+                yield Work(partial(walk, offsets[first:last], edges, change, cells.counts))
+
+
+def count_rows(rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[int], most: int) -> Steps[int]:
+    """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
+
+    Returns how many buckets became one. Rows that are counted already become narrower as soon as there are too many
+    cells, so that there are never many more, however many rows and buckets somebody asks for.
+    """
+    merged, counted = 1, list[Cells]()
+    for cells, tracks in rows:
+        yield from count(tracks, edges, cells)
+        counted.append(cells)
+        while sum(map(len, counted)) > most and len(edges) > 2:
+            merged *= 2
+            edges = [*edges[:-1:2], edges[-1]]
+            for one in counted:
+                yield Work(partial(one.merge, 2))
+    return merged
+
+
+def _walk(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+    """Look at each event: cheaper than a search for each bucket, if there are few events in one."""
+    bucket, edge = -1, edges[0]
+    current: list[int] = []
+    for offset in offsets:
+        if offset > edge:
+            bucket = bisect_left(edges, offset, bucket + 1) - 1
+            edge = edges[bucket + 1]
+            current = counts.setdefault(bucket, [0, 0, 0])
+        current[change] += 1
+
+
+def _search(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+    first = 0
+    for bucket, edge in enumerate(edges[1:]):
+        following = bisect_right(offsets, edge, first)
+        if following > first:
+            counts.setdefault(bucket, [0, 0, 0])[change] += following - first
+            first = following
+
+
+def bucket_of(edges: Sequence[int], offset: int) -> int:
+    return bisect_left(edges, offset) - 1
+
+
+MAX_COST: Final = 100_000  # of one scan: some 200 ms
+_LINK_COST, _EVENT_COST, _BYTES_PER_COST = 2, 5, 1000
+_TRACKS: Final = 500  # per step
+_SCAN_SLICE: Final = 100  # candidates per transaction
+_SLICE_COST: Final = 500
+
+
+class Hit(NamedTuple):
+    offset: int
+    track: Track
+    change: int
+    event: Event | None  # None if nothing of it was needed
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What events must have; empty fields match everything. A name may end with `*`."""
+
+    name: str = ""
+    verb: str = ""
+    user: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.name or self.verb or self.user)
+
+    def matches_name(self, name: str) -> bool:
+        if self.name.endswith("*"):
+            return name.startswith(self.name[:-1])
+        return not self.name or name == self.name
+
+    def matches(self, event: Event, *, shows_user: bool) -> bool:
+        """A user that the caller must not see matches nothing: else it could be found by trying."""
+        if self.verb and event.verb != self.verb:
+            return False
+        return not self.user or (shows_user and event.user == self.user)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    after: int  # offsets above this one
+    upto: int
+    descending: bool = True
+
+
+class Found(NamedTuple):
+    hits: list[Hit]
+    following: int  # the offset with which to go on; 0 at the end of the range
+    size: int  # bytes of the contents
+
+
+_Candidate = tuple[int, Track, int]  # offset, track, change
+_Head = tuple[int, int, int, int]  # offset (negative if descending), number of the track, change, position
+
+
+def scan(
+    journal: Journal,
+    tracks: Sequence[Track],
+    wanted: Range,
+    sought: Filter,
+    shows_user: Callable[[Track], bool],
+    *,
+    limit: int,
+    max_bytes: int,
+    events: bool,
+) -> Steps[Found]:
+    """Reads the events of some tracks in the order of the log, in either direction, and filters them.
+
+    What the index does not have (name, verb and user) is read from the journal: the name from its index by
+    type, the rest from the event. One scan reads only so much; whoever wants more goes on at `following`.
+
+    At most `limit` events. Without `events`, hits have none if the filter needs none.
+    """
+    heap: list[_Head] = []
+    for at in range(0, len(tracks), _TRACKS):
+        heap += yield Work(partial(_heads, tracks, at, wanted))
+    heapq.heapify(heap)
+    candidates = _merged(heap, tracks, wanted)
+    hits: list[Hit] = []
+    cost = size = 0
+    reader = _Reader(journal, sought, shows_user, events or bool(sought.verb or sought.user))
+    while some := list(islice(candidates, _SCAN_SLICE)):
+        while some:
+            if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
+                return Found(hits, some[0][0], size)
+            found, read, spent, some = yield Work(partial(reader.read, some, limit - len(hits)))
+            hits += found
+            cost += spent
+            size += read
+    return Found(hits, 0, size)
+
+
+class _Reader:
+    def __init__(
+        self, journal: Journal, sought: Filter, shows_user: Callable[[Track], bool], events: bool
+    ) -> None:
+        self._journal = journal
+        self._sought = sought
+        self._shows_user = shows_user
+        self._events = events
+
+    def read(self, candidates: list[_Candidate], limit: int) -> tuple[list[Hit], int, int, list[_Candidate]]:
+        """Hits, bytes, cost, and the candidates that are left."""
+        hits: list[Hit] = []
+        cost = size = 0
+        with self._journal.read() as view:
+            for position, candidate in enumerate(candidates):
+                if len(hits) >= limit or cost >= _SLICE_COST:
+                    return hits, size, cost, candidates[position:]
+                hit, spent = self._hit(view, *candidate)
+                cost += spent
+                if hit is not None:
+                    hits.append(hit)
+                    size += 0 if hit.event is None else len(hit.event.body)
+        return hits, size, cost, []
+
+    def _hit(self, view: View, offset: int, track: Track, change: int) -> tuple[Hit | None, int]:
+        cost = 0
+        if self._sought.name:
+            cost = _LINK_COST
+            link = link_at(view, track.type_id, offset)
+            if link is None or not self._sought.matches_name(keys.names_of(link.key)[1]):
+                return None, cost
+        if not self._events:
+            return Hit(offset, track, change, None), cost
+        event = view.event(offset)
+        if event is None:  # retention has removed it meanwhile
+            return None, cost + _EVENT_COST
+        cost += _EVENT_COST + len(event.body) // _BYTES_PER_COST
+        if not self._sought.matches(event, shows_user=self._shows_user(track)):
+            return None, cost
+        return Hit(offset, track, change, event), cost
+
+
+def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
+    """The first offset in the range of each of some tracks."""
+    found: list[_Head] = []
+    sign = -1 if wanted.descending else 1
+    for number, track in enumerate(tracks[at : at + _TRACKS], at):
+        for change, offsets in enumerate(track.offsets):
+            if wanted.descending:
+                position = bisect_right(offsets, wanted.upto) - 1
+            else:
+                position = bisect_left(offsets, wanted.after + 1)
+            if 0 <= position < len(offsets) and wanted.after < offsets[position] <= wanted.upto:
+                found.append((sign * offsets[position], number, change, position))
+    return found
+
+
+def _merged(heap: list[_Head], tracks: Sequence[Track], wanted: Range) -> Iterator[_Candidate]:
+    """The offsets of all tracks in the range, in order."""
+    sign = -1 if wanted.descending else 1
+    while heap:
+        signed, number, change, position = heap[0]
+        track = tracks[number]
+        yield sign * signed, track, change
+        position += sign
+        offsets = track.offsets[change]
+        if 0 <= position < len(offsets) and wanted.after < offsets[position] <= wanted.upto:
+            heapq.heapreplace(heap, (sign * offsets[position], number, change, position))
+        else:
+            heapq.heappop(heap)

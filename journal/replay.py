@@ -1,0 +1,468 @@
+"""The state at an older offset: the one module that rebuilds state from events.
+
+`View.at` returns a `PastView`, which has the same reads as a view. How it finds the row of an object at offset R:
+
+    get      the by_object index gives the object's first event after R; its `previous` is the row's event at R.
+    lists    R near the head: undo. An object's first event after R names, as `previous`, its event at R.
+             R far from the head: replay. The closest snapshot, or a closer version that was replayed before, and the
+             events between it and R: applied if it is before R, undone if it is after R.
+
+All give a `Version`: the offsets that some objects (`Undone`) or all objects (`Replayed`) had at R. Contents are read
+only for the rows that are returned. `Versions` caches a bounded number of them, and an undone one is extended with
+the events appended since, so that paging through an old version never reads all events since R again. Rebuilding one
+may take long: `PastView.prepare` does it step by step, in as many transactions.
+
+    events   1 create a   2 create b   3 update a   4 delete b          R = 2
+    undo     3: a was at 1   4: b was at 2          {a: 1, b: 2} over the present {a: 3}     ->  a@1, b@2
+    replay   1: a is at 1    2: b is at 2           {a: 1, b: 2}                             ->  a@1, b@2
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from journal import history, keys, records, snapshots, state
+from journal.errors import Compacted, Damaged, FutureVersion
+from journal.records import Link, Row
+from journal.state import Entry, ScopedReads, Stop
+from journal.transaction import ReadTransaction
+
+
+class PastView(ScopedReads):
+    """The reads of a view at an older offset. Ends with the transaction it was made from."""
+
+    __slots__ = ("_prepared", "_reading", "_versions", "head")
+
+    def __init__(self, reading: ReadTransaction, versions: Versions, offset: int) -> None:
+        if offset > reading.head:
+            raise FutureVersion(offset, reading.head)
+        if offset < reading.floor:
+            raise Compacted(offset, reading.floor)
+        self._reading, self._versions, self.head = reading, versions, offset
+        self._prepared: dict[int, Version] = {}  # by type
+
+    def prepare(self, type_id: int, stop: Stop) -> bool:
+        """Rebuild the state of a type for `count`, `page` and `rows`, until `stop`; whether it is complete.
+
+        Without it they rebuild it themselves, however long it takes. Call it in a new transaction until it is True.
+        """
+        version = self._versions.step(self._reading, type_id, self.head, stop)
+        if version is not None:
+            self._prepared[type_id] = version
+        return version is not None
+
+    def get(self, type_id: int, namespace: str, name: str) -> Row | None:
+        key = keys.find_object(type_id, namespace, name)
+        if key is None:
+            return None
+        reading = self._reading
+        later = history.first_event_after(reading, key, self.head)
+        if not later:
+            return self._checked(key, state.get_checked(reading.txn, reading.databases, key))
+        previous = reading.fields_of(key, later)[records.PREVIOUS]
+        return self._checked(key, Row(*row_of(reading, key, previous)[1:]) if previous else None)
+
+    def _checked(self, key: bytes, row: Row | None) -> Row | None:
+        """Raise Damaged for a row that is newer than this view: then the index has lost an event."""
+        if row is not None and row.offset > self.head:
+            raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
+        return row
+
+    def count(self, type_id: int, namespace: str | None = None) -> int:
+        scope = keys.scope(type_id, namespace)
+        return 0 if scope is None else self._version(type_id).count(self._reading, scope)
+
+    def _entries_of(
+        self, type_id: int, scope: bytes, start: bytes, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        return self._version(type_id).entries(self._reading, scope, start, wanted)
+
+    def references(self, type_id: int, start: bytes, count: int) -> list[Reference]:
+        """(key, offset) of a type's rows from the key `start` on: at least `count`, or all that are left."""
+        return self._version(type_id).references(self._reading, start, count)
+
+    def _version(self, type_id: int) -> Version:
+        if type_id in self._prepared:
+            return self._prepared[type_id]
+        return self._versions.version(self._reading, type_id, self.head)
+
+
+MERGED_KEYS = 1024  # changed keys merged at a time
+FRESH_KEYS = 1000  # wait before they are merged into a sorted list, because that copies the list
+
+_KEY = itemgetter(0)
+
+
+class Undone:
+    """An old version near the head: the latest state with all later events undone.
+
+    One type's state at an offset, as the latest state with all later events undone.
+
+    It has undone the events up to `seen`. It is immutable, because other threads and slower readers may use it:
+    `extended` returns the next one. They share only `offsets`, which grows; each reads only the keys in its own
+    `_ordered`.
+    """
+
+    def __init__(
+        self, type_id: int, seen: int, offsets: Offsets, ordered: list[bytes], changes: dict[bytes, int]
+    ) -> None:
+        self.type_id, self.seen, self.offsets = type_id, seen, offsets
+        self._ordered = ordered
+        self._changes = changes  # scope -> live objects gained since
+        self._fresh: list[bytes] = []  # keys that are not in `_ordered` yet; none when it is complete
+
+    def complete(self, reading: ReadTransaction) -> bool:
+        return self.seen == reading.head and not self._fresh
+
+    def extended(self, reading: ReadTransaction, stop: Stop | None = None) -> Undone:
+        """The same version for a later transaction: undoes only the events appended since, until `stop`."""
+        if self.complete(reading):
+            return self
+        fresh: list[bytes] = []
+        changes = self._changes.copy()
+        seen = reading.head
+        links = history.links(reading, self.type_id, self.seen, reading.head)
+        for number, (offset, key, previous, removed) in enumerate(links, 1):
+            if key not in self.offsets:
+                self.offsets[key] = previous
+                fresh.append(key)
+            if change := (not removed) - (previous != 0):
+                for scope in keys.scopes_of(key):
+                    changes[scope] = changes.get(scope, 0) + change
+            if stop is not None and number % STEP_EVENTS == 0 and stop():
+                seen = offset
+                break
+        return self._with(seen, fresh, changes, complete=seen == reading.head)
+
+    def _with(self, seen: int, fresh: list[bytes], changes: dict[bytes, int], *, complete: bool) -> Undone:
+        fresh = self._fresh + fresh
+        wait = not complete and len(fresh) < FRESH_KEYS
+        ordered = self._ordered if wait else sorted_with(self._ordered, fresh)
+        extended = Undone(self.type_id, seen, self.offsets, ordered, changes)
+        extended._fresh = fresh if wait else []
+        return extended
+
+    def count(self, reading: ReadTransaction, scope: bytes) -> int:
+        return state.count(reading.txn, reading.databases.counts, scope) - self._changes.get(scope, 0)
+
+    def entries(
+        self, reading: ReadTransaction, scope: bytes, start: bytes, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        """Rows at the offset, in key order: latest rows that did not change since, merged with old rows."""
+        if not self._ordered:
+            yield from reading.entries(scope, start, wanted)
+            return
+        position, end = bisect_left(self._ordered, start), end_of(self._ordered, scope)
+        for present in reading.entries(scope, start, min(wanted or CHUNK_ROWS, CHUNK_ROWS)):
+            upto = bisect_right(self._ordered, present[-1][0], position, end)
+            yield from self._merged_entries(reading, present, position, upto)
+            position = upto
+        yield from self._merged_entries(reading, [], position, end)
+
+    def _merged_entries(
+        self, reading: ReadTransaction, present: list[Entry], position: int, upto: int
+    ) -> Iterator[list[Entry]]:
+        """Latest rows merged with the changed ones at some positions; many that were removed since, bit by bit."""
+        while upto - position > MERGED_KEYS:
+            beyond = position + MERGED_KEYS
+            split = bisect_left(present, self._ordered[beyond], key=_KEY)
+            yield from with_contents(reading, self._merge(present[:split], self._ordered[position:beyond]))
+            present, position = present[split:], beyond
+        yield from with_contents(reading, self._merge(present, self._ordered[position:upto]))
+
+    def references(self, reading: ReadTransaction, start: bytes, count: int) -> list[Reference]:
+        """At least `count` (key, offset) from `start` on, or all that are left."""
+        found: list[Reference] = []
+        while True:
+            present = reading.references(self.type_id, start, count)
+            position, last = bisect_left(self._ordered, start), len(present) < count
+            end = len(self._ordered) if last else bisect_right(self._ordered, present[-1][0])
+            found += self._merge(present, self._ordered[position:end])
+            if last or len(found) >= count:
+                return found
+            start = present[-1][0] + b"\0"
+
+    def _merge(self, present: list[Any], changed: list[bytes]) -> list[Any]:
+        """Latest rows, where changed objects are replaced by (key, offset) of their old row."""
+        if not changed:
+            return present
+        replaced = set(changed)
+        merged = [row for row in present if row[0] not in replaced]
+        merged += [(key, self.offsets[key]) for key in changed if self.offsets[key]]
+        merged.sort(key=_KEY)
+        return merged
+
+
+RUN_KEYS = 2000  # sorted at a time: about a millisecond
+
+
+class Replayed:
+    """An old version far from the head: replayed from a snapshot near it, or from a version that was replayed
+    before.
+
+    One type's state at an offset: that of a base near it, with the events in between applied or undone.
+
+    Nobody reads it until it is complete.
+    """
+
+    def __init__(self, reading: ReadTransaction, type_id: int, offset: int, base: int) -> None:
+        """`base` is the offset of a snapshot, before or after this offset, or 0."""
+        self.seen = 0  # does not depend on the latest state, so it fits every transaction
+        self.type_id, self.offset = type_id, offset
+        # Up to this floor, retention removes nothing that the rest of the replay needs.
+        self.highest_floor = max(min(base, offset), reading.floor)
+        self.offsets: Offsets = {}
+        # The events after the first, up to the second, are left to apply or to undo.
+        self._replayed, self._upto = sorted((base, offset))
+        self._undone: set[bytes] | None = set() if base > offset else None  # keys, if events are undone
+        self._base = base
+        self._chunks: Iterator[int] | None = iter(()) if not base else None  # of the snapshot, not loaded yet
+        self._unsorted: list[bytes] | None = None  # keys, once all events are applied
+        self._runs: list[list[bytes]] = []  # sorted keys
+        self._ordered: list[bytes] = []
+        self._complete = False
+
+    @classmethod
+    def beside(cls, reading: ReadTransaction, other: Replayed, offset: int) -> Replayed:
+        """With a complete version of the same type as its base."""
+        made = cls(reading, other.type_id, offset, other.offset)
+        made.offsets, made._chunks = other.offsets.copy(), iter(())
+        return made
+
+    def complete(self, _reading: ReadTransaction) -> bool:
+        return self._complete
+
+    def extended(self, reading: ReadTransaction, stop: Stop | None = None) -> Replayed:
+        """Continue the replay until it is complete, or until `stop`."""
+        if (
+            not self._complete
+            and self._load(reading, stop)
+            and self._replay(reading, stop)
+            and self._sort(stop)
+        ):
+            self._complete = True
+        return self
+
+    def _load(self, reading: ReadTransaction, stop: Stop | None) -> bool:
+        """Load the snapshot, a chunk at a time; whether all of it is loaded."""
+        if self._chunks is None:
+            self._chunks = iter(snapshots.chunks_of(reading, self._base, self.type_id))
+        for number in self._chunks:
+            self.offsets.update(snapshots.rows_of(reading, self._base, number, self.type_id))
+            if stop is not None and stop():
+                return False
+        return True
+
+    def _replay(self, reading: ReadTransaction, stop: Stop | None) -> bool:
+        """Apply or undo the events in between; whether all are."""
+        links = history.links(reading, self.type_id, self._replayed, self._upto)
+        while some := list(islice(links, STEP_EVENTS)):
+            self._apply(some)
+            self._replayed = some[-1].offset
+            if stop is not None and stop():
+                return False
+        return True
+
+    def _sort(self, stop: Stop | None) -> bool:
+        """Sort the keys in short runs, which are merged in pairs; whether all are sorted."""
+        if self._unsorted is None:
+            self._unsorted = list(self.offsets)
+        while self._unsorted or len(self._runs) > 1:
+            if self._unsorted:
+                self._runs.append(sorted(self._unsorted[-RUN_KEYS:]))
+                del self._unsorted[-RUN_KEYS:]
+            else:
+                one, other = self._runs.pop(0), self._runs.pop(0)
+                self._runs.append(sorted(one + other))  # linear: it finds the two runs
+            if stop is not None and stop():
+                return False
+        self._ordered = self._runs[0] if self._runs else []
+        return True
+
+    def _apply(self, links: list[Link]) -> None:
+        if self._undone is None:
+            fold(self.offsets, links)
+        else:
+            undo(self.offsets, links, self._undone)
+
+    def count(self, reading: ReadTransaction, scope: bytes) -> int:
+        return end_of(self._ordered, scope) - bisect_left(self._ordered, scope)
+
+    def entries(
+        self, reading: ReadTransaction, scope: bytes, start: bytes, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        begin, end = bisect_left(self._ordered, start), end_of(self._ordered, scope)
+        for position in range(begin, end, CHUNK_ROWS):
+            yield from with_contents(reading, self._between(position, min(position + CHUNK_ROWS, end)))
+
+    def references(self, reading: ReadTransaction, start: bytes, count: int) -> list[Reference]:
+        begin = bisect_left(self._ordered, start)
+        return self._between(begin, begin + count)
+
+    def _between(self, begin: int, end: int) -> list[Reference]:
+        return [(key, self.offsets[key]) for key in self._ordered[begin:end]]
+
+
+# Cached versions: as many lists of old versions may page at once; one more rebuilds its version for each page.
+VERSIONS = 16
+VERSION_KEYS = 400_000  # objects in all cached versions together: about 60 MB at most
+UNDO_EVENTS = 20_000  # up to this many events are always undone: some tens of milliseconds, once
+
+Version = Undone | Replayed
+
+
+class Versions:
+    """A bounded cache of old versions, which decides how each is rebuilt.
+
+    A cache of old versions that evicts the least recently used.
+    """
+
+    def __init__(self) -> None:
+        self._cached: OrderedDict[tuple[int, int], Version] = OrderedDict()
+        self._lock = threading.Lock()  # housekeeping reads old versions in another thread
+
+    def version(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
+        """The version of a type at an offset, extended to the head of the transaction."""
+        with self._lock:
+            return self._extend(reading, type_id, offset, None)
+
+    def step(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop) -> Version | None:
+        """The same if it is complete before `stop`; else None, and the next call goes on. Waits for no other thread."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            version = self._extend(reading, type_id, offset, stop)
+        finally:
+            self._lock.release()
+        return version if version.complete(reading) else None
+
+    def _extend(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop | None) -> Version:
+        version = self._cached.pop((type_id, offset), None)  # not to be used again if this fails
+        if version is None or not _usable(version, reading):
+            version = self._create(reading, type_id, offset)
+        version = version.extended(reading, stop)
+        self._cache((type_id, offset), version)
+        return version
+
+    def _create(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
+        """By the way that has the fewest events: from the present, a snapshot, or a version that is cached."""
+        undo_events = reading.head - offset
+        if undo_events <= UNDO_EVENTS:
+            return Undone(type_id, offset, {}, [], {})
+        base, distance = snapshots.closest(reading, offset)
+        near = self._nearest(reading, type_id, offset)
+        if near is not None and abs(near.offset - offset) < min(undo_events, distance):
+            return Replayed.beside(reading, near, offset)
+        if undo_events <= distance:
+            return Undone(type_id, offset, {}, [], {})
+        return Replayed(reading, type_id, offset, base)
+
+    def _nearest(self, reading: ReadTransaction, type_id: int, offset: int) -> Replayed | None:
+        """The cached replayed version of a type that is nearest to an offset, if all events in between are kept."""
+        floor = reading.floor
+        usable = (
+            one
+            for (cached_type, at), one in self._cached.items()
+            if cached_type == type_id and at >= floor and isinstance(one, Replayed) and one.complete(reading)
+        )
+        return min(usable, key=lambda one: abs(one.offset - offset), default=None)
+
+    def _cache(self, name: tuple[int, int], version: Version) -> None:
+        self._cached[name] = version
+        while len(self._cached) > VERSIONS or (len(self._cached) > 1 and self._keys() > VERSION_KEYS):
+            self._cached.popitem(last=False)
+
+    def _keys(self) -> int:
+        return sum(len(version.offsets) for version in self._cached.values())
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._cached.clear()
+
+    def statistics(self) -> dict[str, int]:
+        return {"old_versions": len(self._cached), "old_version_keys": self._keys()}
+
+
+def _usable(version: Version, reading: ReadTransaction) -> bool:
+    """Whether a version fits a transaction: it may be newer, or retention may have removed its snapshot."""
+    if isinstance(version, Undone):
+        return version.seen <= reading.head
+    return version.complete(reading) or reading.floor <= version.highest_floor
+
+
+CHUNK_ROWS = 128  # contents read at a time
+STEP_EVENTS = 32  # between two questions whether to stop: less than half a millisecond
+TYPE_SIZE = 2  # bytes of a scope that is a whole type
+
+Offsets = dict[bytes, int]  # state key -> offset of the event that is its row; 0: not there
+Reference = tuple[bytes, int]  # one of them
+
+
+def fold(offsets: Offsets, links: Iterable[Link]) -> Offsets:
+    """Apply events in order."""
+    for offset, key, _, removed in links:
+        if removed:
+            offsets.pop(key, None)
+        else:
+            offsets[key] = offset
+    return offsets
+
+
+def undo(offsets: Offsets, links: Iterable[Link], undone: set[bytes]) -> None:
+    """Undo events in order: the first event of an object names the row that it had before. `undone` has those."""
+    for _, key, previous, _ in links:
+        if key not in undone:
+            undone.add(key)
+            if previous:
+                offsets[key] = previous
+            else:
+                offsets.pop(key, None)
+
+
+def sorted_with(ordered: list[bytes], fresh: list[bytes]) -> list[bytes]:
+    """A sorted list with more keys; a new list unless there are none."""
+    if not fresh:
+        return ordered
+    merged: list[bytes] = []
+    position = 0
+    for key in sorted(fresh):
+        following = bisect_left(ordered, key, position)
+        merged += ordered[position:following]
+        merged.append(key)
+        position = following
+    return merged + ordered[position:]
+
+
+def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[Entry]]:
+    """Rows in chunks; those that are only (key, offset) get their contents."""
+    chunk: list[Entry] = []
+    size = 0
+    for row in rows:
+        if len(row) == 2:
+            row = row_of(reading, *row)
+            size += len(row[3])
+        chunk.append(row)
+        if len(chunk) == CHUNK_ROWS or size > state.CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def row_of(reading: ReadTransaction, key: bytes, offset: int) -> Entry:
+    fields = reading.fields_of(key, offset)
+    if fields[records.REMOVED]:
+        raise Damaged(f"event {offset} of {records.printable(key)} removed it; it cannot be its state")
+    return key, offset, fields[records.FACTS], fields[records.BODY]
+
+
+def end_of(ordered: list[bytes], scope: bytes) -> int:
+    """The position after the last key of a scope in a sorted list of one type's keys."""
+    return len(ordered) if len(scope) == TYPE_SIZE else bisect_left(ordered, scope[:-1] + b"\1")

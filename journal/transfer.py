@@ -1,0 +1,339 @@
+"""The journal as one portable file: its layout, its writer (`export`) and its reader (`Reader`); and new journals made
+of such a file (`restore`) or of another journal up to an offset (`fork`).
+
+All stream: one record in memory at a time, no seeking.
+
+    magic    16 bytes, "rewound journal\n"
+    frame    length:4 check:4 payload            check = crc32(payload, check of the frame before)
+             big-endian; the check before the first frame is crc32(magic)
+
+    frames   header   msgpack {version, dialect, types {name: number}, floor, head, events, time}
+             event    offset:8, then the event's bytes as the journal stores them (`records`), ascending
+             ...
+             end      00:8, events:8
+
+Checks are chained, so a lost, moved or repeated frame is found like a flipped bit; a file without the end frame was
+truncated. Events keep their stored layout, so whatever reads an old journal reads an old export. Snapshots and
+indexes are left out, because an import builds them again. SQL or JSON was rejected: it would need a second layout of
+every record.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import BinaryIO
+from zlib import crc32
+
+import msgpack
+
+from journal import keys, records
+from journal.errors import BadName, Compacted, Damaged, DamagedFile, JournalExists, NameTooLong, NewerLayout
+from journal.log import Journal
+from journal.records import Event
+from journal.transaction import ReadTransaction
+from journal.view import View
+
+MAGIC = b"rewound journal\n"
+VERSION = 1
+MAX_FRAME = 64 << 20  # a larger length is damage: objects are limited to a twentieth of it
+STEP = 1000  # events between two calls of the progress callback
+
+_LEAD = struct.Struct(">II")
+_END = keys.pack_offset(0)
+
+Progress = Callable[[int], None]  # how many events were written
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    version: int
+    dialect: str
+    types: dict[str, int]
+    floor: int  # events up to it are the state at it, one for each object
+    head: int
+    events: int
+    time: int  # of the export, in microseconds since 1970
+
+
+def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
+    """Write all events of a transaction, each checked before it is written."""
+    header = _header_of(reading)
+    frames = _Frames(stream)
+    frames.write(msgpack.packb(asdict(header)))
+    written = 0
+    for key, value in reading.txn.cursor(reading.databases.events):
+        records.event_fields(keys.offset_of(key), value)
+        frames.write(b"%b%b" % (key, value))
+        written += 1
+        if progress is not None and written % STEP == 0:
+            progress(written)
+    frames.write(_END + keys.pack_offset(written))
+    stream.flush()
+    return header
+
+
+def _header_of(reading: ReadTransaction) -> Header:
+    return Header(
+        VERSION,
+        reading.dialect,
+        reading.types(),
+        reading.floor,
+        reading.head,
+        events=reading.txn.stat(reading.databases.events)["entries"],
+        time=time.time_ns() // 1000,
+    )
+
+
+class _Frames:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._check = crc32(MAGIC)
+        stream.write(MAGIC)
+
+    def write(self, payload: bytes) -> None:
+        self._check = crc32(payload, self._check)
+        self._stream.write(_LEAD.pack(len(payload), self._check))
+        self._stream.write(payload)
+
+
+class Reader:
+    """Reads an export once, from its beginning. It checks every record before it returns it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._check = crc32(MAGIC)
+        self.position = 0  # of the next byte, after decompression
+        if self._read(len(MAGIC), "it does not begin like an export") != MAGIC:
+            raise DamagedFile(0, "it does not begin like an export")
+        self.header = self._header()
+
+    def _header(self) -> Header:
+        start = self.position
+        try:
+            fields = msgpack.unpackb(self._frame())
+            version = int(fields["version"])
+            if version > VERSION:
+                raise NewerLayout("the export", version, VERSION)
+            return Header(**{name: fields[name] for name in Header.__slots__})
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise DamagedFile(start, "its header cannot be read") from wrong
+
+    def events(self) -> Iterator[Event]:
+        """All events, ascending; DamagedFile when the file ends before its end frame or goes on after it."""
+        count = 0
+        while True:
+            start = self.position
+            payload = self._frame()
+            if payload[:8] == _END:
+                break
+            count += 1
+            yield _event(start, payload)
+        if payload[8:] != keys.pack_offset(count):
+            raise DamagedFile(start, f"it has {count} events, but its end frame says another number")
+        if self._read_up_to(1):
+            raise DamagedFile(self.position - 1, "it goes on after its end")
+
+    def _frame(self) -> bytes:
+        start = self.position
+        length, check = _LEAD.unpack(self._read(_LEAD.size, "it was cut off"))
+        if not 8 <= length <= MAX_FRAME:
+            raise DamagedFile(start, f"no record has {length} bytes")
+        payload = self._read(length, "it was cut off")
+        self._check = crc32(payload, self._check)
+        if self._check != check:
+            raise DamagedFile(start, "a record does not match its checksum")
+        return payload
+
+    def _read(self, size: int, why: str) -> bytes:
+        found = self._read_up_to(size)
+        if len(found) < size:
+            raise DamagedFile(self.position, why)
+        return found
+
+    def _read_up_to(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end. One read of a pipe may return fewer than asked for."""
+        parts: list[bytes] = []
+        while size:
+            try:
+                part = self._stream.read(size)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
+                raise DamagedFile(self.position, f"it cannot be decompressed: {wrong}") from wrong
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+            self.position += len(part)
+        return b"".join(parts)
+
+
+def _event(start: int, payload: bytes) -> Event:
+    try:
+        return records.decode_event(keys.offset_of(payload[:8]), payload[8:])
+    except Damaged as damage:
+        raise DamagedFile(start, damage.what) from damage
+
+
+# One durable transaction each: large enough that the fsync costs little, small enough for any memory.
+BATCH, BATCH_BYTES = 1000, 4 << 20
+
+RestoreProgress = Callable[[int, int], None]  # durable events, all events
+
+
+def restore(stream: BinaryIO, path: Path, progress: RestoreProgress | None = None) -> Header:
+    """Creates a new journal from an export, with the same offsets, times, users and state.
+
+    The command line calls it. It builds the journal in a temporary folder beside the target and renames it when
+    the last byte was checked, so a damaged file leaves nothing. It always creates a new journal: merging two
+    logs would need new offsets.
+
+    Create the journal in `path` from an export.
+    """
+    if path.exists() and any(path.iterdir()):
+        raise JournalExists(path)
+    reader = Reader(stream)
+    with temporary_folder(path) as building:
+        journal = Journal.open(building, dialect=reader.header.dialect)
+        try:
+            _fill(journal, reader, progress)
+        finally:
+            journal.close()
+    return reader.header
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """A folder that is renamed to `path` on success and removed on failure, with the parents created for it."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        building = Path(tempfile.mkdtemp(prefix=f".{path.name}-import-", dir=path.parent))
+        try:
+            yield building
+            _move(building, path)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _move(building: Path, path: Path) -> None:
+    try:
+        building.rename(path)
+    except OSError as taken:
+        if path.exists():
+            raise JournalExists(path) from taken
+        raise
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _fill(journal: Journal, reader: Reader, progress: RestoreProgress | None) -> None:
+    header, written = reader.header, 0
+    _intern(journal, header.types)
+    meta, floor = journal.environment.databases.meta, {keys.FLOOR: keys.pack_offset(header.floor)}
+    journal.environment.write(lambda txn: records.put_meta(txn, meta, floor))
+    for batch in _batches(reader, header.floor):
+        _append(journal, header, reader.position, batch)
+        written += len(batch)
+        if progress is not None:
+            progress(written, header.events)
+    if journal.head != header.head:
+        raise DamagedFile(reader.position, f"it ends at {journal.head}, its header says {header.head}")
+
+
+def _intern(journal: Journal, types: dict[str, int]) -> None:
+    for name, number in sorted(types.items(), key=lambda item: item[1]):
+        if journal.register_type(name) != number:
+            raise DamagedFile(0, f"its header numbers the type {name} as {number}")
+
+
+def _batches(reader: Reader, floor: int) -> Iterator[list[Event]]:
+    """Events in runs of bounded size, all of each on one side of the floor."""
+    batch: list[Event] = []
+    size = time = 0
+    for event in reader.events():
+        if event.time < time:
+            raise DamagedFile(reader.position, f"event {event.offset} is earlier than the one before it")
+        time = event.time
+        if len(batch) == BATCH or size > BATCH_BYTES or (batch and batch[-1].offset <= floor < event.offset):
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
+        size += len(event.body) + len(event.facts)
+    if batch:
+        yield batch
+
+
+def _append(journal: Journal, header: Header, position: int, batch: list[Event]) -> None:
+    numbers = header.types.values()
+    for event in batch:
+        if event.type_id not in numbers:
+            raise DamagedFile(position, f"event {event.offset} is of a type without a name")
+    try:
+        journal.append(batch, restored=batch[-1].offset <= header.floor)
+    except (ValueError, NameTooLong, BadName) as wrong:
+        raise DamagedFile(position, str(wrong)) from wrong
+
+
+FORK_BATCH = 1000  # events of one durable transaction
+
+ForkProgress = Callable[[int], None]  # the offset that was reached
+
+
+def fork(view: View, path: Path, version: int, progress: ForkProgress | None = None) -> None:
+    """Copies a journal up to an offset into a new one, which goes on from there on its own.
+
+    `rewound replay --writable` calls it. Offsets, times, users, contents, type numbers and the retention floor
+    are the same; indexes and state are built again. The first journal is only read, in one transaction.
+
+    Create the journal in `path`. Compacted below the retention floor.
+    """
+    if path.exists() and any(path.iterdir()):
+        raise JournalExists(path)
+    if version < view.floor:
+        raise Compacted(version, view.floor)
+    journal = Journal.open(path, dialect=view.dialect)
+    try:
+        _copy(view, journal, version, progress)
+    finally:
+        journal.close()
+
+
+def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | None) -> None:
+    types = sorted(view.types().items(), key=lambda item: item[1])
+    journal.register_types(name for name, _ in types)
+    assert journal.types() == dict(types), "types are numbered in the order of their names here"
+    meta, floor = journal.environment.databases.meta, view.floor
+    journal.environment.write(lambda txn: records.put_meta(txn, meta, {keys.FLOOR: keys.pack_offset(floor)}))
+    upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
+    for batch in _runs(upto, floor):
+        journal.append(batch, restored=batch[-1].offset <= floor)
+        if progress is not None:
+            progress(batch[-1].offset)
+
+
+def _runs(events: Iterable[Event], floor: int) -> Iterator[list[Event]]:
+    """Runs of events, all of each on one side of the floor."""
+    remaining = iter(events)
+    while batch := list(islice(remaining, FORK_BATCH)):
+        below = [event for event in batch if event.offset <= floor]
+        above = [event for event in batch if event.offset > floor]
+        yield from (run for run in (below, above) if run)
