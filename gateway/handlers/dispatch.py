@@ -20,9 +20,8 @@ from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions
 from gateway.handlers.bodies import Bodies
 from gateway.handlers.computed import ComputedObjects, Source
-from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import LARGE, Encoder, encode_document
-from gateway.handlers.lists import ListHandler
+from gateway.handlers.lists import Deadline, ListHandler
 from gateway.handlers.methods import check_method, find_definition, may_create
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -18,7 +19,6 @@ from actors.errors import TimedOut
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.store.reads import Listing, ListOptions, ListReader
-from gateway.handlers.deadline import Deadline
 from gateway.handlers.encoders import Encoder, Encoders, encode_document
 from gateway.memory.budget import SMALL, MemoryBudget
 from gateway.message import Request, Response
@@ -45,8 +45,30 @@ WHOLE = 4 << 20
 _COPIES = 3
 # Bytes of objects in a part, and in a part for which the budget has no room: then it is not counted.
 PART, SMALL_PART = 512 << 10, SMALL
+_TIMED_OUT = "Timeout: the request did not finish within the time it allowed (timeoutSeconds)"
 
 Show = Callable[[list[bytes]], Awaitable[list[bytes]]]  # converts stored objects, where a webhook has to
+
+
+class Deadline:
+    """A context manager that ends a list or deletecollection with a 504 response when timeoutSeconds have passed."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, context: RequestContext) -> None:
+        seconds = context.seconds("timeoutSeconds")
+        self._scope = trio.move_on_after(seconds) if seconds is not None else None
+
+    def __enter__(self) -> None:
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self._scope is None:
+            return
+        self._scope.__exit__(*error)
+        if self._scope.cancelled_caught:
+            raise TimedOut(_TIMED_OUT)
 
 
 class ListHandler:
@@ -305,7 +327,7 @@ class ListParts:
             bodies = await self._reader.read(self._size)
             self._seconds -= trio.current_time() - began
             return bodies
-        raise TimedOut("Timeout: the request did not finish within the time it allowed (timeoutSeconds)")
+        raise TimedOut(_TIMED_OUT)
 
     async def _encode(self, bodies: list[bytes]) -> bytes:
         layout, complete = self._layout, self._reader.complete
