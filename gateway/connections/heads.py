@@ -1,27 +1,25 @@
-"""The head of a response: the fields that every response has, and their encoded form.
+"""The encoded head of a response. The pipeline decides which fields it has (`gateway.pipeline.response_fields`).
 
-Every response has a date, `Cache-Control: no-cache, private` unless its handler set one, its content type, the shared
-fields of the server, and its own Audit-Id. `all_fields` lists them, for a protocol that takes lists. `Heads` keeps the
-encoded form of a protocol: nearly all of it repeats, so what depends on status, content type, shared fields and the
-date is encoded once, and the watchdog clears it once a second, when the date changes. Reading the clock for each
-response would cost more than all the rest.
+`Heads` keeps the encoded form of a protocol: nearly all of it repeats, so what depends on status, content type, shared
+fields and the date is encoded once, and the watchdog clears it once a second, when the date changes. Reading the clock
+for each response would cost more than all the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from gateway.exchange import Exchange, next_audit_id, next_audit_number, numbered_id
+from gateway.exchange import Exchange, next_audit_number, numbered_id
 from gateway.message import Response, SharedFields
-from gateway.wire.http_date import http_date
-
-Fields = list[tuple[bytes, bytes]]
-
-AUDIT_ID: Final = b"audit-id"
-CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
-_LINE_FEED: Final = 10
-_CARRIAGE_RETURN: Final = 13
+from gateway.pipeline.response_fields import (
+    AUDIT_ID,
+    CACHE_CONTROL,
+    Fields,
+    common_fields,
+    one_line,
+    own_fields,
+)
 
 
 class HeadFormat(NamedTuple):
@@ -62,12 +60,12 @@ class Heads:
             number = next_audit_number() if exchange is None else exchange.audit_number
             if number:
                 return b"%b%012x%b%b" % (start.to_number, number, self._after_number, framing)
-        fields = _one_line(_own_fields(response, exchange))
+        fields = one_line(own_fields(response, exchange))
         return b"%b%b%b" % (start.lines, self._format.fields(fields), framing)
 
     def _start(self, response: Response, key: tuple[int, bytes, SharedFields | None]) -> _Start:
         form = self._format
-        lines = form.status(response.status) + form.fields(_one_line(_common_fields(response)))
+        lines = form.status(response.status) + form.fields(one_line(common_fields(response)))
         start = _Start(lines, lines + form.fields([CACHE_CONTROL]) + self._before_number)
         self._starts[key] = start
         return start
@@ -75,37 +73,3 @@ class Heads:
 
 def has_body(status: int) -> bool:
     return status >= 200 and status not in (204, 304)
-
-
-def all_fields(response: Response, exchange: Exchange | None) -> Fields:
-    """The fields of a response, without its length; `exchange` has its Audit-Id, if it is observed."""
-    return _one_line([*_common_fields(response), *_own_fields(response, exchange)])
-
-
-def _common_fields(response: Response) -> Fields:
-    fields = [(b"date", http_date())]
-    if response.content_type:
-        fields.append((b"content-type", response.content_type))
-    if response.shared is not None:
-        fields += response.shared.fields
-    return fields
-
-
-def _own_fields(response: Response, exchange: Exchange | None) -> Fields:
-    names = [name for name, _ in response.headers]
-    fields = [] if CACHE_CONTROL[0] in names else [CACHE_CONTROL]
-    fields += response.headers
-    if exchange is not None:
-        fields.append((AUDIT_ID, exchange.audit_id))
-    elif AUDIT_ID not in names:
-        fields.append((AUDIT_ID, next_audit_id()))
-    return fields
-
-
-def _one_line(fields: Fields) -> Fields:
-    """Remove line breaks: one inside a value would let a client inject headers into the response."""
-    text = b"".join([name + value for name, value in fields])
-    # By number: a search for bytes takes far longer.
-    if _LINE_FEED not in text and _CARRIAGE_RETURN not in text:
-        return fields
-    return [(b" ".join(name.split()), b" ".join(value.split())) for name, value in fields]

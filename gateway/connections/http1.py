@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.background_import import imported
-from gateway.connections.heads import Fields, HeadFormat, Heads
+from gateway.connections.heads import HeadFormat, Heads
 from gateway.connections.limits import KIB
 from gateway.connections.metering import Meter, MeteredTransport, meter_of
 from gateway.connections.parsing.fault import Fault
@@ -35,6 +35,7 @@ from gateway.exchange import Exchange
 from gateway.memory.budget import SMALL
 from gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
 from gateway.message import Fields as Trailers
+from gateway.pipeline.response_fields import Fields
 from gateway.watch.framing import as_chunk, as_it_is
 
 if TYPE_CHECKING:

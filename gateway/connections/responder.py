@@ -20,9 +20,9 @@ methods of `Codec`, and for each request this:
     ...                                             # send what `send` has queued, then `exchange.complete()`
     responder.release(codec)                        # in any case, at the end
 
-`heads.all_fields(response, codec.exchange)` are the fields of a head; a codec adds only those of its framing, such as
-Content-Length. A codec whose client disconnects raises OSError (or trio.ClosedResourceError) from what it sends, or
-cancels the task; it calls `exchange.cut_off()` for an exchange whose response was not sent whole.
+`response_fields.all_fields(response, codec.exchange)` are the fields of a head; a codec adds only those of its framing,
+such as Content-Length. A codec whose client disconnects raises OSError (or trio.ClosedResourceError) when it sends,
+or cancels the task; it calls `exchange.cut_off()` for an exchange whose response was not sent whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any, Protocol
 import trio
 
 from actors.errors import RequestError
-from gateway.connections.heads import AUDIT_ID, Fields, has_body
+from gateway.connections.heads import has_body
 from gateway.connections.parsing.fault import Fault
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.exchange import Exchange, RequestObserver, observing
@@ -51,6 +51,7 @@ from gateway.message import (
     Stream,
 )
 from gateway.message import Fields as Trailers
+from gateway.pipeline.response_fields import AUDIT_ID, Fields
 
 log = logging.getLogger("rewound.gateway")
 

@@ -22,7 +22,6 @@ from gateway.connections.asgi.scopes import (
     Send,
     accepted_connection,
 )
-from gateway.connections.heads import Fields, all_fields
 from gateway.connections.metering import Meter, frame_head
 from gateway.connections.responder import log
 from gateway.connections.server_state import ServerState
@@ -30,6 +29,7 @@ from gateway.connections.websocket.handshake import Accepted
 from gateway.exchange import Exchange
 from gateway.message import EndReason, Finished, Request, Response, Stream
 from gateway.message import Fields as Trailers
+from gateway.pipeline.response_fields import Fields, all_fields
 from gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
 
 _DATE: Final = b"date"  # is the server's
