@@ -5,9 +5,9 @@ which knows the five kinds: a whole body, a body in parts, a watch, a watch as a
 server that is forwarded. It decides what of it is sent for HEAD, reports each stage to the observer, releases the
 memory of the request, and ends what cannot be completed.
 
-Bytes are the `Codec`'s: it frames one request and its response. There is one for HTTP/1.1 (`http1.Http1Connection`,
-which has one request at a time) and one for HTTP/2 (`http2.stream.Stream`). A third protocol needs a class with the
-methods of `Codec`, and for each request this:
+Bytes are the `Codec`'s: it frames one request and its response. There is one for HTTP/1.1
+(`http1.connection.Http1Connection`, which has one request at a time), one for HTTP/2 (`http2.stream.Stream`) and one
+for ASGI (`asgi.codec`). Another protocol needs a class with the methods of `Codec`, and for each request this:
 
     codec.request = request
     codec.exchange = responder.receive(request)     # counts it, and tells the observer
@@ -34,8 +34,8 @@ from typing import Any, Protocol
 import trio
 
 from actors.errors import RequestError
+from gateway.connections.arriving import Fault
 from gateway.connections.heads import has_body
-from gateway.connections.parsing.fault import Fault
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.exchange import Exchange, RequestObserver, observing
 from gateway.memory.budget import NO_LIMIT, MemoryBudget

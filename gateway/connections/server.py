@@ -24,13 +24,12 @@ from trio.lowlevel import wait_readable
 
 from actors.background_import import imported, is_imported
 from actors.certificates.pools import Roles, TrustPools
-from gateway.connections.http1 import HTTP1, Http1Connection, closing_bytes
+from gateway.connections.http1.connection import HTTP1, Http1Connection, closing_bytes
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import Exhausted, Listener, open_listeners
 from gateway.connections.responder import Handle, Refuse
 from gateway.connections.server_state import ServerState, ServerStatistics, log
-from gateway.connections.shared_bios import SharedBios
-from gateway.connections.tls import HandshakeFailed, NotTLS, TlsTransport
+from gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
 from gateway.connections.transport import Transport
 from gateway.exchange import RequestObserver
 from gateway.memory.budget import MemoryBudget

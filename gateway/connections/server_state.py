@@ -18,10 +18,10 @@ import trio
 from hypercorn.config import Config
 
 from actors.certificates.pools import TrustPools
+from gateway.connections.arriving import PartialHeads
 from gateway.connections.heads import HeadFormat, Heads
 from gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from gateway.connections.listen import Listener
-from gateway.connections.parsing.partial_heads import PartialHeads
 from gateway.connections.responder import Handle, Refuse, Responder
 from gateway.connections.transport import Transport
 from gateway.exchange import RequestObserver

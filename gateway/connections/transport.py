@@ -162,7 +162,7 @@ class Transport:
             return False
 
     @staticmethod
-    def broadcast(transports: Sequence[Transport], data: bytes) -> Missed:
+    def broadcast(transports: Sequence[Any], data: bytes) -> Missed:
         """`transmit` to many; return those that did not send all."""
         missed: Missed = []
         size = len(data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import h11
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
+from gateway.connections.http1.parser import Parser
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.parser import Parser
 from gateway.message import Peer
 
 PATH = "/api/v1/namespaces/default/configmaps"

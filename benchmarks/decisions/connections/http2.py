@@ -24,8 +24,7 @@ from benchmarks.decisions.connections.http2_servers import BODY, HTTP1, SERVERS
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.loads import http2
 from gateway.connections.limits import Limits
-from gateway.connections.shared_bios import SharedBios
-from gateway.connections.tls import TlsTransport
+from gateway.connections.tls import SharedBios, TlsTransport
 
 REQUESTS = 4000
 ROUNDS = 4

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import hpack
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
-from gateway.connections.http2.heads.fields import Field, checked
-from gateway.connections.http2.heads.request_heads import RequestHeads
+from gateway.connections.http2.hpack import Field, checked
+from gateway.connections.http2.request_heads import RequestHeads
 from gateway.connections.limits import Limits
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -18,7 +18,7 @@ from hyperframe.frame import DataFrame, Frame, HeadersFrame, SettingsFrame
 
 from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads.http2 import PREFACE
-from gateway.connections.http1 import Http1Connection
+from gateway.connections.http1.connection import Http1Connection
 from gateway.connections.http2.connection import Http2
 from gateway.connections.limits import Limits
 from gateway.connections.server_state import ServerState

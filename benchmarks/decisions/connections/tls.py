@@ -20,8 +20,7 @@ from benchmarks.decisions.apart import SPAWN, apart
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.servers.memory import memory
 from gateway.connections.limits import Limits
-from gateway.connections.shared_bios import SharedBios
-from gateway.connections.tls import TlsTransport
+from gateway.connections.tls import SharedBios, TlsTransport
 
 REQUEST = b"r" * 300
 RESPONSE = b"a" * 1200

@@ -6,9 +6,9 @@ from typing import Final
 
 import trio
 
+from gateway.connections.arriving import add_part, join_parts
 from gateway.connections.asgi.scopes import Head, Receive
 from gateway.connections.limits import KIB
-from gateway.connections.parsing.body_parts import add_part, join_parts
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE
 from gateway.memory.budget import SMALL

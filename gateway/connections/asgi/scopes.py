@@ -18,8 +18,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from actors.certificates.pools import TrustPools
+from gateway.connections.arriving import Fault, escape_fault
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.connections.transport import Transport
 from gateway.message import Peer, Request
 

@@ -9,6 +9,7 @@ body in tiny frames occupies no more memory than one in large frames. A connecti
 
 from __future__ import annotations
 
+from gateway.connections.arriving import Fault, add_part, join_parts
 from gateway.connections.http2.output import Output
 from gateway.connections.http2.protocol import (
     DEFAULT_WINDOW,
@@ -17,8 +18,6 @@ from gateway.connections.http2.protocol import (
     window_update,
 )
 from gateway.connections.http2.stream import Stream
-from gateway.connections.parsing.body_parts import add_part, join_parts
-from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState
 
 # What a peer may send before we acknowledge: on one stream at first (as before the settings arrive), on one whose body

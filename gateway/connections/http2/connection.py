@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 
 import trio
 
-from gateway.connections.http2.heads.response_heads import HTTP2
+from gateway.connections.arriving import Fault
 from gateway.connections.http2.output import Flusher, Output
 from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
 from gateway.connections.http2.receiver import Receiver
+from gateway.connections.http2.response_heads import HTTP2
 from gateway.connections.http2.stream import Stream
-from gateway.connections.parsing.fault import Fault
 from gateway.connections.server_state import ServerState, log
 from gateway.connections.transport import Transport
 from gateway.message import Peer, Request, Response

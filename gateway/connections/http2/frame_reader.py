@@ -6,6 +6,7 @@ frames are one. Padding and priorities are removed. A frame that is too large is
 
 from __future__ import annotations
 
+from gateway.connections.arriving import PartialHeads
 from gateway.connections.http2.protocol import (
     ACK,
     CONTINUATION,
@@ -32,7 +33,6 @@ from gateway.connections.http2.protocol import (
     WINDOW_UPDATE,
     ConnectionFault,
 )
-from gateway.connections.parsing.partial_heads import PartialHeads
 
 Frame = tuple[int, int, int, bytes]  # type, flags, stream, payload
 

@@ -7,10 +7,10 @@ a rule so that the connection has to end.
 
 from __future__ import annotations
 
+from gateway.connections.arriving import Fault
 from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from gateway.connections.http2.frame_reader import FrameReader
-from gateway.connections.http2.heads.hpack import CompressionError
-from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
+from gateway.connections.http2.hpack import CompressionError
 from gateway.connections.http2.protocol import (
     ACK,
     COMPRESSION_ERROR,
@@ -42,8 +42,8 @@ from gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
+from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.http2.stream import Stream, StreamOwner
-from gateway.connections.parsing.fault import Fault
 from gateway.message import Peer, Request
 
 # Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.

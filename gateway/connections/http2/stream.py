@@ -23,8 +23,8 @@ from typing import NoReturn, Protocol
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
+from gateway.connections.arriving import Fault
 from gateway.connections.heads import Heads
-from gateway.connections.http2.heads.response_heads import field_block, length_field
 from gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
 from gateway.connections.http2.protocol import (
     CANCEL,
@@ -39,7 +39,7 @@ from gateway.connections.http2.protocol import (
     frame,
     header_frames,
 )
-from gateway.connections.parsing.fault import Fault
+from gateway.connections.http2.response_heads import field_block, length_field
 from gateway.connections.server_state import ServerState
 from gateway.connections.websocket.handshake import Accepted
 from gateway.exchange import Exchange

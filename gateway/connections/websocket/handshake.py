@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.connections.parsing.fault import Fault
+from gateway.connections.arriving import Fault
 from gateway.message import WEBSOCKET_PROTOCOLS, websocket_protocols
 
 VERSION = b"13"

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.connections.http1.parser import Parser
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.parser import Parser
 from gateway.message import Peer
 from tests.cases import cases
 

@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from gateway.connections.heads import HeadFormat, Heads
-from gateway.connections.http1 import HTTP1, closing_bytes
-from gateway.connections.http2.heads.response_heads import HTTP2
+from gateway.connections.http1.connection import HTTP1, closing_bytes
+from gateway.connections.http2.response_heads import HTTP2
 from gateway.exchange import Exchange, numbered_id
 from gateway.message import Request, Response, SharedFields
 from gateway.pipeline.response_fields import all_fields

@@ -3,10 +3,10 @@
 import hpack
 import pytest
 
-from gateway.connections.http2.heads.hpack import CompressionError
-from gateway.connections.http2.heads.request_heads import Malformed, RequestHead, RequestHeads
+from gateway.connections.arriving import Fault
+from gateway.connections.http2.hpack import CompressionError
+from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.fault import Fault
 from tests.cases import cases
 
 Pair = tuple[bytes, bytes]

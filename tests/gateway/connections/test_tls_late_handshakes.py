@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.connections.shared_bios import SharedBios
-from gateway.connections.tls import TlsTransport
+from gateway.connections.tls import SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 from tests.gateway.idle import until_idle
 

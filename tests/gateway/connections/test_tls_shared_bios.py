@@ -11,8 +11,7 @@ import pytest
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.connections.shared_bios import SharedBios
-from gateway.connections.tls import SLICE, TlsTransport
+from gateway.connections.tls import SLICE, SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 
 

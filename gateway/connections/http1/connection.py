@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.background_import import imported
+from gateway.connections.arriving import Fault
 from gateway.connections.heads import HeadFormat, Heads
+from gateway.connections.http1.parser import Parser
 from gateway.connections.limits import KIB
 from gateway.connections.metering import Meter, MeteredTransport, meter_of
-from gateway.connections.parsing.fault import Fault
-from gateway.connections.parsing.parser import Parser
 from gateway.connections.server_state import ServerState
 from gateway.connections.transport import RECEIVE, Transport
 from gateway.connections.websocket.handshake import Accepted

@@ -18,10 +18,9 @@ from typing import Any, NoReturn
 
 import httptools
 
+from gateway.connections.arriving import Fault, Parts, add_part, escape_fault, join_parts
+from gateway.connections.http1.repeated_heads import RepeatedHeads
 from gateway.connections.limits import KIB, Limits
-from gateway.connections.parsing.body_parts import Parts, add_part, join_parts
-from gateway.connections.parsing.fault import Fault, escape_fault
-from gateway.connections.parsing.repeated_heads import RepeatedHeads
 from gateway.message import Peer, Request, wants_websocket
 
 _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")

@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gateway.connections.http2.heads.fields import Field
-from gateway.connections.http2.heads.hpack import Decoder
+from gateway.connections.arriving import Fault, escape_fault
+from gateway.connections.http2.hpack import Decoder, Field
 from gateway.connections.limits import Limits
-from gateway.connections.parsing.fault import Fault, escape_fault
 from gateway.message import HeaderFacts
 
 # An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
