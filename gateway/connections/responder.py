@@ -171,7 +171,7 @@ class Responder:
     def cut_off(self, request: Request, error: BaseException) -> None:
         """The rest of a response could not be produced, so its client does not get the end of it: log why."""
         cause = error.__cause__ or error
-        if isinstance(cause, RequestError):
+        if isinstance(cause, RequestError | CutOff):
             log.warning("%s %s was cut off: %s", request.method, request.path, cause)
             return
         self.failures += 1
