@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -80,9 +80,11 @@ class Http3Client:
             number, stream = await self._send(pseudo_fields(method, target, fields, b"https"), body)
             while not stream.head:
                 await self._wait(stream)
+        parts = self._parts(stream)
         try:
-            yield Answer(int(dict(stream.head)[b":status"]), stream.head[1:], self._parts(stream))
+            yield Answer(int(dict(stream.head)[b":status"]), stream.head[1:], parts)
         finally:
+            await parts.aclose()
             del self._streams[number]
             if not stream.ended and not self._ended:
                 self.quic.stop_stream(number, ErrorCode.H3_REQUEST_CANCELLED)
@@ -106,7 +108,7 @@ class Http3Client:
             raise EOFError
         await self._changed.wait()
 
-    async def _parts(self, stream: _Stream) -> AsyncIterator[bytes]:
+    async def _parts(self, stream: _Stream) -> AsyncGenerator[bytes, None]:
         while True:
             while stream.parts:
                 yield stream.parts.pop(0)

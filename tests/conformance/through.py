@@ -101,7 +101,7 @@ async def _serve(ask: Ask, stream: trio.SocketStream) -> None:
                     await stream.send_all(connection.send(h11.Data(part)) or b"")
                 await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
                 nursery.cancel_scope.cancel()
-    except (OSError, EOFError, h11.ProtocolError, trio.BrokenResourceError):
+    except* (OSError, EOFError, h11.ProtocolError, trio.BrokenResourceError, trio.TooSlowError):
         pass  # the client gets no response, or sees that it broke off
     finally:
         await trio.aclose_forcefully(stream)

@@ -211,6 +211,8 @@ class Api:
 
     def use_client(self, client: httpx.AsyncClient) -> None:
         """Send all requests with this client."""
+        if self._plain is not None:
+            self._plain.close()
         self._plain, self._httpx, self.has_client = None, client, True
 
     async def close_idle(self) -> None:

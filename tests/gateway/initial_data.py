@@ -45,10 +45,12 @@ INDEPENDENT = {
     "memory_limit",
     "oidc",
     "proxy",
+    "quic_bind",
     "secure_port",
     "shutdown_delay_duration",
     "token_auth_file",
     "token_webhook",
+    "transport",
     "watch_history",
 }
 SECURE_PORT = 2  # of servers with certificates

@@ -1,0 +1,107 @@
+"""HTTP/3: requests, large bodies in both directions, and clients that go away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+import trio
+
+from gateway.composition.extensions import Extensions
+from gateway.settings import settings as settings_module
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Settings
+from tests.conformance.http3_client import Http3Client, connected
+from tests.conformance.through import Answer
+from tests.gateway.api import ADMIN, Api, config_map, served
+from tests.gateway.initial_data import SECURE_PORT
+from tests.gateway.observing import Observer
+
+MAPS = b"/api/v1/namespaces/default/configmaps"
+SIGNED_IN = [(b"authorization", f"Bearer {ADMIN}".encode())]
+
+
+@asynccontextmanager
+async def opened(extensions: Extensions | None = None) -> AsyncIterator[tuple[Api, Http3Client]]:
+    async with served(
+        extensions=extensions or Extensions(),
+        transport="asgi",
+        secure_port=SECURE_PORT,
+        quic_bind="127.0.0.1:0",
+    ) as api:
+        assert api.addresses.quic is not None
+        async with connected(*api.addresses.quic) as client:
+            yield api, client
+
+
+async def body_of(answer: Answer) -> bytes:
+    return b"".join([part async for part in answer.parts])
+
+
+async def test_requests_share_a_connection() -> None:
+    async with opened() as (api, client):
+        body = orjson.dumps(config_map("a", k="v" * 500_000))
+        async with client.request(b"POST", MAPS, SIGNED_IN, body) as answer:
+            assert answer.status == 201
+            assert len(await body_of(answer)) > 500_000
+        async with client.request(b"GET", MAPS, SIGNED_IN, b"") as answer:
+            assert len(orjson.loads(await body_of(answer))["items"][0]["data"]["k"]) == 500_000
+        async with client.request(b"GET", MAPS, [], b"") as answer:
+            assert answer.status == 403  # no certificate signs in here
+        assert "h3=" in (await api.ask("GET", "/version")).headers["alt-svc"]
+
+
+async def test_refused_upload_leaves_the_connection_open() -> None:
+    async with opened() as (_, client):
+        fields = [*SIGNED_IN, (b"content-length", b"4000000")]
+        async with client.request(b"POST", MAPS, fields, b" " * 4_000_000) as answer:
+            assert answer.status == 413
+            await body_of(answer)
+        async with client.request(b"GET", b"/version", SIGNED_IN, b"") as answer:
+            assert answer.status == 200
+
+
+async def test_client_that_leaves_ends_its_watch() -> None:
+    observer = Observer()
+    async with opened(Extensions(observer=observer)) as (api, client):
+        watch = MAPS + b"?watch=1"
+        async with client.request(b"GET", watch, SIGNED_IN, b"") as answer:
+            await api.create("configmaps", config_map("a"))
+            assert orjson.loads(await anext(answer.parts))["object"]["metadata"]["name"] == "a"
+        assert api.addresses.quic is not None
+        async with connected(*api.addresses.quic) as other:
+            scope = trio.CancelScope()
+            with scope:
+                async with other.request(b"GET", watch, SIGNED_IN, b"") as answer:
+                    scope.cancel()
+                    await body_of(answer)
+        watches = [one for one in await observer.ended(3, MAPS.decode()) if one.method == "GET"]
+        assert [one.cut_off for one in watches] == [True, True]
+
+
+async def test_slow_reader_holds_a_bounded_part_of_a_response() -> None:
+    async with opened() as (api, client):
+        for number in range(30):
+            await api.create("configmaps", config_map(f"a{number:02}", k="v" * 100_000))
+        async with client.request(b"GET", MAPS + b"?limit=500", SIGNED_IN, b"") as answer:
+            await anext(answer.parts)
+        async with client.request(b"GET", MAPS + b"?limit=500", SIGNED_IN, b"") as answer:
+            assert len(orjson.loads(await body_of(answer))["items"]) == 30
+
+
+def test_flag_needs_the_transport_a_certificate_and_aioquic(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, wanted in (
+        ({"quic_bind": "127.0.0.1:1"}, "needs --transport asgi"),
+        ({"quic_bind": "443", "transport": "asgi"}, "is not HOST:PORT"),
+        (
+            {"quic_bind": "[::1]:1", "transport": "asgi", "secure_port": 0, "insecure_port": 1},
+            "needs the secure port",
+        ),
+    ):
+        with pytest.raises(SettingsError, match=wanted):
+            Settings(**given)  # type: ignore[arg-type]
+    monkeypatch.setattr(settings_module, "find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"pip install 'rewound\[http3\]'"):
+        Settings(quic_bind="127.0.0.1:1", transport="asgi")
