@@ -8,7 +8,7 @@ instead of most events.
 
 A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until its
 events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
-`Exchange.stored` makes the pipeline wait, and `BlockingHandler` delays the response.
+`Exchange.stored` makes the pipeline wait, before it serves the request and before it returns the response.
 """
 
 from __future__ import annotations
@@ -133,11 +133,6 @@ class AuditLog(ExchangeObserver):
                 record.abandon()
                 raise AuditNotStored("failed to store audit event")
 
-    @property
-    def blocks(self) -> bool:
-        """Whether a backend delays requests."""
-        return bool(self._blocking)
-
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the backends until cancelled; then wait a little for what is queued."""
         async with trio.open_nursery() as nursery:
@@ -153,20 +148,3 @@ class AuditLog(ExchangeObserver):
         levels = {LEVEL_NAMES[level]: count for level, count in self._policy.evaluated.items()}
         events = max(one.backend.events for one in self._backends)
         return AuditStatistics(events, self._rejected, levels, errors)
-
-
-class BlockingHandler:
-    """Delays responses until a blocking backend has stored their events; the pipeline has delayed the requests."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-
-    async def handle(self, request: Request) -> Response:
-        response = await self._handle(request)
-        exchange = request.exchange
-        if exchange is not None:
-            if exchange.responding is not None and response.forwarding is None:
-                exchange.responding(response)
-            if exchange.stored is not None:
-                await exchange.stored()
-        return response

@@ -25,7 +25,6 @@ from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.config import server_config
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.listen import Listener
-from gateway.connections.responder import Handle
 from gateway.connections.server import Server
 from gateway.connections.server_state import AnyServer, MakeServer
 from gateway.describe.discovery import Discovery
@@ -103,8 +102,8 @@ class ApiServer:
             settings.max_connections or affordable_connections(store.memory.process.limit),
             self._forwards,
         )
-        handle, auditor = self._audited(pipeline.handle, nursery)
-        observer = both(auditor, extensions.observer)
+        handle = pipeline.handle
+        observer = both(self._audit_log(nursery), extensions.observer)
         if predecessor is None:
             make = extensions.make_server or _server_of(settings)
             self._server: AnyServer = make(handle, refuse, limits, observer, store.memory)
@@ -182,19 +181,18 @@ class ApiServer:
     def _inject_faults(self, inject: InjectFault | None) -> None:
         self._faults.inject = inject
 
-    def _audited(self, handle: Handle, nursery: trio.Nursery) -> tuple[Handle, ExchangeObserver | None]:
-        """The handler of requests, and what records them; SettingsError."""
+    def _audit_log(self, nursery: trio.Nursery) -> ExchangeObserver | None:
+        """What records requests; SettingsError."""
         if not self._settings.audit.given:
-            return handle, None
-        from gateway.audit.audit_log import BlockingHandler
+            return None
         from gateway.audit.build import build_audit
 
         audit = build_audit(self._settings.audit, self._store.names, self._store.clock)
         if audit is None:
-            return handle, None
+            return None
         nursery.start_soon(audit.run)
         meter_audit(self._operations.metrics, audit.statistics)
-        return BlockingHandler(handle).handle if audit.blocks else handle, audit
+        return audit
 
     def _test_controls(self, more: AddControls | None, faults: FaultSwitch | None) -> Serve | None:
         enabled = self._settings.enable_test_controls

@@ -15,7 +15,7 @@ from typing import Final
 from actors.errors import NoSuchResource, RequestError
 from actors.flowcontrol.seats import NoSeat
 from actors.quoting import quoted_start
-from gateway.exchange import AuditNotStored
+from gateway.exchange import AuditNotStored, Exchange
 from gateway.message import BodyNotRead, Request, Response
 from gateway.pipeline import render
 from gateway.pipeline.context import NO_ROUTE, RequestContext
@@ -90,6 +90,8 @@ class Pipeline:
             if context.seats and context.flow is not None:
                 services.limits.end(context.flow.level, context.seats, context.waited)
         _count(context, services, response)
+        if context.exchange is not None and context.exchange.rare is not None:
+            await _audit_response(context.exchange, response)
         return response
 
 
@@ -128,6 +130,14 @@ async def _status(context: RequestContext, services: PipelineServices, error: Ex
         if exchange is not None:
             exchange.not_negotiated = True
     return await render.failure(context, failure)
+
+
+async def _audit_response(exchange: Exchange, response: Response) -> None:
+    """In a blocking mode of the audit log: wait until it has stored what becomes of the request."""
+    if exchange.responding is not None and response.forwarding is None:
+        exchange.responding(response)
+    if exchange.stored is not None:
+        await exchange.stored()
 
 
 def _count(context: RequestContext, services: PipelineServices, response: Response) -> None:
