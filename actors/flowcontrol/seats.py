@@ -24,7 +24,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -204,10 +203,7 @@ class Seats:
                 while True:
                     await self._begin_turn()
         finally:
-            with suppress(
-                KeyError
-            ):  # another table of instruments is in use by now (`gateway.ops.instruments`)
-                trio.lowlevel.remove_instrument(self._passes)
+            trio.lowlevel.remove_instrument(self._passes)
 
     async def _begin_turn(self) -> None:
         """Begin a turn, and wait until the next one has to begin."""

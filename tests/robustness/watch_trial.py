@@ -24,7 +24,7 @@ from tests.robustness.traffic import Traffic
 from tests.robustness.validate.watch import validate_watches
 from tests.robustness.watchers import Watchers
 
-_FREQUENT_BOOKMARKS = "from gateway.watch import sweeper; sweeper.BOOKMARK_INTERVAL = 0.05"
+_FREQUENT_BOOKMARKS = "from gateway.watch import group; group.BOOKMARK_INTERVAL = 0.05"
 _SMALL_CACHES = (
     "from gateway.watch import changes, frames; frames.KEPT_FRAMES = 4; changes.KEPT_EVENTS = 8",
     "from gateway.watch import changes; changes.STEP_EVENTS = 3",
