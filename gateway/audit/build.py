@@ -16,8 +16,8 @@ from gateway.audit.backends.rotated_file import Compression, RotatedFile, Standa
 from gateway.audit.backends.webhook_backend import WebhookBackend
 from gateway.audit.policy import read_policy
 from gateway.outgoing.webhook import HttpsWebhook
-from gateway.settings.audit import STANDARD_OUTPUT, AuditSettings, BackendSettings
 from gateway.settings.checks import SettingsError, check_parsed
+from gateway.settings.settings import STANDARD_OUTPUT, AuditSettings, BackendSettings
 
 logger = logging.getLogger(__name__)
 

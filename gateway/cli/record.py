@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.rewind.difference import escaped
 from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure
 from gateway.client.errors import ClientError
 from journal.errors import JournalError
 

@@ -24,11 +24,9 @@ from actors.identity import User
 from actors.names import Names
 from actors.store.feed import Feed
 from gateway.composition.extensions import Extensions
-from gateway.settings.authorization import AuthorizationSettings
+from gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings
 from gateway.settings.checks import check_parsed
-from gateway.settings.oidc import OidcSettings
 from gateway.settings.settings import Settings
-from gateway.settings.token_webhook import TokenWebhookSettings
 from gateway.store import Access, Task
 from journal.log import Journal
 

@@ -54,9 +54,8 @@ from gateway.memory.budget import MemoryBudget
 from gateway.memory.process import default_limit
 from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
 from gateway.outgoing.webhook import HttpsCalls
-from gateway.settings.admission import CONFIGURATION_FLAG
 from gateway.settings.checks import check_parsed
-from gateway.settings.settings import Settings
+from gateway.settings.settings import CONFIGURATION_FLAG, Settings
 from gateway.store import Store, Task
 from gateway.wire.protobuf.objects import ProtobufEncoder
 from journal.errors import (

@@ -38,7 +38,7 @@ from gateway.proxy.locations import Kubelets, Locations
 from gateway.proxy.logs import LogAdapter
 from gateway.proxy.rewriting import PageAdapter
 from gateway.proxy.upstream import Target
-from gateway.settings.proxy import ProxySettings
+from gateway.settings.settings import ProxySettings
 
 # As Go writes a path.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"

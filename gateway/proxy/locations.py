@@ -26,7 +26,7 @@ from actors.store.reads import Reads
 from gateway.outgoing.connections import is_global
 from gateway.pipeline.errors import BackendUnavailable
 from gateway.proxy.upstream import NOT_ALLOWED, Target
-from gateway.settings.proxy import ProxySettings
+from gateway.settings.settings import ProxySettings
 
 _SCHEMES = ("http", "https", "")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name

@@ -1,15 +1,16 @@
 """The settings of a server: one frozen value, made from the command line, read by `gateway.composition`.
 
-Every rule about the settings is here or in the module of a group, so that a `Settings` that exists can be served: files
-exist, certificates have keys, at least one port is open. An error names the flag and says what to do next. Times are in
-seconds.
+Every rule about the settings is here, or in `access` and `server`, so that a `Settings` that exists can be served:
+files exist, certificates have keys, at least one port is open. An error names the flag and says what to do next.
+Times are in seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from actors.access.authorization.modes import parse_modes
 from actors.admission.selection import parse_plugins, plugins_off, refuse_both
@@ -23,9 +24,14 @@ from actors.allocation.ranges import (
 from actors.kinds.enablement import Enablement, parse_enablement
 from actors.kinds.features import parse_features
 from actors.names import NAMES, REWIND_GROUP
-from gateway.settings.admission import AdmissionSettings
-from gateway.settings.audit import AuditSettings
-from gateway.settings.authorization import AuthorizationSettings
+from gateway.settings.access import (
+    AuthorizationSettings,
+    OidcSettings,
+    RequestHeaderSettings,
+    ServiceAccountSettings,
+    SigningSettings,
+    TokenWebhookSettings,
+)
 from gateway.settings.checks import (
     SettingsError,
     check_authorities,
@@ -33,15 +39,267 @@ from gateway.settings.checks import (
     check_choice,
     check_file,
     check_parsed,
+    refuse_without,
+    split_list,
 )
-from gateway.settings.controllers import ControllerSettings
-from gateway.settings.oidc import OidcSettings
-from gateway.settings.proxy import ProxySettings
-from gateway.settings.request_headers import RequestHeaderSettings
 from gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
-from gateway.settings.service_accounts import ServiceAccountSettings
-from gateway.settings.signing import SigningSettings
-from gateway.settings.token_webhook import TokenWebhookSettings
+
+if TYPE_CHECKING:
+    from actors.admission.configuration import AdmissionConfiguration
+    from actors.names import Names
+
+CONFIGURATION_FLAG: Final = "--admission-control-config-file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionSettings:
+    admission_control_config_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_file(CONFIGURATION_FLAG, self.admission_control_config_file)
+
+    def configuration(self, names: Names) -> AdmissionConfiguration:
+        """Reads the file. SettingsError if it cannot be used."""
+        # Here, because it loads a YAML parser, which reading other flags does not need.
+        from actors.admission.configuration import NO_CONFIGURATION, read_admission_configuration
+
+        path = self.admission_control_config_file
+        if path is None:
+            return NO_CONFIGURATION
+        return check_parsed(CONFIGURATION_FLAG, lambda: read_admission_configuration(path, names))
+
+
+# Controllers that run only with bootstrap tokens, unless they are named.
+WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
+# Controllers that run only in one dialect, unless they are named: the conversations recorded in the cluster dialect are
+# those of a server without them, whose clients remove the finalizers of claims and volumes themselves.
+OF_DIALECT: Final = {
+    "pv-protection": "kubernetes",
+    "pvc-protection": "kubernetes",
+    "root-ca-cert-publisher": "kubernetes",
+}
+CONTROLLERS: Final = (
+    "bootstrapsigner",
+    "clusterrole-aggregation",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
+    "endpoint",
+    "ephemeral-volume",
+    "garbagecollector",
+    "namespace",
+    "podgc",
+    "pv-protection",
+    "pvc-protection",
+    "resourcequota",
+    "root-ca-cert-publisher",
+    "serviceaccount",
+    "serviceaccount-token",
+    "tokencleaner",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """The settings of controllers and bootstrap tokens: which controllers run, and whether bootstrap tokens
+    authenticate.
+
+    The names of controllers are those of v1.25. Only names here, so that reading the flags loads no controller.
+    """
+
+    controllers: tuple[str, ...] = ("*",)
+    enable_bootstrap_token_auth: bool = False
+    event_ttl: float = 3600.0  # 0: Events stay
+
+    def __post_init__(self) -> None:
+        unknown = [one for one in self._patterns() if one != "*" and one.removeprefix("-") not in CONTROLLERS]
+        if unknown:
+            raise SettingsError(
+                "--controllers",
+                f"there is no controller {', '.join(map(repr, unknown))}; give * for all, a name, or -name for "
+                f"all but that one: {', '.join(CONTROLLERS)}",
+            )
+
+    def enabled_controllers(self, dialect: str) -> frozenset[str]:
+        return frozenset(name for name in CONTROLLERS if self._enabled(name, dialect))
+
+    def _enabled(self, name: str, dialect: str) -> bool:
+        """The first item that names the controller decides, otherwise `*`."""
+        patterns = self._patterns()
+        for one in patterns:
+            if one in (name, f"-{name}"):
+                return one == name
+        if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
+            return False
+        return "*" in patterns and OF_DIALECT.get(name, dialect) == dialect
+
+    def _patterns(self) -> list[str]:
+        return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
+
+
+ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_TYPES_FLAG = "--kubelet-preferred-address-types"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """The settings of forwarded requests: how the server connects to kubelets and to aggregated servers, and which
+    targets it refuses.
+    """
+
+    kubelet_certificate_authority: Path | None = None  # None: the certificates of kubelets are not verified
+    kubelet_client_certificate: Path | None = None
+    kubelet_client_key: Path | None = None
+    kubelet_preferred_address_types: tuple[str, ...] = ADDRESS_TYPES
+    kubelet_timeout: float = 5.0  # seconds to connect
+    allow_local_proxy_targets: bool = False
+    # By which aggregated servers know this one; None: a certificate of the data folder.
+    proxy_client_cert_file: Path | None = None
+    proxy_client_key_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_authorities("--kubelet-certificate-authority", self.kubelet_certificate_authority)
+        check_file("--kubelet-client-certificate", self.kubelet_client_certificate)
+        check_file("--kubelet-client-key", self.kubelet_client_key)
+        _check_pair(
+            ["--kubelet-client-certificate", "--kubelet-client-key"],
+            self.kubelet_client_certificate,
+            self.kubelet_client_key,
+        )
+        check_file("--proxy-client-cert-file", self.proxy_client_cert_file)
+        check_file("--proxy-client-key-file", self.proxy_client_key_file)
+        _check_pair(
+            ["--proxy-client-cert-file", "--proxy-client-key-file"],
+            self.proxy_client_cert_file,
+            self.proxy_client_key_file,
+        )
+        for one in self.address_types:
+            check_choice(_TYPES_FLAG, one, ADDRESS_TYPES)
+        if self.kubelet_timeout <= 0:
+            raise SettingsError("--kubelet-timeout", "must be longer than nothing; the usual value is 5s")
+
+    @property
+    def address_types(self) -> list[str]:
+        return split_list(_TYPES_FLAG, self.kubelet_preferred_address_types)
+
+
+def _check_pair(flags: list[str], certificate: Path | None, key: Path | None) -> None:
+    if (certificate is None) != (key is None):
+        given, missing = flags if key is None else flags[::-1]
+        raise SettingsError(given, f"has no effect without {missing}; add it or leave this out")
+    if certificate is not None and key is not None:
+        check_certificate_and_key(flags, certificate, key)
+
+
+MODES = ("batch", "blocking", "blocking-strict")
+FORMATS = ("json", "legacy")
+STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    version: str
+    mode: str
+    batch_buffer_size: int
+    batch_max_size: int
+    batch_max_wait: float
+    batch_throttle_enable: bool
+    batch_throttle_qps: float
+    batch_throttle_burst: int
+    truncate_enabled: bool
+    truncate_max_batch_size: int
+    truncate_max_event_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    audit_policy_file: Path | None = None
+    audit_log_path: str = ""  # empty: no log; "-": standard output
+    audit_log_maxage: int = 0  # days; 0: no limit
+    audit_log_maxbackup: int = 0  # files; 0: no limit
+    audit_log_maxsize: int = 100  # MiB
+    audit_log_compress: bool = False  # rotated files, with gzip
+    audit_log_format: str = "json"
+    audit_log_version: str = ""  # empty: v1 of the dialect, which is the only one
+    audit_log_mode: str = "batch"
+    audit_log_batch_buffer_size: int = 10000
+    audit_log_batch_max_size: int = 64
+    audit_log_batch_max_wait: float = 0.1
+    audit_log_batch_throttle_enable: bool = False
+    audit_log_batch_throttle_qps: float = 10.0
+    audit_log_batch_throttle_burst: int = 15
+    audit_log_truncate_enabled: bool = False
+    audit_log_truncate_max_batch_size: int = 10 << 20
+    audit_log_truncate_max_event_size: int = 100 << 10
+    audit_webhook_config_file: Path | None = None  # in kubeconfig format; None: no webhook
+    audit_webhook_initial_backoff: float = 10.0
+    audit_webhook_version: str = ""
+    audit_webhook_mode: str = "batch"
+    audit_webhook_batch_buffer_size: int = 10000
+    audit_webhook_batch_max_size: int = 400
+    audit_webhook_batch_max_wait: float = 30.0
+    audit_webhook_batch_throttle_enable: bool = True
+    audit_webhook_batch_throttle_qps: float = 10.0
+    audit_webhook_batch_throttle_burst: int = 15
+    audit_webhook_truncate_enabled: bool = False
+    audit_webhook_truncate_max_batch_size: int = 10 << 20
+    audit_webhook_truncate_max_event_size: int = 100 << 10
+
+    @property
+    def given(self) -> bool:
+        """Whether any of these flags is given. If not, nothing of the audit log is imported."""
+        return self != AuditSettings()
+
+    def __post_init__(self) -> None:
+        check_file("--audit-policy-file", self.audit_policy_file)
+        check_choice("--audit-log-format", self.audit_log_format, FORMATS)
+        for name in ("maxage", "maxbackup", "maxsize"):
+            if getattr(self, f"audit_log_{name}") < 0:
+                raise SettingsError(f"--audit-log-{name}", "must not be negative; 0 is the default")
+        if (
+            self.audit_log_path != STANDARD_OUTPUT
+            and self.audit_log_path
+            and Path(self.audit_log_path).is_dir()
+        ):
+            raise SettingsError(
+                "--audit-log-path",
+                f"{self.audit_log_path} is a folder; name a file, or - for standard output",
+            )
+        self._check_backend("log")
+        check_file("--audit-webhook-config-file", self.audit_webhook_config_file)
+        if self.audit_webhook_initial_backoff <= 0:
+            raise SettingsError("--audit-webhook-initial-backoff", "must be longer than nothing")
+        self._check_backend("webhook")
+        if not self.audit_log_path:
+            refuse_without(self, "--audit-log-path", "audit_log_")
+        if self.audit_webhook_config_file is None:
+            refuse_without(self, "--audit-webhook-config-file", "audit_webhook_")
+
+    def backend(self, name: str) -> BackendSettings:
+        """The settings that `log` and `webhook` both have."""
+        start = f"audit_{name}_"
+        return BackendSettings(*[getattr(self, start + one.name) for one in fields(BackendSettings)])
+
+    def _check_backend(self, name: str) -> None:
+        flag, backend = f"--audit-{name}-", self.backend(name)
+        check_choice(f"{flag}mode", backend.mode, MODES)
+        for one in (
+            "batch_buffer_size",
+            "batch_max_size",
+            "batch_throttle_burst",
+            "batch_throttle_qps",
+            "truncate_max_event_size",
+        ):
+            if getattr(backend, one) <= 0:
+                raise SettingsError(flag + one.replace("_", "-"), "must be greater than 0")
+        if backend.batch_max_wait < 0:
+            raise SettingsError(f"{flag}batch-max-wait", "must not be negative")
+        if backend.truncate_max_event_size > backend.truncate_max_batch_size:
+            raise SettingsError(
+                f"{flag}truncate-max-event-size",
+                f"must not exceed {flag}truncate-max-batch-size ({backend.truncate_max_batch_size})",
+            )
+
 
 LOOPBACK = "127.0.0.1"
 TRANSPORTS = ("native", "asgi")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.flags.parser import parse_flags
-from gateway.settings.authorization import AuthorizationSettings
+from gateway.settings.access import AuthorizationSettings
 from gateway.settings.checks import SettingsError
 from tests.gateway.api import ADMIN, ALICE, Api, served, settings
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer

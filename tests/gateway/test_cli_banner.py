@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.cli.banner import banner
+from gateway.cli.serve import banner
 from gateway.settings.settings import Addresses, Settings
 from tests.actors.certificates.shared_folder import own_certificates
 

@@ -15,8 +15,7 @@ from actors.names import CLUSTER
 from actors.store.feed import Feed
 from gateway.cli.flags.parser import make_parser, parse_flags
 from gateway.settings.checks import SettingsError
-from gateway.settings.controllers import ControllerSettings
-from gateway.settings.settings import Settings
+from gateway.settings.settings import ControllerSettings, Settings
 from journal.log import Journal
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.rewind.difference import ABSENT, Change, describe, difference
-from gateway.cli.journal.printing.wording import signed, summarize
+from gateway.cli.journal.printing import signed, summarize
 from tests.cases import cases
 
 

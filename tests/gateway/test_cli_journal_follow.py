@@ -12,12 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.cli.journal.query.event_reader import Entry, EventReader
-from gateway.cli.journal.query.failure import Failure
-from gateway.cli.journal.query.follow import follow
-from gateway.cli.journal.query.kinds import Kinds
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import Selection
+from gateway.cli.command import Failure
+from gateway.cli.journal.query.events import Entry, EventReader, Selection, follow
+from gateway.cli.journal.query.folder import Kinds, Masking
 from journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c

@@ -8,13 +8,9 @@ import sys
 from pathlib import Path
 
 from actors.rewind.difference import escaped
-from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.lines import LogLines
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.query.event_reader import EventReader
-from gateway.cli.journal.query.folder import open_folder
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import Selection
+from gateway.cli.journal.printing import Columns, LogLines, Output
+from gateway.cli.journal.query.events import EventReader, Selection
+from gateway.cli.journal.query.folder import Masking, open_folder
 from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history
 

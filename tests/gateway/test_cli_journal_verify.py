@@ -6,8 +6,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from gateway.cli.command import Failure
 from gateway.cli.journal import verify
-from gateway.cli.journal.query.failure import Failure
 from journal import Journal, keys
 from tests.gateway.journal_commands import put, run_journal, write_history
 

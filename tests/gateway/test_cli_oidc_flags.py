@@ -6,8 +6,8 @@ import pytest
 
 from actors.access.authentication.oidc_claims import ClaimRules
 from gateway.cli.flags.parser import parse_flags
+from gateway.settings.access import OidcSettings
 from gateway.settings.checks import SettingsError
-from gateway.settings.oidc import OidcSettings
 from tests.cases import cases
 
 ISSUER = "https://accounts.example.com/realm"

@@ -8,8 +8,8 @@ import pytest
 
 from actors.names import KUBERNETES
 from gateway.cli.flags.parser import parse_flags
+from gateway.settings.access import SigningSettings
 from gateway.settings.checks import SettingsError
-from gateway.settings.signing import SigningSettings
 from tests.actors.certificates.shared_folder import own_certificates
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cli.sizes import size
+from gateway.cli.flags.adding import parse_size
 from tests.cases import cases
 
 
@@ -21,10 +21,10 @@ from tests.cases import cases
     ],
 )
 def test_sizes_are_parsed(text: str, expected: int) -> None:
-    assert size(text) == expected
+    assert parse_size(text) == expected
 
 
 @cases("text", ["", "-1", "Mi", "1 Gi", "1gb", "1e9", "1K", "٥Mi"])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount of memory; write it like"):
-        size(text)
+        parse_size(text)

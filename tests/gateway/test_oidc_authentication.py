@@ -10,7 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 from gateway.composition.extensions import Extensions
-from gateway.settings.oidc import OidcSettings
+from gateway.settings.access import OidcSettings
 from tests.actors.access.authentication.test_token_methods import Known
 from tests.actors.object_store import ManualClock
 from tests.gateway.api import ADMIN, Api, served

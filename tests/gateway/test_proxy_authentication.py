@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from actors.identity import User
-from gateway.settings.request_headers import RequestHeaderSettings
+from gateway.settings.access import RequestHeaderSettings
 from tests.gateway.api import Api
 from tests.gateway.https import certificates, secure_client, trusting
 from tests.gateway.seen_users import PATH, SeenUsers, served_to_all

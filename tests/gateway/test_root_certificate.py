@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.names import NAMES
-from gateway.settings.controllers import ControllerSettings
+from gateway.settings.settings import ControllerSettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import ApiResponse, names, served
 from tests.gateway.https import certificates, served_securely

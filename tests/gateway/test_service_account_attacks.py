@@ -17,7 +17,7 @@ from jwt.algorithms import ECAlgorithm
 from jwt.api_jws import PyJWS
 
 from actors.access.accounts.keys import KeyFiles, load_keys
-from gateway.settings.service_accounts import ServiceAccountSettings
+from gateway.settings.access import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.cases import checking
 from tests.gateway.account_tokens import (

@@ -14,8 +14,8 @@ from actors.access.accounts.claims import AccountOptions
 from actors.access.accounts.keys import AccountKeyError
 from actors.names import NAMES
 from gateway.cli.flags.parser import parse_flags
+from gateway.settings.access import ServiceAccountSettings
 from gateway.settings.checks import SettingsError
-from gateway.settings.service_accounts import ServiceAccountSettings
 from tests.cases import cases
 from tests.gateway.account_tokens import (
     ISSUER,

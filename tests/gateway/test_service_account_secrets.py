@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from actors.names import NAMES
-from gateway.settings.controllers import ControllerSettings
-from gateway.settings.service_accounts import ServiceAccountSettings
+from gateway.settings.access import ServiceAccountSettings
+from gateway.settings.settings import ControllerSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
     claims_of,

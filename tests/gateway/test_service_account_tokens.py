@@ -12,7 +12,7 @@ from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.names import NAMES
 from gateway.composition.extensions import Extensions
-from gateway.settings.service_accounts import ServiceAccountSettings
+from gateway.settings.access import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
     ISSUER,

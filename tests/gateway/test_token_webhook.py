@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from gateway.cli.flags.parser import parse_flags
+from gateway.settings.access import TokenWebhookSettings
 from gateway.settings.checks import SettingsError
-from gateway.settings.token_webhook import TokenWebhookSettings
 from tests.gateway.api import ADMIN, Api, served
 from tests.gateway.outgoing.https_peer import Peer, Received, https_peer
 

@@ -22,7 +22,7 @@ from actors.certificates.trust import InvalidBundle, trust, unverifying, verifyi
 from gateway.aggregation.servers import _make_context as aggregated_context
 from gateway.client.tls import client_context
 from gateway.proxy.locations import Kubelets
-from gateway.settings.proxy import ProxySettings
+from gateway.settings.settings import ProxySettings
 from tests.cases import checking
 from tests.issuers import CLIENT, SERVER, issuer
 

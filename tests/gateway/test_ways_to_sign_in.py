@@ -9,7 +9,7 @@ import pytest
 from trio.testing import MockClock
 
 from actors.identity import User
-from gateway.settings.oidc import OidcSettings
+from gateway.settings.access import OidcSettings
 from tests.actors.object_store import ManualClock
 from tests.gateway.account_tokens import issued, make_account
 from tests.gateway.api import ALICE

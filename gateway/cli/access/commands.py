@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.exit_codes import Failures, run_command
+from gateway.cli.command import Failures, run_command
 
 COMMANDS = {
     "kubeconfig": "kubeconfig",

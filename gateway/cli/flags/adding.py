@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from gateway.cli.durations import duration as parse_duration
-from gateway.cli.sizes import size as parse_size
 from gateway.settings.settings import Settings
 
 
@@ -106,3 +106,26 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kMGT]|[KMGT]i)?", re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Bytes; ValueError says what is wrong."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not an amount of memory; write it like 512Mi, 1Gi or 2G")
+    number, unit = match.groups()
+    return int(float(number) * _UNITS[unit or ""])

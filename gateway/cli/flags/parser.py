@@ -13,17 +13,23 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gateway.cli.flags import (
-    audit,
-    authorization,
-    controllers,
-    oidc,
-    proxy,
-    request_headers,
-    sections,
-    service_accounts,
-    signing,
-    token_webhook,
+from gateway.cli.flags.sections import (
+    add_access,
+    add_audit,
+    add_authorization,
+    add_certificates,
+    add_controllers,
+    add_history,
+    add_kinds,
+    add_oidc,
+    add_operation,
+    add_proxy,
+    add_request_headers,
+    add_service_accounts,
+    add_services,
+    add_serving,
+    add_signing,
+    add_token_webhook,
 )
 from gateway.settings.checks import SettingsError
 from gateway.settings.server import ServerSettings
@@ -169,20 +175,20 @@ def make_parser() -> _Parser:
 
 
 _SECTIONS = (
-    ("data and listeners", sections.add_serving),
-    ("certificates", sections.add_certificates),
-    ("authentication, authorization and admission", sections.add_access),
-    ("OpenID Connect", oidc.add_flags),
-    ("token webhook", token_webhook.add_flags),
-    ("authenticating proxy", request_headers.add_flags),
-    ("service account tokens", service_accounts.add_flags),
-    ("authorization", authorization.add_flags),
-    ("signing of certificates", signing.add_flags),
-    ("controllers", controllers.add_flags),
-    ("proxied requests and kubelets", proxy.add_flags),
-    ("audit", audit.add_flags),
-    ("kinds and features", sections.add_kinds),
-    ("services", sections.add_services),
-    ("history", sections.add_history),
-    ("operation", sections.add_operation),
+    ("data and listeners", add_serving),
+    ("certificates", add_certificates),
+    ("authentication, authorization and admission", add_access),
+    ("OpenID Connect", add_oidc),
+    ("token webhook", add_token_webhook),
+    ("authenticating proxy", add_request_headers),
+    ("service account tokens", add_service_accounts),
+    ("authorization", add_authorization),
+    ("signing of certificates", add_signing),
+    ("controllers", add_controllers),
+    ("proxied requests and kubelets", add_proxy),
+    ("audit", add_audit),
+    ("kinds and features", add_kinds),
+    ("services", add_services),
+    ("history", add_history),
+    ("operation", add_operation),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.flags.adding import add, add_list, add_switch, duration, folder, number, port, size
+from gateway.cli.flags.adding import add, add_list, add_switch, duration, folder, number, port, rate, size
+from gateway.settings.access import SIGNERS
 
 
 def add_serving(group: Any) -> None:
@@ -181,3 +182,342 @@ def add_operation(group: Any) -> None:
         "FILE",
         "inject faults by the rules in this file (JSON or YAML), for controllers under test; not for production",
     )
+
+
+def add_authorization(group: Any) -> None:
+    """The flags of authorization: the modes, and what single modes need."""
+    add_list(
+        group,
+        "--authorization-mode",
+        "MODE,...",
+        "what decides on requests, in order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny; system:masters may do "
+        "everything in all of them (default RBAC)",
+    )
+    add(
+        group,
+        "--authorization-policy-file",
+        Path,
+        "FILE",
+        "policies of ABAC: a JSON object per line",
+    )
+    add(
+        group,
+        "--authorization-webhook-config-file",
+        Path,
+        "FILE",
+        "kubeconfig of the webhook of the mode Webhook",
+    )
+    add(
+        group,
+        "--authorization-webhook-cache-authorized-ttl",
+        duration,
+        "TIME",
+        "how long it is not called again for what it allowed (default 5m)",
+    )
+    add(
+        group,
+        "--authorization-webhook-cache-unauthorized-ttl",
+        duration,
+        "TIME",
+        "how long it is not called again for what it did not allow (default 30s)",
+    )
+    add(
+        group,
+        "--authorization-webhook-version",
+        str,
+        "VERSION",
+        "version of the SubjectAccessReview that it gets: v1 or v1beta1 (default v1beta1)",
+    )
+
+
+def add_token_webhook(group: Any) -> None:
+    add(
+        group,
+        "--authentication-token-webhook-config-file",
+        Path,
+        "FILE",
+        "kubeconfig of the webhook that authenticates tokens which nothing else knows",
+    )
+    add(
+        group,
+        "--authentication-token-webhook-cache-ttl",
+        duration,
+        "TIME",
+        "how long its responses are used again (default 2m)",
+    )
+    add(
+        group,
+        "--authentication-token-webhook-version",
+        str,
+        "VERSION",
+        "version of the TokenReview that it gets: v1 or v1beta1 (default v1beta1)",
+    )
+
+
+def add_oidc(group: Any) -> None:
+    add(
+        group,
+        "--oidc-issuer-url",
+        str,
+        "URL",
+        "issuer whose ID tokens sign in; HTTPS, without /.well-known/...",
+    )
+    add(group, "--oidc-client-id", str, "ID", "client id that all tokens must be issued for")
+    add(group, "--oidc-username-claim", str, "CLAIM", "claim with the user name")
+    add(
+        group,
+        "--oidc-username-prefix",
+        str,
+        "TEXT",
+        "put before user names; - is none (default the issuer and #, none for the claim email)",
+    )
+    add(group, "--oidc-groups-claim", str, "CLAIM", "claim with the groups, an array of strings")
+    add(group, "--oidc-groups-prefix", str, "TEXT", "put before groups")
+    add_list(
+        group,
+        "--oidc-required-claim",
+        "CLAIM=VALUE",
+        "claim that tokens must have with this value; repeatable",
+    )
+    add(
+        group,
+        "--oidc-ca-file",
+        Path,
+        "FILE",
+        "CAs of the issuer's web certificate (default those of the host)",
+    )
+    add_list(
+        group, "--oidc-signing-algs", "NAME,...", "algorithms that tokens may be signed with (default RS256)"
+    )
+
+
+def add_request_headers(group: Any) -> None:
+    add(
+        group,
+        "--requestheader-client-ca-file",
+        Path,
+        "FILE",
+        "CAs of the proxies (PEM); the headers count only on connections with a certificate of theirs",
+    )
+    add_list(
+        group,
+        "--requestheader-username-headers",
+        "NAME,...",
+        "headers with the user name, like X-Remote-User; the first with a value counts",
+    )
+    add_list(
+        group,
+        "--requestheader-group-headers",
+        "NAME,...",
+        "headers with groups, like X-Remote-Group; all values of all of them count",
+    )
+    add_list(
+        group,
+        "--requestheader-extra-headers-prefix",
+        "PREFIX,...",
+        "prefixes of headers with extra values, like X-Remote-Extra-; the rest of the name is the key",
+    )
+    add_list(
+        group,
+        "--requestheader-allowed-names",
+        "NAME,...",
+        "common names that a proxy's certificate may have (default any)",
+    )
+
+
+def add_service_accounts(group: Any) -> None:
+    add(
+        group,
+        "--service-account-signing-key-file",
+        Path,
+        "FILE",
+        "RSA or ECDSA key (PEM) that signs tokens (default a key in the data folder)",
+    )
+    add_list(
+        group,
+        "--service-account-key-file",
+        "FILE",
+        "accept tokens that these RSA or ECDSA keys have signed too (PEM, public or private; repeatable; default "
+        "the key of --tls-private-key-file)",
+    )
+    add_switch(
+        group,
+        "--service-account-lookup",
+        "refuse tokens of Secrets that were deleted or whose account was deleted (default true)",
+    )
+    add_list(
+        group,
+        "--service-account-issuer",
+        "URL",
+        "issuer of tokens; the first one signs, all are accepted (default the DNS name of the API's service)",
+    )
+    add_list(group, "--api-audiences", "NAME,...", "audiences of this server (default the issuers)")
+    add(
+        group,
+        "--service-account-max-token-expiration",
+        duration,
+        "TIME",
+        "longest life of a requested token; 0 is no limit (default 0)",
+    )
+    add_switch(
+        group,
+        "--service-account-extend-token-expiration",
+        "accept the hourly tokens of pods for a year, with a warning in the log (default true)",
+    )
+    add(
+        group,
+        "--service-account-jwks-uri",
+        str,
+        "URL",
+        "where others find the keys, in the OpenID configuration (default at this server)",
+    )
+
+
+def add_signing(group: Any) -> None:
+    add(
+        group,
+        "--cluster-signing-cert-file",
+        Path,
+        "FILE",
+        "CA certificate that signs certificate signing requests (default the data folder's CA)",
+    )
+    add(group, "--cluster-signing-key-file", Path, "FILE", "its key")
+    add(
+        group,
+        "--cluster-signing-duration",
+        duration,
+        "TIME",
+        "how long signed certificates are valid at most (default 8760h)",
+    )
+    for signer in SIGNERS:
+        add(
+            group,
+            f"--cluster-signing-{signer}-cert-file",
+            Path,
+            "FILE",
+            f"CA certificate of the signer {signer}",
+        )
+        add(group, f"--cluster-signing-{signer}-key-file", Path, "FILE", "its key")
+
+
+def add_controllers(group: Any) -> None:
+    add_list(
+        group,
+        "--controllers",
+        "LIST",
+        "controllers to run: * for all, name for one, -name for all but that one; tokencleaner and "
+        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher, "
+        "pv-protection and pvc-protection only with --dialect kubernetes (default *)",
+    )
+    add_switch(
+        group,
+        "--enable-bootstrap-token-auth",
+        "bootstrap tokens in Secrets of the system namespace authenticate (default false)",
+    )
+    add(
+        group,
+        "--event-ttl",
+        duration,
+        "DURATION",
+        "delete Events when they have not been written for this time, 0 to keep them (default 1h)",
+    )
+
+
+def add_proxy(group: Any) -> None:
+    """The flags of forwarded requests: connections to kubelets and aggregated servers, and the targets that are
+    refused.
+    """
+    add(
+        group,
+        "--kubelet-certificate-authority",
+        Path,
+        "FILE",
+        "CAs (PEM) that verify the certificates of kubelets; without it they are not verified",
+    )
+    add(
+        group,
+        "--kubelet-client-certificate",
+        Path,
+        "FILE",
+        "certificate (PEM) by which kubelets know the server",
+    )
+    add(group, "--kubelet-client-key", Path, "FILE", "its key (PEM)")
+    add_list(
+        group,
+        "--kubelet-preferred-address-types",
+        "TYPE,...",
+        "which address of a node to connect to, the first that it has "
+        "(default Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP)",
+    )
+    add(
+        group, "--kubelet-timeout", duration, "TIME", "how long connecting to a kubelet may take (default 5s)"
+    )
+    add_switch(
+        group,
+        "--allow-local-proxy-targets",
+        "forward requests also to loopback, link-local and multicast addresses of pods and nodes (default false)",
+    )
+    add(
+        group,
+        "--proxy-client-cert-file",
+        Path,
+        "FILE",
+        "certificate (PEM) by which aggregated servers know this one (default one of the data folder)",
+    )
+    add(group, "--proxy-client-key-file", Path, "FILE", "its key (PEM)")
+
+
+def add_audit(group: Any) -> None:
+    add(
+        group,
+        "--audit-policy-file",
+        Path,
+        "FILE",
+        "the policy: which requests are recorded, and how much of them",
+    )
+    add(group, "--audit-log-path", str, "FILE", "write events to this file, or to standard output if it is -")
+    add(group, "--audit-log-maxage", number, "DAYS", "delete rotated files that are older (default 0: never)")
+    add(group, "--audit-log-maxbackup", number, "N", "keep this many rotated files (default 0: all)")
+    add(group, "--audit-log-maxsize", number, "MIB", "rotate the file before it is larger")
+    add_switch(group, "--audit-log-compress", "compress rotated files with gzip")
+    add(group, "--audit-log-format", str, "json|legacy", "one JSON document or one line of text per event")
+    _add_backend(group, "log")
+    add(
+        group,
+        "--audit-webhook-config-file",
+        Path,
+        "FILE",
+        "send events to the server in this file, which has kubeconfig format",
+    )
+    add(
+        group,
+        "--audit-webhook-initial-backoff",
+        duration,
+        "TIME",
+        "pause after the first failed call; later pauses are longer (default 10s)",
+    )
+    _add_backend(group, "webhook")
+
+
+def _add_backend(group: Any, backend: str) -> None:
+    flag = f"--audit-{backend}-"
+    add(group, f"{flag}version", str, "VERSION", "API version of the events (default v1, the only one)")
+    add(
+        group,
+        f"{flag}mode",
+        str,
+        "batch|blocking|blocking-strict",
+        "batch never delays a request and may lose events; blocking delays it until its events are stored; "
+        "blocking-strict also refuses it if the first cannot be stored",
+    )
+    add(group, f"{flag}batch-buffer-size", number, "N", "events that wait at most; further ones are lost")
+    add(group, f"{flag}batch-max-size", number, "N", "events in a batch at most")
+    add(
+        group, f"{flag}batch-max-wait", duration, "TIME", "how long a batch waits for more events, like 100ms"
+    )
+    add_switch(group, f"{flag}batch-throttle-enable", "limit the number of batches a second")
+    add(group, f"{flag}batch-throttle-qps", rate, "N", "batches a second on average, if throttled")
+    add(group, f"{flag}batch-throttle-burst", number, "N", "batches at once after a pause, if throttled")
+    add_switch(group, f"{flag}truncate-enabled", "leave objects out of large events, and split large batches")
+    add(group, f"{flag}truncate-max-batch-size", number, "BYTES", "size of a batch at most, if truncated")
+    add(group, f"{flag}truncate-max-event-size", number, "BYTES", "size of an event at most, if truncated")

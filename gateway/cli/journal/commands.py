@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from gateway.cli.exit_codes import broken_pipe
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.query.failure import Failure, UsageError
+from gateway.cli.command import Failure, UsageError, broken_pipe
+from gateway.cli.journal.printing import Output
 from gateway.cli.journal.query.flags import Parser
 from gateway.cli.memory_faults import explain_memory_faults
 from journal.errors import JournalError

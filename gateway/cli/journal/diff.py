@@ -18,10 +18,8 @@ from itertools import islice
 from typing import Any
 
 from actors.rewind.difference import Change, describe, escaped
-from gateway.cli.journal.printing.document import identity
-from gateway.cli.journal.printing.lines import object_name
-from gateway.cli.journal.printing.output import SIGN_COLORS, Output
-from gateway.cli.journal.query.event_reader import compared
+from gateway.cli.journal.printing import SIGN_COLORS, Output, identity, object_name
+from gateway.cli.journal.query.events import Selection, compared, parse_selection
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -31,13 +29,8 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.moments import Moment
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import Selection, parse_selection
-from gateway.cli.journal.query.times import exact, local, rfc3339
-from gateway.cli.journal.query.versions import resolve
+from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from gateway.cli.journal.query.moments import Moment, exact, local, resolve, rfc3339
 from journal import history, keys
 from journal.errors import Compacted
 from journal.history import ObjectChange

@@ -18,12 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure, exit_on_sigterm
+from gateway.cli.journal.printing import Output, Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.sigterm import exit_on_sigterm
 from journal.transfer import Header
 from journal.transfer import export as write_export
 

@@ -11,12 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.rewind.difference import escaped
-from gateway.cli.journal.printing.document import event_document, identity
-from gateway.cli.journal.printing.lines import effect, object_name, print_changes, verb_color
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.wording import size
-from gateway.cli.journal.query.event_reader import Entry, EventReader
-from gateway.cli.journal.query.failure import Failure, UsageError
+from gateway.cli.command import Failure, UsageError
+from gateway.cli.journal.printing import (
+    Output,
+    effect,
+    event_document,
+    identity,
+    object_name,
+    print_changes,
+    size,
+    verb_color,
+)
+from gateway.cli.journal.query.events import Entry, EventReader, Selection
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -25,11 +31,8 @@ from gateway.cli.journal.query.flags import (
     add_output,
     add_show_secrets,
 )
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import Selection
-from gateway.cli.journal.query.times import local
+from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from gateway.cli.journal.query.moments import local
 
 
 def add_flags(parser: Parser) -> None:

@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gateway.cli.command import exit_on_sigterm
 from gateway.cli.journal.export import summary
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.printing import Output, Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from gateway.cli.journal.sigterm import exit_on_sigterm
 from journal.transfer import Header, restore
 
 _GZIP = b"\x1f\x8b"

@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gateway.cli.journal.printing.document import event_document
-from gateway.cli.journal.printing.lines import LogLines
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.query.event_reader import Entry, EventReader
-from gateway.cli.journal.query.failure import UsageError
+from gateway.cli.command import UsageError
+from gateway.cli.journal.printing import LogLines, Output, event_document
+from gateway.cli.journal.query.events import VERBS, Entry, EventReader, check_verb, follow, parse_selection
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -29,11 +27,8 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.follow import follow
-from gateway.cli.journal.query.ranges import event_range
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.selection import VERBS, check_verb, parse_selection
+from gateway.cli.journal.query.folder import Folder, Masking, open_folder
+from gateway.cli.journal.query.moments import event_range
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
 

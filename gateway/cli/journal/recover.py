@@ -16,11 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from actors.rewind.difference import escaped
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure, exit_on_sigterm
+from gateway.cli.journal.printing import Output
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from gateway.cli.journal.sigterm import exit_on_sigterm
 from journal.recovery.recover import LostObject, Recovered
 from journal.recovery.recover import recover as recover_journal
 

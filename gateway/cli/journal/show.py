@@ -11,12 +11,17 @@ from __future__ import annotations
 import orjson
 
 from actors.rewind.difference import escaped
-from gateway.cli.journal.printing.document import event_document, object_bytes
-from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.wording import size
-from gateway.cli.journal.query.event_reader import Entry, entry_for
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure
+from gateway.cli.journal.printing import (
+    Output,
+    event_document,
+    object_bytes,
+    object_name,
+    print_changes,
+    size,
+    verb_color,
+)
+from gateway.cli.journal.query.events import Entry, entry_for
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -25,10 +30,8 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     offset,
 )
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.secrets import Masking
-from gateway.cli.journal.query.times import exact
+from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from gateway.cli.journal.query.moments import exact
 from journal import history
 from journal.view import View
 

@@ -16,10 +16,8 @@ from typing import Any
 
 import orjson
 
-from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.document import object_bytes
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.printing import Columns, Output, object_bytes, size
+from gateway.cli.journal.query.events import Selection, parse_selection
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -28,13 +26,8 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.moments import Moment
-from gateway.cli.journal.query.secrets import Masking, masked
-from gateway.cli.journal.query.selection import Selection, parse_selection
-from gateway.cli.journal.query.times import local
-from gateway.cli.journal.query.versions import resolve
+from gateway.cli.journal.query.folder import Folder, Kind, Masking, masked, open_folder
+from gateway.cli.journal.query.moments import Moment, local, resolve
 from journal.view import View
 
 SLICE = 500  # objects read in one view

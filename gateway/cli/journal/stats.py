@@ -12,13 +12,10 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.printing.wording import rate, size
+from gateway.cli.journal.printing import Columns, Output, Progress, rate, size
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.times import exact, rfc3339, span
+from gateway.cli.journal.query.moments import exact, rfc3339, span
 from journal import history, keys, snapshots
 from journal.files.data_file import DATA
 from journal.view import View

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from actors.rewind.difference import escaped
-from gateway.cli.journal.printing.output import Output
-from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure
+from gateway.cli.journal.printing import Output, Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
 from journal.pages.audit import Damage

@@ -1,31 +1,46 @@
-"""Runs `rewound replay` as a process: opens the source, serves it, and takes commands from the terminal."""
+"""Runs `rewound replay` as a process: opens the source, serves it, and takes commands from the terminal.
+
+With --writable it serves a copy, and prints at the end how the copy differs from what happened (`serve_copy`).
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from actors.certificates.issuing_process import begin_early
+from actors.certificates.store import write_atomically
+from actors.errors import BadRequest, RequestError
 from gateway.cli.access.flags import Options
-from gateway.cli.journal.printing.progress import Progress
-from gateway.cli.journal.query.times import exact
-from gateway.cli.journal.sigterm import exit_on_sigterm
-from gateway.cli.replay.console import Console
+from gateway.cli.command import exit_on_sigterm
+from gateway.cli.failures import explain
+from gateway.cli.journal.printing import Progress
+from gateway.cli.journal.query.folder import masked_pair
+from gateway.cli.journal.query.moments import Moment as Given
+from gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
 from gateway.cli.replay.flags import plays
-from gateway.cli.replay.process import run_process, stop_on_signal
-from gateway.cli.replay.resolving import given_settings, span_of, written_kubeconfig
-from gateway.cli.replay.writing import serve_copy
-from gateway.replay.control import ReplayControl
+from gateway.cli.rewind.printing import masked_object
+from gateway.replay.comparison import Comparison
+from gateway.replay.control import ReplayControl, moment_at, parse_speed
 from gateway.replay.player import Moment, Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
+from gateway.replay.report import report
 from gateway.replay.source import open_source
+from gateway.replay.writable import Progress as CopyProgress
+from gateway.replay.writable import WritablePlan, fork_settings, make_copy, run_writable
+from gateway.settings.checks import SettingsError
 from gateway.settings.server import host_and_port
-from gateway.settings.settings import Addresses, Settings
+from gateway.settings.settings import Addresses, ControllerSettings, Settings
+from journal.errors import JournalError
 from journal.recording import Recording
 
 
@@ -115,3 +130,243 @@ async def _report(player: Player, stop: trio.Event, ends: bool) -> None:
         if ends:
             stop.set()
             return
+
+
+def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
+    """`folder` is temporary."""
+    data_dir = options.keep or folder / "copy"
+    if (data_dir / "journal").exists():
+        raise SettingsError("--keep", f"{data_dir} already has a journal; name a new folder")
+    plan = _plan_copy(options, recording)
+    settings = fork_settings(recording, data_dir, Settings, **_given(options))
+    with Progress("copy", plan.at.version) as bar:
+        make_copy(recording, plan, data_dir, bar)
+    found: list[Comparison] = []
+    state = CopyProgress(plan)
+
+    async def run() -> None:
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, stop)
+
+            def ready(addresses: Addresses) -> None:
+                print(_banner(options, settings, addresses, plan), file=sys.stderr, flush=True)
+
+            found.append(await run_writable(settings, recording, state, ready, stop))
+            nursery.cancel_scope.cancel()
+
+    code = run_process(run, settings)
+    for comparison in found:
+        if not options.show_secrets:
+            _mask(comparison)
+        _print(options, comparison)
+    return code
+
+
+def _given(options: Options) -> dict[str, Any]:
+    given = given_settings(options)
+    if options.controllers:
+        names = tuple("" if one == "none" else one for one in options.controllers)
+        given["controllers"] = ControllerSettings(controllers=names)
+    return given
+
+
+def _plan_copy(options: Options, recording: Recording) -> WritablePlan:
+    play = plays(options)
+    span = span_of(recording, options)
+    at = span.start
+    if at is None:
+        at = Moment(recording.end, 0)
+        if play:
+            with recording.read_all() as view:
+                at = Moment(view.floor, 0)
+    end = recording.end if span.to is None else span.to.version
+    return WritablePlan(
+        at, end, play, span.speed, options.until, tuple(options.without), options.paused, options.exit
+    )
+
+
+def _banner(options: Options, settings: Settings, addresses: Addresses, plan: WritablePlan) -> str:
+    lines = [f"Replaying {options.source} in a copy that begins at version {plan.at.version}."]
+    if addresses.secure is not None:
+        kubeconfig = written_kubeconfig(options.kubeconfig, settings)
+        lines.append(f"  secure      https://{host_and_port(*addresses.secure)}")
+        lines.append(f"  kubeconfig  {kubeconfig}")
+    if addresses.insecure is not None:
+        lines.append(f"  plain       http://{host_and_port(*addresses.insecure)}")
+    if plan.play:
+        without = f", without {', '.join(plan.without)}" if plan.without else ""
+        lines.append(f"  applies     what others wrote up to version {plan.to}{without}")
+    if addresses.secure is not None:
+        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+    if plan.paused:
+        begin = 'kubectl create --raw /debug/rewound/replay -f - <<< \'{"action": "play"}\''
+        lines += ["", f"Paused. To begin: {begin}"]
+    return "\n".join([*lines, "", "Ctrl-C ends it and prints how it differs from what happened.", ""])
+
+
+def _mask(comparison: Comparison) -> None:
+    """Replace the values of Secrets, so that it can still be seen where they differ."""
+    for one in comparison.objects:
+        if one.type_name != "secrets":
+            continue
+        if one.before is not None and one.after is not None:
+            one.before, one.after = masked_pair(one.before, one.after)
+        else:
+            one.before, one.after = _masked_or_none(one.before), _masked_or_none(one.after)
+
+
+def _masked_or_none(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if document is None else masked_object(document)
+
+
+def _print(options: Options, comparison: Comparison) -> None:
+    if options.output == "json":
+        print(json.dumps(comparison.document(), indent=2), flush=True)
+        return
+    print("\n".join(report(comparison)), flush=True)
+    if options.keep is not None:
+        print(
+            f"kept in {options.keep}: rewound serve --data-dir {shlex.quote(str(options.keep))}", flush=True
+        )
+
+
+def given_settings(options: Options) -> dict[str, Any]:
+    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file")
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What --at or --from, --to and --speed mean for a recording; None where they are not given."""
+
+    start: Moment | None
+    to: Moment | None
+    speed: float
+
+
+def span_of(recording: Recording, options: Options) -> Span:
+    """SettingsError."""
+    first = "--at" if options.at else "--from"
+    start = _resolve(recording, options.at or options.start, first)
+    to = _resolve(recording, options.to, "--to")
+    if start is not None and to is not None and to.version < start.version:
+        raise SettingsError("--to", f"version {to.version} is before {first}, version {start.version}")
+    try:
+        speed = parse_speed(options.speed) if options.speed else 1.0
+    except BadRequest as error:
+        raise SettingsError("--speed", str(error).removeprefix("speed: ")) from error
+    return Span(start, to, speed)
+
+
+def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | None:
+    """A moment of the command line; None for the end. SettingsError."""
+    if given is None or given == Given():
+        return None
+    if given.time is not None:
+        return moment_at(recording, given.time)
+    assert given.offset is not None
+    with recording.read_all() as view:
+        first = view.floor
+    if not first <= given.offset <= recording.end:
+        raise SettingsError(
+            flag, f"{given.offset} is not in the journal, which has {first} to {recording.end}"
+        )
+    return Moment(given.offset, 0)
+
+
+def written_kubeconfig(wanted: Path | None, settings: Settings) -> Path:
+    """The kubeconfig file of the server; a copy where `--kubeconfig` wants it, that nobody else can ever read."""
+    if wanted is None:
+        return settings.kubeconfig
+    write_atomically(wanted, settings.kubeconfig.read_bytes(), 0o600)
+    return wanted
+
+
+HELP = """\
+play [SPEED]   go on in the recorded intervals, or at 10x, 0.5x, max
+pause          stop there
+step [N]       forward by one event, or N; Enter does the same
+back [N]       back by one event, or N; open watches end
+goto MOMENT    a version (1042), a time (2026-11-15T04:07:33Z, 12:03) or how long ago (10m)
+status         where it is
+quit           end"""
+
+
+class Console:
+    """Commands that somebody types while a replay runs: one a line."""
+
+    def __init__(self, control: ReplayControl, recording: Recording, stop: trio.Event) -> None:
+        self._control, self._recording, self._stop = control, recording, stop
+
+    async def run(self) -> None:
+        while not self._stop.is_set():
+            line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            if not line:
+                return  # the terminal is gone, but the server goes on
+            print(await self.perform(line), flush=True)
+
+    async def perform(self, line: str) -> str:
+        """Do what a line says; returns what to print."""
+        command, _, argument = line.strip().partition(" ")
+        command, argument = command or "step", argument.strip()
+        if command in ("quit", "exit", "q"):
+            self._stop.set()
+            return "ends"
+        if command in ("help", "?"):
+            return HELP
+        try:
+            if command != "status":
+                await self._control.perform(_wanted(command, argument))
+        except (RequestError, JournalError, ValueError) as error:
+            return str(error)
+        return describe(self._control.state())
+
+
+def _wanted(command: str, argument: str) -> dict[str, Any]:
+    """The document that a program would send. ValueError."""
+    wanted: dict[str, Any] = {"action": command}
+    if command == "goto":
+        moment = parse_moment(argument)
+        if moment.time is None and moment.offset is None:
+            raise ValueError("goto MOMENT: which?")
+        wanted["at"] = str(moment.offset) if moment.time is None else rfc3339(moment.time)
+    elif argument and command == "play":
+        wanted["speed"] = argument
+    elif argument:
+        wanted["count"] = int(argument) if argument.isdecimal() else argument
+    return wanted
+
+
+def describe(state: dict[str, Any]) -> str:
+    doing = f"playing at {state['speed']}" if state["playing"] else state["stopped"] or "paused"
+    return f"version {state['version']} of {state['end']['version']}, {state['time'] or 'empty'}: {doing}"
+
+
+def run_process(main: Callable[[], Any], settings: Settings) -> int:
+    try:
+        trio.run(main)
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:
+        single = _single(error)
+        if isinstance(single, SettingsError | JournalError):
+            raise single from None
+        explanation = explain(error, settings)
+        if explanation is None:
+            raise single from None
+        raise SettingsError(*explanation.partition(": ")[::2]) from None
+    return 0
+
+
+def _single(error: BaseException) -> BaseException:
+    """The only error in groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+async def stop_on_signal(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            stop.set()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from actors.rewind.difference import shortened
 from gateway.cli.access.flags import Options, Parser
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure
 from gateway.cli.rewind.flags import add_object, add_source, add_uid, moment, open_source, wanted
 from gateway.cli.rewind.printing import masked_field, print_json, print_lines
 from gateway.cli.rewind.source import Document

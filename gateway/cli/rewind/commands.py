@@ -11,9 +11,8 @@ from importlib import import_module
 
 from actors.errors import RequestError
 from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.exit_codes import Failures, run_command
-from gateway.cli.journal.query.failure import Failure
-from gateway.cli.journal.query.failure import UsageError as JournalUsageError
+from gateway.cli.command import Failure, Failures, run_command
+from gateway.cli.command import UsageError as JournalUsageError
 from gateway.client.errors import ClientError
 from journal.errors import JournalError
 

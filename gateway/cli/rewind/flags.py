@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.cli.access.flags import Options, UsageError, add_connection, open_session
-from gateway.cli.journal.query.moments import parse_moment
-from gateway.cli.journal.query.times import rfc3339
+from gateway.cli.journal.query.moments import parse_moment, rfc3339
 from gateway.cli.rewind.source import Source, Wanted
 
 

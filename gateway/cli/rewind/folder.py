@@ -18,10 +18,10 @@ from actors.rewind.moments import parse_moment, resolve
 from actors.rewind.restore import absent_fields, rolled_back, undeleted
 from actors.rewind.steps import run
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
-from gateway.cli.journal.printing.document import object_bytes
-from gateway.cli.journal.query.failure import Failure
+from gateway.cli.command import Failure
+from gateway.cli.journal.printing import object_bytes
 from gateway.cli.journal.query.folder import Folder as DataFolder
-from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.folder import Kind
 from gateway.cli.rewind.source import Document, Wanted
 from gateway.client.warnings import print_warning
 from journal.keys import MAX_OFFSET

@@ -16,7 +16,7 @@ from actors.rewind.difference import (
     escaped,
     shortened,
 )
-from gateway.cli.journal.query.secrets import MASK, masked, masked_pair
+from gateway.cli.journal.query.folder import MASK, masked, masked_pair
 from gateway.cli.rewind.source import Document
 
 _SIGNS = {"add": "+", "remove": "-", "replace": "~"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gateway.settings.admission import AdmissionSettings
+from gateway.settings.settings import AdmissionSettings
 
 
 def configured(folder: Path, plugin: str, **configuration: Any) -> AdmissionSettings:

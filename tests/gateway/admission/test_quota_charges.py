@@ -13,7 +13,7 @@ from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.write_context import SERVER_USER
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.settings.controllers import ControllerSettings
+from gateway.settings.settings import ControllerSettings
 from tests.gateway.api import Api, Document, served
 
 HERE = "/api/v1/namespaces/charged"

@@ -12,7 +12,7 @@ import trio
 from actors.access.authentication.authenticate import Authenticated
 from actors.identity import User
 from gateway.composition.extensions import Extensions
-from gateway.settings.proxy import ProxySettings
+from gateway.settings.settings import ProxySettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.aggregation.aggregated import (
     API_SERVICES,

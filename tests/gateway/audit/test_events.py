@@ -8,7 +8,7 @@ import pytest
 
 from gateway.composition.extensions import Extensions
 from gateway.handlers.dispatch import Dispatch
-from gateway.settings.audit import AuditSettings
+from gateway.settings.settings import AuditSettings
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly
 from tests.gateway.observing import Observer

@@ -10,8 +10,8 @@ import pytest
 from actors.names import CLUSTER
 from gateway.audit.build import build_audit
 from gateway.cli.flags.parser import parse_flags
-from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError
+from gateway.settings.settings import AuditSettings
 from tests.actors.object_store import ManualClock
 from tests.cases import cases
 from tests.gateway.audit.auditing import rules

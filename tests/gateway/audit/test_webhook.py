@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from gateway.audit.backends.bounds import Throttle
-from gateway.settings.audit import AuditSettings
+from gateway.settings.settings import AuditSettings
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import PATH, rules
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer, write_kubeconfig

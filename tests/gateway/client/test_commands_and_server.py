@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from gateway.client.certificates import make_request
-from gateway.settings.controllers import ControllerSettings
+from gateway.settings.settings import ControllerSettings
 from tests.gateway.api import Api
 from tests.gateway.client.command import Ended, runner
 from tests.gateway.client.files import encoded

@@ -17,8 +17,8 @@ from trio.testing import MockClock
 
 from actors.access.authorization.chain import AlwaysAllow
 from gateway.composition.extensions import Extensions
-from gateway.settings.audit import AuditSettings
 from gateway.settings.checks import SettingsError
+from gateway.settings.settings import AuditSettings
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, served
 from tests.gateway.faults.injecting import FAULTS, PATH, injecting, on_config_maps, set_faults

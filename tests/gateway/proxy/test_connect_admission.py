@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.settings.proxy import ProxySettings
+from gateway.settings.settings import ProxySettings
 from tests.gateway.proxy.backends import (
     POD,
     Call,

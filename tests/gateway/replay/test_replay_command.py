@@ -14,9 +14,8 @@ import trio
 
 from gateway.cli.access.flags import Parser
 from gateway.cli.main import main
-from gateway.cli.replay.console import Console
 from gateway.cli.replay.flags import add_flags, plays
-from gateway.cli.replay.resolving import written_kubeconfig
+from gateway.cli.replay.serving import Console, written_kubeconfig
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
 from gateway.settings.settings import Settings

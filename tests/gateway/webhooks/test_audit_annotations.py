@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gateway.settings.audit import AuditSettings
+from gateway.settings.settings import AuditSettings
 from tests.actors.object_store import memory_folder
 from tests.cases import checking
 from tests.gateway.outgoing.https_peer import Reply

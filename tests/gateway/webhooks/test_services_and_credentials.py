@@ -15,8 +15,8 @@ from actors.admission.webhooks.credentials import WebhookCredentials, read_crede
 from actors.admission.webhooks.hook import ServiceAddress
 from actors.admission.webhooks.services import Services, Unresolved
 from actors.names import CLUSTER
-from gateway.settings.admission import AdmissionSettings
 from gateway.settings.checks import SettingsError
+from gateway.settings.settings import AdmissionSettings
 from tests.actors.object_store import open_store
 from tests.cases import cases
 from tests.gateway.api import served

@@ -21,7 +21,7 @@ from actors.admission.webhooks.plugins import webhook_plugins
 from actors.admission.webhooks.rejections import CALLING, INTERNAL
 from actors.errors import BadRequest, WebhookFailed
 from actors.names import CLUSTER
-from gateway.settings.audit import AuditSettings
+from gateway.settings.settings import AuditSettings
 from tests.actors.object_store import memory_folder, open_store
 from tests.gateway.outgoing.https_peer import Reply, pki
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from gateway.cli.journal.query.failure import UsageError
+from gateway.cli.command import UsageError
 from gateway.cli.journal.query.moments import Moment, parse_moment
 
 T = TypeVar("T")

@@ -1,13 +1,30 @@
-"""Opens the journal of a data folder read-only, beside a live server or without one."""
+"""The journal of a data folder, opened read-only beside a live server or without one; its kinds; and what is not
+printed.
+
+Users name kinds as they do for a server. The catalog of the folder's dialect has most of them, and the journal has
+the definitions of custom kinds. A type that neither declares (of a newer release, or of a deleted definition) is
+shown with the name that it has in the journal.
+"""
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gateway.cli.journal.query.kinds import Kinds
+import orjson
+
+from actors.kinds.apiextensions import definition_type
+from actors.kinds.built_in import built_in
+from actors.kinds.custom.definitions import definitions_of, parsed
+from actors.kinds.declaration.definition import Definition
+from actors.names import NAMES, Names
+from gateway.cli.command import UsageError
+from gateway.record.secret_annotations import annotations_with_values
 from journal.log import Journal
 
 JOURNAL = "journal"  # folder of the journal in a data folder
@@ -26,3 +43,146 @@ def open_folder(data_dir: Path) -> Iterator[Folder]:
         yield Folder(journal, Kinds(journal))
     finally:
         journal.close()
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of the journal, as commands show it."""
+
+    type_name: str  # configmaps, leases.coordination.<domain>
+    kind: str
+    api_version: str  # empty for a type that this release does not declare
+    namespaced: bool | None  # None: not known
+
+
+class Kinds:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._definitions: tuple[Definition, ...] = ()
+        if journal.dialect in NAMES:
+            names = NAMES[journal.dialect]
+            self._definitions = (*built_in(names).declared, *_custom(journal, names))
+        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
+        self._by_type_id: dict[int, Kind] = {}
+
+    def find(self, text: str) -> Kind:
+        """The kind with this name; UsageError when there is none or several."""
+        found = {one.type_name for one in self._definitions if text.lower() in _accepted_names(one)}
+        found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
+        if text.lower() in found:
+            found = {text.lower()}  # the full name of a type wins, even if other groups have the same plural
+        if len(found) == 1:
+            return self._of(found.pop())
+        if found:
+            raise UsageError(f"{text!r} may be {' or '.join(sorted(found))}; write one of them")
+        raise UsageError(f"{text!r} is not a kind of this journal; {self._suggestion(text)}")
+
+    def type_id(self, kind: Kind) -> int:
+        """Its type id in the journal; 0 when it has none yet."""
+        return self._journal.type_id(kind.type_name)
+
+    def of_type_id(self, type_id: int) -> Kind:
+        if type_id not in self._by_type_id:
+            for name, number in self._journal.types().items():
+                self._by_type_id[number] = self._of(name)
+        return self._by_type_id.get(type_id) or Kind(f"type {type_id}", f"type {type_id}", "", None)
+
+    def all(self) -> list[Kind]:
+        """The kinds of this journal, by name."""
+        return [self._of(name) for name in sorted(self._journal.types())]
+
+    def _of(self, type_name: str) -> Kind:
+        return self._stored.get(type_name) or Kind(type_name, type_name, "", None)
+
+    def _suggestion(self, text: str) -> str:
+        known = sorted(
+            {name for one in self._definitions for name in _accepted_names(one)} | {*self._journal.types()}
+        )
+        near = difflib.get_close_matches(text.lower(), known, n=1)
+        plurals = ", ".join(sorted({one.plural for one in self._definitions}))
+        return f"did you mean {near[0]}?" if near else f"there are {plurals}"
+
+
+def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
+    """Definitions of the custom kinds that there are now. A definition that cannot be read is left out."""
+    type_id = journal.type_id(definition_type(names))
+    with journal.read() as view:
+        for _, _, row in view.rows(type_id, "") if type_id else ():
+            try:
+                yield from definitions_of(parsed(row.body), row.body, 0, names).definitions
+            except Exception:
+                logger.debug("a custom resource definition cannot be read", exc_info=True)
+
+
+def _kind(definition: Definition) -> Kind:
+    return Kind(definition.type_name, definition.kind, definition.api_version, definition.namespaced)
+
+
+def _accepted_names(definition: Definition) -> set[str]:
+    plural, group, version = definition.plural, definition.group, definition.version
+    names = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
+    if group:
+        names |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
+    return {name for name in names if name}
+
+
+TYPE_NAME = "secrets"
+MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"
+_VALUES = ("data", "stringData")
+
+Document = dict[str, Any]
+
+
+class Masking:
+    """Masks the values of Secrets: commands print them only with --show-secrets.
+
+    Values of `data` and `stringData` become `***`, and so do annotations that may hold them, because `kubectl
+    apply` and other tools keep the whole manifest in one. Two versions are masked together, so that a
+    comparison still shows which values changed.
+
+    Which types of a journal are masked: none with `show_secrets`.
+    """
+
+    def __init__(self, kinds: Kinds, *, show_secrets: bool) -> None:
+        self._kinds, self._show_secrets = kinds, show_secrets
+
+    def applies(self, type_id: int) -> bool:
+        return not self._show_secrets and self._kinds.of_type_id(type_id).type_name == TYPE_NAME
+
+
+def masked(body: bytes) -> bytes:
+    """A stored Secret without its values."""
+    document: Document = orjson.loads(body)
+    for values, names in _values(document):
+        values.update(dict.fromkeys(names, MASK))
+    return orjson.dumps(document)
+
+
+def masked_pair(before: Document, after: Document) -> tuple[Document, Document]:
+    """Two versions of a Secret without their values: changed ones differ in the mask."""
+    earlier, later = _copied_values(before), _copied_values(after)
+    for own, other, mask in ((before, later, MASK_BEFORE), (after, earlier, MASK_AFTER)):
+        for number, (values, names) in enumerate(_values(own)):
+            for name in names:
+                changed = name in other[number] and other[number][name] != values[name]
+                values[name] = mask if changed else MASK
+    return before, after
+
+
+def _copied_values(document: Document) -> list[Document]:
+    return [dict(values) for values, _ in _values(document)]
+
+
+def _values(document: Document) -> list[tuple[Document, list[str]]]:
+    """The maps of a Secret that have secret values, and the names of these."""
+    found = [_map(document, field) for field in _VALUES]
+    annotations = _map(document.get("metadata") or {}, "annotations")
+    return [*((values, list(values)) for values in found), (annotations, annotations_with_values(document))]
+
+
+def _map(document: Document, field: str) -> Document:
+    value = document.get(field)
+    return value if isinstance(value, dict) else {}

@@ -1,19 +1,24 @@
-"""Parses a moment of the log: an offset, a time, or how long ago.
+"""Moments of the log, as users write them and as commands print them.
 
-1042                     an offset
-2024-05-01T12:03:00Z     a time; without a zone it is local, without a time of day it is midnight
-12:03  12:03:30          the last time that the local clock showed this
-10m  1h30m               so long ago
-now                      the newest event
+    1042                     an offset
+    2024-05-01T12:03:00Z     a time; without a zone it is local, without a time of day it is midnight
+    12:03  12:03:30          the last time that the local clock showed this
+    10m  1h30m               so long ago
+    now                      the newest event
+
+Times are printed local and short for people, in RFC 3339 and UTC for programs.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
+from time import time_ns
 
+from gateway.cli.command import Failure, UsageError
 from gateway.cli.durations import duration
+from journal import history
 from journal.keys import MAX_OFFSET
 from journal.view import View
 
@@ -70,3 +75,99 @@ def _time(text: str, now: datetime) -> datetime:
 def _last_showing(clock: time, now: datetime) -> datetime:
     today = datetime.combine(now.date(), clock).astimezone()
     return today if today <= now else datetime.combine(now.date() - timedelta(days=1), clock).astimezone()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _moment(micros: int) -> datetime:
+    # Not fromtimestamp: a float would round the last microsecond.
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def local(micros: int) -> str:
+    return _moment(micros).astimezone().isoformat(" ", "milliseconds")[:23]
+
+
+def clock(micros: int) -> str:
+    """For a terminal: without the date when it is today."""
+    text, today = local(micros), datetime.now().astimezone().date().isoformat()
+    return text.removeprefix(f"{today} ")
+
+
+def exact(micros: int) -> str:
+    """With microseconds and UTC offset."""
+    return _moment(micros).astimezone().isoformat(" ", "microseconds")
+
+
+def rfc3339(micros: int) -> str:
+    return _moment(micros).isoformat("T", "microseconds").replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    """The two largest units: 3d4h, 12m30s, 8.2s."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+    left = int(seconds)
+    parts: list[str] = []
+    for name, length in units:
+        number, left = divmod(left, length)
+        if number or parts:
+            parts.append(f"{number}{name}")
+    return "".join(parts[:2])
+
+
+def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple[int, int]:
+    """The first and the last offset. UsageError when --since is in the future or after --until."""
+    head = view.head
+    if since is not None:
+        _check_past(view, since)
+    first = since.first(view) if since else 0
+    last = min(until.version(view), head) if until else head
+    if since is not None and until is not None and _after(view, since, until):
+        raise UsageError(
+            f"--since ({_shown(view, since)}) is after --until ({_shown(view, until)}); exchange them"
+        )
+    return first, last
+
+
+def _check_past(view: View, since: Moment) -> None:
+    if since.offset is not None and since.offset > view.head:
+        raise UsageError(
+            f"--since: there is no event {since.offset} yet, the newest is {view.head}; take one up to that"
+        )
+    if since.time is not None and since.time > time_ns() // 1000:
+        raise UsageError(f"--since: {exact(since.time)} is in the future; take a time that has passed")
+
+
+def _after(view: View, since: Moment, until: Moment) -> bool:
+    """Whether no event could be in between: two times without events between them are in order."""
+    if since.time is not None and until.time is not None:
+        return since.time > until.time
+    return since.first(view) > until.version(view)
+
+
+def _shown(view: View, moment: Moment) -> str:
+    if moment.time is not None:
+        return exact(moment.time)
+    return f"event {view.head if moment.offset is None else moment.offset}"
+
+
+def resolve(view: View, moment: Moment) -> int:
+    """The version of a moment; Failure when it is below the floor, ahead of the head or in the future."""
+    version, head, floor = moment.version(view), view.head, view.floor
+    if version > head:
+        raise Failure(f"version {version} is ahead of the journal, which is at {head}; take one up to that")
+    if version == head and moment.time is not None and moment.time > time_ns() // 1000:
+        raise Failure(f"{exact(moment.time)} is in the future; take a time that has passed")
+    if version < floor:
+        what = "that time" if moment.time is not None else f"version {version}"
+        raise Failure(f"{what} is older than the journal keeps; {_oldest(view, floor)}")
+    return version
+
+
+def _oldest(view: View, floor: int) -> str:
+    first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1)))
+    when = f" (shortly before {exact(first.time)})" if first is not None else ""
+    return f"the oldest version is {floor}{when}"

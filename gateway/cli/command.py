@@ -1,12 +1,18 @@
-"""What commands return to the shell: 130 after Ctrl-C, 141 when the reader of the output has closed the pipe, and the
-codes of errors, which a line reports.
+"""What all commands but `rewound serve` share: their errors, what they return to the shell, and an end by SIGTERM.
+
+Exit codes: 130 after Ctrl-C, 141 when the reader of the output has closed the pipe, and those of errors, which a line
+reports: one sentence that says what is wrong and what to do next.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
 from actors.rewind.difference import escaped
 
@@ -42,3 +48,28 @@ def _fail(error: Exception, code: int) -> int:
     # An error may quote what the server sent. Only an install hint has several lines.
     print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
     return code
+
+
+class Failure(Exception):
+    """Wrong data; exit code 1."""
+
+
+class UsageError(Exception):
+    """Wrong arguments; exit code 2."""
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into an exception, so that an interrupted command removes its temporary files.
+
+    Without this, SIGTERM would end the process at once and leave a temporary folder or file.
+    """
+    before = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)

@@ -1,0 +1,343 @@
+"""What the commands of `rewound journal` print: events as lines, as columns and as documents, and the progress of long
+work.
+
+`Output` has colours and a width on a terminal, plain text everywhere else. Text from the journal is escaped: names,
+users and values come from clients, and may contain control sequences.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from types import TracebackType
+from typing import Any, TextIO
+
+import orjson
+
+from actors.rewind.difference import Change, describe, escaped
+from actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+from gateway.cli.journal.query.events import Entry
+from gateway.cli.journal.query.folder import Kind, Kinds
+from gateway.cli.journal.query.moments import clock, local, rfc3339, span
+from journal.records import Event
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    stream: TextIO
+    colored: bool = False
+    width: int | None = None  # of the terminal
+
+    @classmethod
+    def of(cls, stream: TextIO, color: str, environ: Mapping[str, str] = os.environ) -> Output:
+        if isinstance(stream, TextIOWrapper):
+            # Escape a character that this terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
+        terminal = stream.isatty()
+        wanted = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        colored = color == "always" or (color == "auto" and bool(wanted))
+        return cls(stream, colored, shutil.get_terminal_size().columns if terminal else None)
+
+    def line(self, text: str = "") -> None:
+        self.stream.write(text + "\n")
+
+    def json(self, document: Any) -> None:
+        """One document in one line."""
+        self.stream.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode())
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def paint(self, text: str, color: str) -> str:
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color and text else text
+
+    def fit(self, text: str, used: int = 0) -> str:
+        """Cut to the rest of the terminal's width."""
+        if self.width is None or used + len(text) <= self.width:
+            return text
+        return text[: max(0, self.width - used - 1)] + "…"
+
+
+GAP = "  "
+MAX_WIDTH = 70  # one long name should not move all later rows to the right
+MIN_NAME_WIDTH = 14  # a shortened name keeps this much
+MIN_LAST_WIDTH = 24  # with less space than this, the last column is not cut
+
+
+class Columns:
+    """Aligned columns of a table that is printed in batches: widths only grow.
+
+    `log -f` prints a few rows at a time, and a reader has seen the rows before: its columns begin with widths
+    for most names, and when one has to grow, the titles are printed again above the rows that have the new
+    widths. Other tables have their titles once. On a terminal, long names are shortened in favour of the last
+    column, which has the most information, and that one is cut at the edge.
+
+    `right`: titles of right-aligned columns; `shares`: a name may take 1/n of the terminal's width.
+
+    `reserved`: widths that columns have from the start, because rows come one by one.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        titles: Sequence[str],
+        right: Sequence[str] = (),
+        shares: Mapping[str, int] | None = None,
+        reserved: Mapping[str, int] | None = None,
+    ) -> None:
+        self._output, self._titles = output, titles
+        self._right = [title in right for title in titles]
+        self._shares = [(shares or {}).get(title, 0) for title in titles]
+        self._widths = [
+            max(len(title), self._allowed(number, (reserved or {}).get(title, 0)))
+            for number, title in enumerate(titles)
+        ]
+        self._titled: list[int] = []  # the widths below the titles that were printed last
+        self._one_by_one = bool(reserved)
+
+    def rows(self, rows: Iterable[Sequence[str]], colors: Sequence[Sequence[str]] = ()) -> None:
+        """Print rows; `colors` has the colour of each cell, or is empty."""
+        cells = [[self._shown(number, cell) for number, cell in enumerate(row)] for row in rows]
+        for row in cells:
+            for number, cell in enumerate(row):
+                self._widths[number] = max(self._widths[number], min(len(cell), MAX_WIDTH))
+        padded = self._widths[:-1]  # the last column is not
+        if cells and (not self._titled or (self._one_by_one and self._titled != padded)):
+            self._titled = padded
+            self._print(self._titles, ["dim"] * len(self._titles))
+        for number, row in enumerate(cells):
+            self._print(row, colors[number] if colors else [""] * len(row))
+
+    def _shown(self, number: int, cell: str) -> str:
+        text = escaped(cell)
+        return _shorten(text, self._allowed(number, len(text)))
+
+    def _allowed(self, number: int, wanted: int) -> int:
+        """How much of a width a cell of this column may take on this terminal."""
+        width, share = self._output.width, self._shares[number]
+        if width is None or not share:
+            return wanted
+        return min(wanted, max(MIN_NAME_WIDTH, width // share))
+
+    def _print(self, cells: Sequence[str], colors: Sequence[str]) -> None:
+        padded = [self._padded(number, cell) for number, cell in enumerate(cells)]
+        used = sum(map(len, padded[:-1])) + len(GAP) * (len(cells) - 1)
+        if self._output.width is not None and self._output.width - used >= MIN_LAST_WIDTH:
+            padded[-1] = self._output.fit(padded[-1], used)
+        painted = [self._output.paint(text, color) for text, color in zip(padded, colors, strict=True)]
+        self._output.line(GAP.join(painted).rstrip())
+
+    def _padded(self, number: int, cell: str) -> str:
+        if self._right[number]:
+            return cell.rjust(self._widths[number])
+        return cell if number == len(self._titles) - 1 else cell.ljust(self._widths[number])
+
+
+def _shorten(text: str, width: int) -> str:
+    """Leave out the middle, because names often differ at both ends."""
+    if len(text) <= width:
+        return text
+    return text[: width // 2 - 1] + "…" + text[-(width - width // 2) :]
+
+
+WIDTH = 24
+DELAY = 0.4  # seconds before a bar appears
+INTERVAL = 0.1  # seconds between two updates
+
+
+class Progress:
+    """A progress bar on stderr, on a terminal only, removed when the work is done.
+
+        verify  ########------------  41%  410,000 of 1,000,000  7.2s left
+
+    Short work shows none.
+
+    Call it with the amount done. As a context manager it clears the line.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._label, self.total = label, total
+        self._stream, self._clock = stream or sys.stderr, clock
+        self._enabled = self._stream.isatty()
+        self._began = clock()
+        self._next = self._began + DELAY
+        self._shown = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __call__(self, done: int) -> None:
+        now = self._clock()
+        if self._enabled and now >= self._next:
+            self._next = now + INTERVAL
+            self._shown = True
+            self._stream.write(f"\r{self._bar(done, now - self._began)}\x1b[K")
+            self._stream.flush()
+
+    def _bar(self, done: int, passed: float) -> str:
+        share = min(1.0, done / self.total) if self.total else 1.0
+        filled = round(share * WIDTH)
+        left = f"  {span(passed / share - passed)} left" if 0 < share < 1 else ""
+        bar = "#" * filled + "-" * (WIDTH - filled)
+        return f"{self._label}  {bar} {share:4.0%}  {done:,} of {self.total:,}{left}"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+_TITLES = ("OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
+VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
+
+
+# Widths to begin with when later events are not known yet: names of most events fit.
+_RESERVED = {"OFFSET": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
+_SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
+
+
+class LogLines:
+    """Keeps the column widths, so that later batches line up with earlier ones.
+
+    `follows`: more events come later, so the columns begin wide enough for most names.
+    """
+
+    def __init__(self, output: Output, kinds: Kinds, *, follows: bool = False) -> None:
+        self._kinds = kinds
+        self._time = clock if output.width is not None else local
+        self._columns = Columns(output, _TITLES, ("OFFSET",), _SHARES, _RESERVED if follows else {})
+
+    def print(self, entries: Sequence[Entry]) -> None:
+        self._columns.rows([self._cells(entry) for entry in entries], [_colors(e.event) for e in entries])
+
+    def _cells(self, entry: Entry) -> list[str]:
+        event = entry.event
+        return [
+            str(event.offset),
+            self._time(event.time),
+            event.user,
+            event.verb,
+            self._kinds.of_type_id(event.type_id).kind,
+            object_name(event.namespace, event.name),
+            event.manager,
+            effect(entry),
+        ]
+
+
+def effect(entry: Entry) -> str:
+    """The effect of an event, in a few words."""
+    if entry.event.removed:
+        return "removed"
+    if not entry.follows:
+        return size(len(entry.event.body))
+    changed = summarize(entry.changes) or "nothing changed"
+    return f"{entry.event.reason}: {changed}" if entry.event.reason else changed
+
+
+def object_name(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def verb_color(event: Event) -> str:
+    return "red" if event.removed else VERB_COLORS.get(event.verb, "")
+
+
+def _colors(event: Event) -> list[str]:
+    return ["cyan", "dim", "", verb_color(event), "", "bold", "dim", ""]
+
+
+def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: bool) -> None:
+    for change in entry.compared(managed_fields=managed_fields):
+        text = escaped(f"{indent}{change.sign} {describe(change)}")
+        output.line(output.paint(output.fit(text), SIGN_COLORS[change.sign]))
+
+
+SUMMARY_CHANGES = 2  # changes in a summary
+
+# Follows from other changes, so a summary leaves it out.
+_DERIVED = frozenset({"metadata.generation"})
+
+
+def signed(change: Change) -> str:
+    return describe(change) if change.sign == "~" else change.sign + describe(change)
+
+
+def summarize(changes: list[Change]) -> str:
+    """The first changes, contents before metadata, and how many more there are."""
+    notable = [change for change in changes if change.path not in _DERIVED] or changes
+    notable = sorted(notable, key=lambda change: change.path.startswith("metadata."))
+    shown = "; ".join(signed(change) for change in notable[:SUMMARY_CHANGES])
+    more = len(notable) - SUMMARY_CHANGES
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def size(count: int) -> str:
+    if count < 1000:
+        return f"{count} B"
+    value, unit = count / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}"
+
+
+def rate(per_second: float) -> str:
+    """Per second, minute, hour or day: the first in which it is at least 1."""
+    for unit, seconds in (("s", 1), ("min", 60), ("h", 3600)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f}/{unit}"
+    return f"{per_second * 86400:.1f}/day" if per_second else "0/s"
+
+
+Document = dict[str, Any]
+
+
+def object_bytes(kind: Kind, body: bytes) -> bytes:
+    """An object with kind and apiVersion, if they are known."""
+    if not kind.api_version:
+        return body
+    named = api_version_of(body)
+    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
+
+
+def identity(kind: Kind, namespace: str, name: str) -> Document:
+    document: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "resource": kind.type_name}
+    if namespace:
+        document["namespace"] = namespace
+    return {**document, "name": name}
+
+
+def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:
+    event = entry.event
+    changes = entry.compared(managed_fields=managed_fields)
+    return {
+        "offset": event.offset,
+        "time": rfc3339(event.time),
+        "user": event.user,
+        "verb": event.verb,
+        "manager": event.manager,
+        **({"reason": event.reason} if event.reason else {}),
+        **identity(kind, event.namespace, event.name),
+        "previous": event.previous,
+        "removed": event.removed,
+        "size": len(event.body),
+        "changes": [change.document() for change in changes],
+        "object": orjson.Fragment(object_bytes(kind, entry.body)),
+    }
