@@ -21,9 +21,8 @@ from actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse
 from actors.names import CLUSTER, KUBERNETES, NAMES, Names
 from gateway.client.credentials import ANONYMOUS, FixedCredential
 from gateway.client.errors import ClientError, StatusError
-from gateway.client.server_url import with_url_credentials, without_credentials
 from gateway.client.session import Session
-from gateway.client.target import Target
+from gateway.client.target import Target, with_url_credentials, without_credentials
 
 NAME = "cluster-info"
 _ALGORITHM = "HS256"

@@ -23,11 +23,8 @@ import httpx
 
 from actors.rewind.difference import escaped
 from gateway.client.credentials import Credential, KeyPair
-from gateway.client.errors import ClientError, CredentialError, StatusError
-from gateway.client.proxies import environment_proxy
-from gateway.client.target import Target
-from gateway.client.tls import client_context
-from gateway.client.warnings import print_warnings
+from gateway.client.errors import ClientError, CredentialError, StatusError, print_warnings
+from gateway.client.target import Target, client_context, environment_proxy
 from gateway.release import RELEASE
 
 _SECONDS = 60

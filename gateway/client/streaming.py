@@ -16,10 +16,8 @@ import trio
 
 from gateway.client.credentials import Credential, FixedCredential, KeyPair
 from gateway.client.errors import ClientError
-from gateway.client.proxies import environment_proxy, is_local
 from gateway.client.session import Document, Session
-from gateway.client.target import Target
-from gateway.client.tls import client_context
+from gateway.client.target import Target, client_context, environment_proxy, is_local
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0

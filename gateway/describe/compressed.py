@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 import trio
 
-from gateway.wire import compression, etags
+from gateway.wire import compression
 
 T = TypeVar("T")
 Member = tuple[str, str, bytes]  # "paths" or "definitions", its name there, the encoded member
@@ -88,4 +89,20 @@ async def compress_document(parts: Iterator[bytes], content_type: bytes) -> Comp
 def compressed(body: bytes, content_type: bytes, etag: str = "") -> CompressedDocument:
     """`etag` is that of the body, unless the document has another form with the same ETag. Takes long."""
     found = zlib.compress(body, 6, compression.GZIP)
-    return CompressedDocument(found, len(body), etag or etags.etag_of(body), content_type)
+    return CompressedDocument(found, len(body), etag or etag_of(body), content_type)
+
+
+def etag_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest().upper()
+
+
+def quoted(etag: str) -> bytes:
+    return f'"{etag}"'.encode()
+
+
+def matches(if_none_match: bytes | None, etag: str) -> bool:
+    """Whether the If-None-Match header lists this ETag; * matches any."""
+    if not if_none_match:
+        return False
+    listed = (one.strip().removeprefix(b"W/") for one in if_none_match.split(b","))
+    return any(one in (quoted(etag), b"*") for one in listed)

@@ -1,21 +1,26 @@
-"""Discovery documents, derived from the registry's current catalog: /api, /apis, a group, a group version.
-
-Verbs that a kind declares but that no handler serves are left out.
+"""Discovery documents, derived from the registry's current catalog: /api, /apis, a group, a group version; and all
+groups with all their resources in one document, for clients that ask for it (aggregated discovery).
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, Protocol
+
+import orjson
 
 from actors.aggregation.api_services import ApiServices
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
 from actors.names import REWIND_GROUP
-from gateway.describe import rewind_group
+from gateway.describe.compressed import etag_of, matches, quoted
+from gateway.message import Response
+from gateway.pipeline import render
+from gateway.pipeline.context import RequestContext
+from gateway.wire.negotiate import DISCOVERY_LIST
 
 Document = dict[str, Any]
 
@@ -63,7 +68,7 @@ class Discovery:
         if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
             groups = dict(self._api_services.sorted_groups(catalog.groups()))
             if self._serves_past:
-                groups[REWIND_GROUP] = (rewind_group.VERSION,)
+                groups[REWIND_GROUP] = (VERSION,)
             self._sorted = catalog, changes, groups
         return self._sorted[2]
 
@@ -141,8 +146,8 @@ class Discovery:
 
     def _resources(self, group: str, version: str) -> Document | None:
         definitions = self.catalog.of_version(group, version)
-        if self._serves_past and (group, version) == (REWIND_GROUP, rewind_group.VERSION):
-            resources = rewind_group.resources(self.catalog)
+        if self._serves_past and (group, version) == (REWIND_GROUP, VERSION):
+            resources = rewind_resources(self.catalog)
         elif definitions:
             resources = [entry for one in definitions for entry in self._entries(one)]
         else:
@@ -208,3 +213,175 @@ class Discovery:
 def _group(group: str, versions: tuple[str, ...]) -> Document:
     listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
+
+
+async def aggregated(context: RequestContext, discovery: Discovery, path: str) -> Response:
+    """Aggregated discovery: all groups with all their resources in one document, for clients that ask for it.
+
+        Accept: application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList
+
+    It saves clients a request for every version of every group. The document is not cached: it takes a
+    millisecond, and clients seldom download it, because they cache it by its ETag.
+
+    The named groups at /apis, or the core group at /api.
+    """
+    representation = context.representation
+    document = {
+        "kind": DISCOVERY_LIST,
+        "apiVersion": f"{representation.as_group}/{representation.as_version}",
+        "metadata": {},
+        "items": list(_groups(discovery, core=path.strip("/") == "api")),
+    }
+    etag = etag_of(orjson.dumps(document))
+    headers = [(b"etag", quoted(etag)), (b"vary", b"Accept")]
+    if matches(context.request.headers.get(b"if-none-match"), etag):
+        return Response(304, b"", b"", headers)
+    response = await render.document(context, document)
+    response.headers += headers
+    parameters = f";g={representation.as_group};v={representation.as_version};as={representation.as_kind}"
+    response.content_type = representation.content_type + parameters.encode()
+    return response
+
+
+def _groups(discovery: Discovery, *, core: bool) -> Iterator[Document]:
+    for group, versions in discovery.groups().items():
+        if core == (not group):
+            listed = [_version(discovery, group, version) for version in versions]
+            yield {"metadata": {"name": group} if group else {}, "versions": listed}
+
+
+def _version(discovery: Discovery, group: str, version: str) -> Document:
+    if discovery.is_remote(group, version):
+        listed = discovery.remote_resources(group, version)
+        freshness = "Stale" if listed is None else "Current"
+        return {
+            "version": version,
+            "resources": _remote(group, version, listed or []),
+            "freshness": freshness,
+        }
+    if group == REWIND_GROUP:
+        resources = aggregated_resources(discovery.catalog, group)
+    else:
+        definitions = discovery.catalog.of_version(group, version)
+        found = (_resource(discovery, one) for one in definitions)
+        resources = sorted(found, key=lambda one: str(one["resource"]))
+    return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _remote(group: str, version: str, listed: list[Document]) -> list[Document]:
+    """The entries of an APIResourceList of another server; subresources go below their resources."""
+    found: dict[str, Document] = {}
+    for one in sorted(listed, key=lambda one: str(one["name"])):
+        name, _, subresource = str(one["name"]).partition("/")
+        kind = _kind(one.get("group") or group, one.get("version") or version, str(one.get("kind", "")))
+        if not subresource:
+            entry = {
+                "resource": name,
+                "responseKind": kind,
+                "scope": "Namespaced" if one.get("namespaced") else "Cluster",
+                "singularResource": one.get("singularName") or "",
+                "verbs": one.get("verbs") or [],
+            }
+            found[name] = entry | {key: one[key] for key in ("shortNames", "categories") if one.get(key)}
+        elif name in found:
+            below = {"subresource": subresource, "responseKind": kind, "verbs": one.get("verbs") or []}
+            found[name].setdefault("subresources", []).append(below)
+    return list(found.values())
+
+
+def _resource(discovery: Discovery, definition: Definition) -> Document:
+    entry: Document = {
+        "resource": definition.plural,
+        "responseKind": _kind(definition.group, definition.version, definition.kind),
+        "scope": "Namespaced" if definition.namespaced else "Cluster",
+        "singularResource": definition.names.singular or definition.kind.lower(),
+        "verbs": discovery.verbs_of(definition),
+    }
+    if definition.names.short_names:
+        entry["shortNames"] = list(definition.names.short_names)
+    if definition.names.categories:
+        entry["categories"] = list(definition.names.categories)
+    subresources = [_subresource(discovery, definition, one) for one in definition.subresources]
+    if served := [one for one in subresources if one["verbs"]]:
+        entry["subresources"] = served
+    return entry
+
+
+def _subresource(discovery: Discovery, definition: Definition, one: Subresource) -> Document:
+    group, version = (one.group, one.version) if one.version else (definition.group, definition.version)
+    return {
+        "subresource": one.name,
+        "responseKind": _kind(group, version, one.kind or definition.kind),
+        "verbs": discovery.served(one.verbs),
+    }
+
+
+def _kind(group: str, version: str, kind: str) -> Document:
+    return {"group": group, "version": version, "kind": kind}
+
+
+VERSION: Final = "v1"
+# Subresource, kind of what is sent or returned, verb.
+SUBRESOURCES: Final = (
+    ("blame", "Blame", "get"),
+    ("history", "History", "get"),
+    ("rollback", "Rollback", "create"),
+    ("undelete", "Undelete", "create"),
+)
+
+
+def rewindable(catalog: Catalog) -> Iterator[tuple[str, Definition]]:
+    """Every stored resource as paths name it, RESOURCE[.GROUP], with the definition of its preferred version."""
+    found: set[str] = set()
+    for group, versions in catalog.groups().items():
+        for version in versions:
+            for definition in catalog.of_version(group, version):
+                name = str(definition.resource)
+                if definition.is_stored and definition.has_items and name not in found:
+                    found.add(name)
+                    yield name, definition
+
+
+def rewind_resources(catalog: Catalog) -> list[Document]:
+    """The group of the past in discovery: what every stored resource has below its objects.
+
+        configmaps/history    deployments.apps/blame    nodes/rollback
+
+    They are listed as subresources without their resource, so that no client takes the group for a second place
+    where ConfigMaps are stored.
+
+    The entries of an APIResourceList.
+    """
+    return [
+        {
+            "name": f"{name}/{subresource}",
+            "singularName": "",
+            "namespaced": definition.namespaced,
+            "kind": kind,
+            "verbs": [verb],
+        }
+        for name, definition in rewindable(catalog)
+        for subresource, kind, verb in SUBRESOURCES
+    ]
+
+
+def aggregated_resources(catalog: Catalog, group: str) -> list[Document]:
+    """The entries of aggregated discovery. Without a responseKind, a resource has only its subresources."""
+    subresources = [
+        {
+            "subresource": subresource,
+            "responseKind": {"group": group, "version": VERSION, "kind": kind},
+            "verbs": [verb],
+        }
+        for subresource, kind, verb in SUBRESOURCES
+    ]
+    return [
+        {
+            "resource": name,
+            "scope": "Namespaced" if definition.namespaced else "Cluster",
+            "singularResource": "",
+            "verbs": [],
+            "subresources": subresources,
+        }
+        for name, definition in sorted(rewindable(catalog), key=lambda one: one[0])
+    ]

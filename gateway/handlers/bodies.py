@@ -30,8 +30,15 @@ from gateway.memory.budget import MemoryBudget
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import UnsupportedPatch
 from gateway.wire import yaml
-from gateway.wire.negotiate import Media, UnsupportedMediaType, body_media, served_media
-from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
+from gateway.wire.negotiate import (
+    PATCH_FORMATS,
+    PATCH_MEDIA,
+    STRATEGIC,
+    Media,
+    UnsupportedMediaType,
+    body_media,
+    served_media,
+)
 from gateway.wire.protobuf import NotProtobuf, read_object
 
 # Of YAML and protobuf: some milliseconds of decoding in Python, which other requests may wait for.

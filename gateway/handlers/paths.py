@@ -12,8 +12,7 @@ from actors.access.accounts.keys import CONFIGURATION_PATH, KEYS_PATH, configura
 from actors.access.accounts.tokens import Accounts
 from actors.errors import NoSuchResource
 from actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
-from gateway.describe.aggregated import aggregated
-from gateway.describe.discovery import Discovery
+from gateway.describe.discovery import Discovery, aggregated
 from gateway.describe.openapi.handler import OpenApi
 from gateway.message import Response
 from gateway.ops.operations import Operations

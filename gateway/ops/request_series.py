@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.kinds.registry import Registry
-from gateway.describe.rewind_group import SUBRESOURCES
+from gateway.describe.discovery import SUBRESOURCES
 from gateway.message import Request, Response
 from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
 from gateway.pipeline.context import RequestContext, removed_release

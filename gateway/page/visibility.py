@@ -23,7 +23,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.rewind.rights import REWIND, SECRETS
 from actors.timeline import Track
 from actors.turns import Turn
-from gateway.describe.rewind_group import rewindable
+from gateway.describe.discovery import rewindable
 from journal.log import Journal
 
 ALL: Final = None  # in the place of a namespace

@@ -14,8 +14,7 @@ from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
 from actors.go_json import dumps
 from gateway.memory.budget import TooManyRequests
-from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
-from gateway.wire.patch_types import PATCH_MEDIA
+from gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.protobuf.objects import NoProtobufType
 from journal.errors import CannotRead, Damaged
 

@@ -8,20 +8,25 @@ The folder is complete and readable at every moment. A recording that was interr
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
 
+import orjson
 import trio
 
-from actors.kinds.apiextensions import definition_type
+from actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
 from actors.kinds.built_in import built_in
-from actors.names import NAMES
+from actors.names import NAMES, Names
+from actors.rewind.moments import rfc3339
 from gateway.client.errors import ClientError, StatusError
 from gateway.client.streaming import StreamingSession
-from gateway.record.changes import Change, number_of
-from gateway.record.definitions import built_in_definitions, definition_of
+from gateway.client.target import without_credentials
+from gateway.record.changes import Change, change_of, number_of
 from gateway.record.follower import Follower, KindState
 from gateway.record.kinds import (
     MAX_KINDS,
@@ -31,8 +36,6 @@ from gateway.record.kinds import (
     dialect_of,
     discover,
 )
-from gateway.record.positions import Positions, load_positions, remove_recording, save_positions
-from gateway.record.reordering import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
 from journal.log import Journal
 
@@ -358,3 +361,189 @@ def _later(one: str, other: str) -> str:
     if numbers[0] is not None and numbers[1] is not None:
         return str(max(numbers[0], numbers[1]))
     return one
+
+
+HOLD_SECONDS = 1.0  # watches of one server are rarely apart by more
+
+
+class Reordering:
+    """Brings the changes of all watches into the order of their versions.
+
+    Each kind has a watch of its own, and one may be behind another: a change is held for a moment, until those
+    with lower versions have arrived too. Nothing is released before all kinds were listed, because the first
+    lists are sorted as one.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._held: list[tuple[float, Change]] = []
+        self.size = 0  # bytes of what is held
+        self.open = False  # whether anything may be released
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, change: Change) -> None:
+        self._held.append((self._now(), change))
+        self.size += len(change.body)
+
+    def due(self) -> list[Change]:
+        """The changes that have waited long enough, with all that have lower versions."""
+        if not self.open:
+            return []
+        until = self._now() - HOLD_SECONDS
+        old = [change for arrived, change in self._held if arrived <= until]
+        if not old:
+            return []
+        newest = max((one.number for one in old if one.number is not None), default=0)
+        released = {id(one) for one in old}
+        released |= {id(one) for _, one in self._held if one.number is not None and one.number <= newest}
+        found = [one for _, one in self._held if id(one) in released]
+        self._held = [(arrived, one) for arrived, one in self._held if id(one) not in released]
+        self.size -= sum(len(one.body) for one in found)
+        return found
+
+    def all(self) -> list[Change]:
+        """Everything, at the end."""
+        held, self._held, self.size = self._held, [], 0
+        return [change for _, change in held]
+
+
+FILE = "recording.json"
+VERSION = 1
+
+
+@dataclass(slots=True)
+class Positions:
+    """Where a recording goes on after a restart: one file beside the journal, replaced whole.
+
+        {"version": 1, "server": "https://...", "cluster": "<uid>", "namespace": "", "secrets": false,
+         "exactFrom": 1040, "kinds": {"configmaps": "1042", ...}}
+
+    Each kind has the version up to which all its changes are in the journal. The file may be behind the journal
+    after a crash: the journal knows the last change of each kind, and what arrives a second time is left out.
+    """
+
+    server: str
+    cluster: str = ""  # the uid of the system namespace, if it could be read
+    namespace: str = ""
+    secrets: bool = False  # whether values of Secrets are recorded
+    exact_from: int = 0  # the highest version of the first lists; 0: they are not complete
+    kinds: dict[str, str] = field(default_factory=dict)
+
+
+def load_positions(folder: Path) -> Positions | None:
+    """None for a folder without a recording. ClientError for a file that cannot be read."""
+    path = folder / FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        found = orjson.loads(raw)
+        if found["version"] != VERSION:
+            raise ClientError(f"{path} is of another release of rewound; record into a new folder")
+        return Positions(
+            without_credentials(str(found["server"])),  # releases before had those of the URL
+            str(found["cluster"]),
+            str(found["namespace"]),
+            bool(found["secrets"]),
+            int(found["exactFrom"]),
+            {str(name): str(version) for name, version in found["kinds"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ClientError(f"{path} cannot be read; record into a new folder") from error
+
+
+def save_positions(folder: Path, positions: Positions) -> None:
+    document = {
+        "version": VERSION,
+        "server": positions.server,
+        "cluster": positions.cluster,
+        "namespace": positions.namespace,
+        "secrets": positions.secrets,
+        "exactFrom": positions.exact_from,
+        "kinds": positions.kinds,
+    }
+    path = folder / FILE
+    building = path.with_suffix(".json.new")
+    with building.open("wb") as stream:
+        stream.write(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(building, path)
+
+
+def remove_recording(folder: Path, *, with_folder: bool) -> None:
+    """Remove a recording that has nothing, so that the next one may begin with other flags."""
+    shutil.rmtree(folder / "journal")
+    (folder / FILE).unlink()
+    if with_folder:
+        folder.rmdir()
+
+
+def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, now: int) -> Change:
+    """A CustomResourceDefinition for a recorded kind that has none: it lets this server serve the objects,
+    untyped.
+
+    Kinds of aggregated servers, of other releases, and custom kinds whose definitions the user may not read.
+    The definition is marked by an annotation, because the recorded server does not have it.
+
+    The change that adds the definition; it has no version.
+    """
+    time = rfc3339(now)[:19] + "Z"
+    spelled = {
+        "plural": kind.plural,
+        "singular": kind.singular or kind.kind.lower(),
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
+    }
+    condition = {"status": "True", "lastTransitionTime": time, "reason": "Recorded", "message": ""}
+    schema = {"type": "object", f"{names.extension_prefix}preserve-unknown-fields": True}
+    document: dict[str, Any] = {
+        "metadata": {
+            "name": kind.type_name,
+            "uid": str(uuid5(NAMESPACE_URL, f"rewound:{kind.type_name}")),
+            "generation": 1,
+            "creationTimestamp": time,
+            "annotations": {ADDED_BY_RECORDER: "true"},
+        },
+        "spec": {
+            "group": kind.group,
+            "names": spelled,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [
+                {
+                    "name": kind.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
+            "conversion": {"strategy": "None"},
+        },
+        "status": {
+            "conditions": [{"type": name, **condition} for name in ("NamesAccepted", "Established")],
+            "acceptedNames": spelled,
+            "storedVersions": [kind.version],
+        },
+    }
+    change = change_of(definitions, document, now, removed=False, with_secrets=False)
+    change.reason = f"added by the recorder, so that {kind.type_name} can be served"
+    return change
+
+
+def built_in_definitions(names: Names, storage: Any) -> RecordedKind:
+    """The kind of definitions, also where it is not recorded."""
+    return RecordedKind(
+        definition_type(names),
+        storage.group,
+        storage.version,
+        storage.plural,
+        storage.kind,
+        False,
+        definition=storage,
+        storage=storage,
+    )

@@ -8,6 +8,7 @@ replay waits for the others.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +17,6 @@ import trio
 
 from actors.errors import BadRequest
 from actors.turns import Turn
-from gateway.replay.clock import ReplayClock
 from gateway.replay.server import ReplayServer
 from journal import history
 from journal.errors import JournalError
@@ -249,3 +249,36 @@ def _time_at(recording: Recording, version: int) -> int:
         offset = next(history.descending(view, history.whole_log(view), version), 0)
         event = view.event(offset)
     return 0 if event is None else event.time
+
+
+class ReplayClock:
+    """The time of a replay: that of the recording at the present moment.
+
+    Stands still unless the player moves it, so that ages and times are those of the recorded moment.
+    """
+
+    def __init__(self, time: int = 0) -> None:
+        self.time = time  # microseconds since 1970
+
+    def now(self) -> int:
+        return self.time
+
+
+class ForkClock:
+    """The time of a copy that is written to: that of the fork, and from `start` on it passes at the replay's speed."""
+
+    def __init__(self, moment: int) -> None:
+        self._time = moment
+        self._speed = 0.0
+        self._since = time.monotonic()
+
+    def now(self) -> int:
+        return self._time + round((time.monotonic() - self._since) * self._speed * 1e6)
+
+    def start(self, speed: float) -> None:
+        self._speed, self._since = speed, time.monotonic()
+
+    def advance_to(self, moment: int) -> None:
+        """It is at least this time."""
+        if moment > self.now():
+            self._time, self._since = moment, time.monotonic()

@@ -11,9 +11,8 @@ import trio
 
 from actors.names import NAMES
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.replay.clock import ReplayClock
 from gateway.replay.control import ReplayControl
-from gateway.replay.player import Moment, Player
+from gateway.replay.player import Moment, Player, ReplayClock
 from gateway.replay.server import ReplayServer
 from gateway.replay.until import Until, compile_expression
 from gateway.settings.settings import Addresses, Settings

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 
 import trio
 
+from actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
 from actors.clock import Clock
+from actors.identity import User
+from actors.names import NAMES
 from gateway.composition.api_server import ApiServer
 from gateway.composition.extensions import Extensions
 from gateway.composition.open_store import memory_budget, read_only_store
-from gateway.replay.read_only import ReadOnlyAuthorizer
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 from gateway.watch.member import CLOSE_TIMEOUT
@@ -101,3 +103,52 @@ class ReplayServer:
             while instance.server.hub.watchers():
                 await trio.sleep(CLOSE_TIMEOUT / 100)
         instance.scope.cancel()
+
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+# Created to get a response, and never stored; custom kinds may have the same names in other groups.
+_REVIEWS = {
+    "tokenreviews": "authentication",
+    "subjectaccessreviews": "authorization",
+    "localsubjectaccessreviews": "authorization",
+    "selfsubjectaccessreviews": "authorization",
+    "selfsubjectrulesreviews": "authorization",
+}
+_REVIEW_RESOURCES = frozenset(
+    (names.group(group), resource) for names in NAMES.values() for resource, group in _REVIEWS.items()
+)
+_FORWARDED = frozenset({"proxy", "exec", "attach", "portforward", "log"})
+
+READ_ONLY = Decision(
+    Verdict.DENY,
+    "this server replays a journal and only reads it; `rewound replay --writable` writes to a copy",
+)
+NOT_RUNNING = Decision(Verdict.DENY, "this server replays a journal: its pods, services and nodes do not run")
+
+
+class NotRunningAuthorizer:
+    """Decides before all other authorizers, for administrators too."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        if attributes.is_resource and attributes.subresource in _FORWARDED:
+            return NOT_RUNNING
+        return NO_OPINION
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        return Rules()
+
+
+class ReadOnlyAuthorizer(NotRunningAuthorizer):
+    """Refuses writes to a replay, and what needs pods that are not there any more.
+
+    Refuses writes too.
+    """
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        if attributes.is_resource and attributes.verb in _WRITES and not _is_review(attributes):
+            return NOT_RUNNING if attributes.subresource in _FORWARDED else READ_ONLY
+        return super().authorize(attributes)
+
+
+def _is_review(attributes: Attributes) -> bool:
+    return (attributes.group, attributes.resource) in _REVIEW_RESOURCES

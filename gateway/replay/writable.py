@@ -20,12 +20,11 @@ from gateway.composition.run import run
 from gateway.message import Response
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
-from gateway.replay.clock import ForkClock
 from gateway.replay.comparison import Comparison, compare
-from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.read_only import NotRunningAuthorizer
+from gateway.replay.player import FULL_SPEED, ForkClock, Moment
 from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
 from gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
+from gateway.replay.server import NotRunningAuthorizer
 from gateway.replay.until import Until, compile_expression
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store

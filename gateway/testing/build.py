@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from actors.errors import BadRequest
+from actors.errors import BadRequest, NotFound, Resource
+from actors.rewind.state_restore import StateRestore
+from actors.store.proposal import Proposal
 from gateway.message import Response
 from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
+from gateway.pipeline.context import RequestContext, new_write_context
+from gateway.rewind.turns import run_in_turns
 from gateway.store import Store
-from gateway.testing.clock import AdvancingClock
+from gateway.testing.clock import AdvancingClock, wait_until_idle
 from gateway.testing.controls import Controls, json_body
-from gateway.testing.snapshots import Snapshots
+from journal.errors import Compacted
 
 _LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds, of all advances: times have four digits for the year
 
@@ -52,3 +57,82 @@ def _seconds_in(body: object, advanced: float) -> float:
     raise BadRequest(
         'clock: the body must be like {"advance": 60}: seconds, at most a hundred years altogether'
     )
+
+
+_MOST: Final = 10_000  # snapshots of one server
+LARGE: Final = 100  # objects: a few milliseconds; restores of more are written in a worker thread
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")  # what a path has without escapes
+
+
+class Snapshots:
+    """Snapshots of the whole state, and their restoring: POST snapshots, POST snapshots/NAME/restore.
+
+    A snapshot is the offset of a moment under a name; the journal has the state of every offset. See
+    `actors/rewind/state_restore.py` for what a restore writes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._offsets: dict[str, int] = {}
+        self._made = 0
+
+    def add_to(self, controls: Controls) -> None:
+        controls.add("GET", "snapshots", self._list)
+        controls.add("POST", "snapshots", self._take)
+        controls.add("POST", "snapshots/{name}/restore", self._restore)
+
+    async def _list(self, context: RequestContext) -> Response:
+        items = [{"name": name, "version": str(offset)} for name, offset in self._offsets.items()]
+        return await render.document(context, {"items": items})
+
+    async def _take(self, context: RequestContext) -> Response:
+        """Name the state of now. A name that exists is moved."""
+        name = self._wanted_name(json_body(context))
+        await wait_until_idle()
+        self._offsets[name] = offset = self._store.feed.head
+        return await render.document(context, {"name": name, "version": str(offset)}, 201)
+
+    def _wanted_name(self, body: object) -> str:
+        given = {} if body is None else body
+        name = given.get("name", "") if isinstance(given, dict) else None
+        if not isinstance(name, str) or (name and not _NAME.fullmatch(name)):
+            raise BadRequest(
+                'snapshots: the body must be like {"name": "before"}, or empty; '
+                "a name has up to 253 letters, digits, dots, hyphens and underscores"
+            )
+        if len(self._offsets) >= _MOST and name not in self._offsets:
+            raise BadRequest(f"snapshots: there are {_MOST} already; use one of their names again")
+        if name:
+            return name
+        self._made += 1
+        return f"snapshot-{self._made}"
+
+    async def _restore(self, context: RequestContext, name: str) -> Response:
+        offset = self._offsets.get(name)
+        if offset is None:
+            raise NotFound(Resource("", "snapshots"), name)
+        store = self._store
+        await wait_until_idle()
+        restore = StateRestore(store.journal, store.registry.current, offset)
+        made = new_write_context(store.write_contexts, context)
+        made = made._replace(reason=f"snapshot {name} restored")
+
+        def propose() -> list[Proposal]:
+            nonlocal offset
+            proposals = restore.proposals(made)
+            offset = store.committer.next_offset() + len(proposals) - 1 if proposals else store.feed.head
+            return proposals
+
+        try:
+            await run_in_turns(restore.read())
+            commit = store.committer.commit_alone if len(restore) > LARGE else store.committer.commit_at_once
+            changed = await commit(propose)
+        except Compacted as error:
+            raise BadRequest(
+                f"snapshots: {name} is older than what the journal keeps (--journal-retention)"
+            ) from error
+        # The state there is the same, and the next restore has fewer events to read.
+        self._offsets[name] = offset
+        await wait_until_idle()
+        document = {"name": name, "version": str(store.feed.head), "changed": changed}
+        return await render.document(context, document)

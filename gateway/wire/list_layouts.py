@@ -20,8 +20,8 @@ from actors.messages import Object
 from actors.turns import Turn
 from gateway.wire import yaml
 from gateway.wire.json import pretty
-from gateway.wire.protobuf.envelope import wrap
 from gateway.wire.protobuf.objects import ProtobufEncoder, load
+from gateway.wire.protobuf.wire_format import wrap
 from gateway.wire.worker_threads import encode_in_thread
 
 Element = Callable[[bytes], bytes]

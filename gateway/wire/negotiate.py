@@ -248,3 +248,13 @@ def wants_pretty(query_value: str | None, user_agent: bytes) -> bool:
     if query_value:
         return query_value in ("1", "t", "T", "true", "True", "TRUE")
     return user_agent.startswith(_PRETTY_AGENTS)
+
+
+STRATEGIC = "application/strategic-merge-patch+json"
+PATCH_FORMATS = {
+    b"application/json-patch+json": "json",
+    b"application/merge-patch+json": "merge",
+    STRATEGIC.encode(): "strategic",
+    b"application/apply-patch+yaml": "apply",
+}
+PATCH_MEDIA = tuple(media.decode() for media in PATCH_FORMATS)

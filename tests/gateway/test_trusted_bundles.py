@@ -20,7 +20,7 @@ from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.credentials import WebhookCredentials
 from actors.certificates.trust import InvalidBundle, trust, unverifying, verifying
 from gateway.aggregation.servers import _make_context as aggregated_context
-from gateway.client.tls import client_context
+from gateway.client.target import client_context
 from gateway.proxy.locations import Kubelets
 from gateway.settings.settings import ProxySettings
 from tests.cases import checking

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from actors import turns
 from actors.store import committer
 from actors.store.feed import Feed
-from gateway.testing import snapshots
+from gateway.testing import build
 from journal.batch import Batch
 from journal.log import Journal, OnPut
 from journal.records import Event
@@ -288,7 +288,7 @@ class LargeRestore(trio.abc.Instrument):
         self._beside = beside
         self._loop = threading.get_ident()
         self._write, self._publish = Journal.write, Feed.publish
-        patch.setattr(snapshots, "LARGE", 10)
+        patch.setattr(build, "LARGE", 10)
         patch.setattr(committer, "PUBLISHED_AT_ONCE", 4)
         patch.setattr(turns, "TURN", -1.0)
         patch.setattr(Journal, "write", lambda *given: self._write_observed(*given))

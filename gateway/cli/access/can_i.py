@@ -82,7 +82,7 @@ def _check_list(options: Options) -> None:
 
 
 def _ask(session: Session, options: Options) -> int:
-    from gateway.client.warnings import print_warning
+    from gateway.client.errors import print_warning
 
     known = _PATH_VERBS if options.resource.startswith("/") else _VERBS
     if options.verb not in known:
@@ -109,7 +109,7 @@ def _spec(session: Session, options: Options) -> dict[str, Any]:
 
 def _resource(session: Session, name: str, options: Options) -> dict[str, str]:
     from gateway.client.discovery import find_resource
-    from gateway.client.warnings import print_warning
+    from gateway.client.errors import print_warning
 
     namespace = {} if options.all_namespaces else {"namespace": session.target.namespace}
     if name == "*":

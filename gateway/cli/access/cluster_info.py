@@ -39,7 +39,7 @@ def run(options: Options) -> int:
     from gateway.client.cluster_info import cluster_of, fetch, parse_file, verified_kubeconfig
     from gateway.client.errors import ClientError
     from gateway.client.new_kubeconfig import write
-    from gateway.client.server_url import without_credentials
+    from gateway.client.target import without_credentials
 
     token = _token(options)
     info = parse_file(options.file) if options.file else fetch(options.server, None)

@@ -29,11 +29,10 @@ from gateway.cli.journal.query.moments import Moment as Given
 from gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
 from gateway.cli.replay.flags import plays
 from gateway.cli.rewind.printing import masked_object
-from gateway.replay.comparison import Comparison
+from gateway.replay.comparison import Comparison, report
 from gateway.replay.control import ReplayControl, moment_at, parse_speed
 from gateway.replay.player import Moment, Player
 from gateway.replay.replay import Plan, replay_settings, run_replay
-from gateway.replay.report import report
 from gateway.replay.source import open_source
 from gateway.replay.writable import Progress as CopyProgress
 from gateway.replay.writable import WritablePlan, fork_settings, make_copy, run_writable

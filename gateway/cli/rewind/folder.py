@@ -23,7 +23,7 @@ from gateway.cli.journal.printing import object_bytes
 from gateway.cli.journal.query.folder import Folder as DataFolder
 from gateway.cli.journal.query.folder import Kind
 from gateway.cli.rewind.source import Document, Wanted
-from gateway.client.warnings import print_warning
+from gateway.client.errors import print_warning
 from journal.keys import MAX_OFFSET
 from journal.records import Event, Row
 

@@ -14,7 +14,7 @@ from gateway.cli.access.flags import Options, Parser
 from gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
 from gateway.cli.rewind.printing import masked_object, print_json, print_yaml
 from gateway.cli.rewind.source import Document
-from gateway.client.warnings import print_warning
+from gateway.client.errors import print_warning
 
 
 def add_flags(parser: Parser) -> None:

@@ -14,15 +14,20 @@ from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
 from actors.names import Names
 from gateway.describe.compressed import Member, Part
-from gateway.describe.openapi.json import as_json, json_member
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.protobuf import as_protobuf, protobuf_member
 from gateway.describe.openapi.schemas import VERSION_2, VERSION_3, DefinitionCache, Document, Schemas
 from gateway.describe.openapi.sections import Section
 from gateway.describe.openapi.texts import Texts
-from gateway.describe.openapi.version_2 import Version2Writer, join_parts
-from gateway.describe.openapi.version_3 import Version3Writer, document_info
+from gateway.describe.openapi.versions import (
+    Version2Writer,
+    Version3Writer,
+    as_json,
+    document_info,
+    join_parts,
+    json_member,
+)
 from gateway.describe.remote import RemoteSpec, remote_members
 
 

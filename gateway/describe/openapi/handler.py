@@ -34,18 +34,20 @@ from gateway.describe.compressed import (
     collect_in_slices,
     compress_document,
     compressed,
+    matches,
+    quoted,
 )
 from gateway.describe.remote import RemoteDescriptions
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import NoSuchPath
 from gateway.release import SERVED_VERSION
-from gateway.wire import compression, etags
+from gateway.wire import compression
 from gateway.wire.http_date import http_date
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
-    from gateway.describe.openapi.custom.documents import CustomDocument, CustomDocuments
+    from gateway.describe.openapi.custom import CustomDocument, CustomDocuments
     from gateway.describe.openapi.documents import Documents
     from gateway.describe.openapi.sections import Section
 
@@ -117,7 +119,7 @@ class OpenApi:
         accept = context.request.headers.get(b"accept")
         await imported("gateway.describe.openapi.documents")
         await imported("gateway.describe.openapi.sections")
-        await imported("gateway.describe.openapi.custom.documents")
+        await imported("gateway.describe.openapi.custom")
         match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
                 media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
@@ -143,7 +145,7 @@ class OpenApi:
             return self._whole[media][1]
 
     async def _part(self, documents: Documents, section: Section, media: str) -> Part:
-        from gateway.describe.openapi.custom.documents import has_large_schemas
+        from gateway.describe.openapi.custom import has_large_schemas
 
         known = self._parts[media].find(section)
         if known is not None:
@@ -214,7 +216,7 @@ class OpenApi:
         )
 
     def _custom_documents(self) -> CustomDocuments:
-        from gateway.describe.openapi.custom.documents import CustomDocuments
+        from gateway.describe.openapi.custom import CustomDocuments
 
         if self._custom is None:
             built_in = self._registry.built_in
@@ -265,12 +267,12 @@ async def _respond(context: RequestContext, one: _Document) -> Response:
 
 
 def _validators(one: _Document) -> list[tuple[bytes, bytes]]:
-    return [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
+    return [(b"etag", quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
 
 
 def _not_modified(context: RequestContext, one: _Document) -> Response | None:
     """The response to a client that has the document."""
-    if etags.matches(context.request.headers.get(b"if-none-match"), one.etag):
+    if matches(context.request.headers.get(b"if-none-match"), one.etag):
         return Response(304, b"", b"", _validators(one))
     return None
 

@@ -18,7 +18,7 @@ from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.parameters import Parameter, in_order
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
-from gateway.wire.patch_types import PATCH_MEDIA, STRATEGIC
+from gateway.wire.negotiate import PATCH_MEDIA, STRATEGIC
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 

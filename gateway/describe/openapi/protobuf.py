@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.describe.openapi.version_2 import Encoded, Entry
+from gateway.describe.openapi.versions import Encoded, Entry
 from gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes

@@ -3,11 +3,10 @@
     ProtobufEncoder(registry, names).from_json(body) -> bytes      read_object(struct, raw, check) -> Body
 
 `writer` and `reader` are compiled from the declarations of kinds, so a field that is declared there can be encoded
-here. `scalars` reads values that are messages themselves, `envelope` is the runtime.Unknown message around every
-object, `wire_format` reads and writes single fields.
+here. `wire_format` reads and writes single fields, and the runtime.Unknown message around every object.
 """
 
-from gateway.wire.protobuf.envelope import NotProtobuf
 from gateway.wire.protobuf.objects import NoProtobufType, ProtobufEncoder, read_object
+from gateway.wire.protobuf.wire_format import NotProtobuf
 
 __all__ = ["NoProtobufType", "NotProtobuf", "ProtobufEncoder", "read_object"]

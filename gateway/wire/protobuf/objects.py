@@ -19,9 +19,8 @@ from actors.messages import Object
 from actors.names import Names
 from actors.quoting import quoted
 from gateway.wire import meta_types
-from gateway.wire.protobuf.envelope import NotProtobuf, event, unwrap, wrap
 from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
-from gateway.wire.protobuf.wire_format import MalformedMessage
+from gateway.wire.protobuf.wire_format import MalformedMessage, NotProtobuf, event, unwrap, wrap
 from gateway.wire.protobuf.writer import MessageWriter, message_writer
 from gateway.wire.worker_threads import encode_in_thread
 

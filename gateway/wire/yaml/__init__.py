@@ -2,18 +2,16 @@
 
     load(raw) -> Loaded(value, problems)      dump(value) -> bytes
 
-`reader` has `text` check the bytes and `builder` make JSON values from parser events; `writer` writes them. `scalars`
-decides for both when a plain scalar is a number, a boolean or null, so that what `writer` writes reads back as the
-same value. The functions import these modules, with the YAML library, on first use: a start does not wait for them
-(`gateway.cli.process` imports them afterwards, in a thread).
+`scalars` decides for `reader` and `writer` when a plain scalar is a number, a boolean or null, so that what `writer`
+writes reads back as the same value. The functions import these modules, with the YAML library, on first use: a start
+does not wait for them (`gateway.composition.used_later` imports them afterwards, in a thread).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gateway.wire.yaml.failure import YamlError
-from gateway.wire.yaml.loaded import Loaded, merge_problems
+from gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
 
 __all__ = [
     "Loaded",

@@ -1,9 +1,11 @@
-"""Loaded: what a YAML document contains, and what Go's YAML library would report about it."""
+"""What a YAML document contains, and what Go's YAML library would report about it; the error of one that is not
+accepted.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +20,20 @@ def merge_problems(problems: tuple[str, ...]) -> list[str]:
     if not lines:
         return list(problems)
     return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines), *problems[len(lines) :]]
+
+
+class YamlError(ValueError):
+    """YamlError: the body is not valid YAML, or YAML that is not accepted, with line and column."""
+
+    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
+        where = f"line {line}, column {column}: " if line is not None else ""
+        self.message = f"error converting YAML to JSON: yaml: {where}{problem}"
+        super().__init__(self.message)
+
+
+def fail_at(event: Any, problem: str) -> NoReturn:
+    """Refuse the document, with the position of a parser event."""
+    mark = event.start_mark
+    if mark is None:
+        raise YamlError(problem)
+    raise YamlError(problem, mark.line + 1, mark.column + 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.client.errors import ConfigError
-from gateway.client.exec.config import parse_exec
+from gateway.client.exec import parse_exec
 from tests.cases import cases
 from tests.gateway.client.files import CLUSTER_V1
 

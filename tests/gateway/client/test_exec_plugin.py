@@ -14,8 +14,7 @@ import pytest
 
 from gateway.client.credentials import Credential
 from gateway.client.errors import CredentialError
-from gateway.client.exec.config import parse_exec
-from gateway.client.exec.plugin import ExecPlugin
+from gateway.client.exec import ExecPlugin, parse_exec
 from tests.gateway.client import pki
 from tests.gateway.client.files import CLUSTER_V1, credential, plugin, runs, script
 

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
 from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.proxies import environment_proxy
 from gateway.client.session import Session
+from gateway.client.target import environment_proxy
 from tests.cases import cases
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import fake_server

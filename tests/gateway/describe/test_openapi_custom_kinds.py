@@ -13,8 +13,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.custom.definitions import definitions_of
 from actors.kinds.declaration.definition import Definition
 from actors.names import NAMES
-from gateway.describe.openapi.custom.documents import CustomDocuments
-from gateway.describe.openapi.custom.fragments import FragmentCache
+from gateway.describe.openapi.custom import CustomDocuments, FragmentCache
 from gateway.describe.openapi.documents import Documents
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.sections import sections
@@ -162,7 +161,7 @@ async def test_long_documents_are_compressed_for_clients_that_accept_it() -> Non
 
 
 def test_fragments_are_kept_up_to_a_bound() -> None:
-    from gateway.describe.openapi.custom.fragments import Fragment
+    from gateway.describe.openapi.custom import Fragment
 
     kinds: list[Any] = list(definitions("cluster", *shapes("cluster")))
     cache = FragmentCache(kept_bytes=100)

@@ -13,7 +13,7 @@ import pytest
 from gateway.cli.fixture.rewound import Rewound
 from gateway.cli.main import main
 from gateway.client.kubeconfig import Overrides, load_target
-from gateway.record import recorder, reordering
+from gateway.record import recorder
 from tests.gateway.journal_commands import run_journal
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,7 +23,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests write nothing while they record: nothing has to be waited for."""
     monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
-    monkeypatch.setattr(reordering, "HOLD_SECONDS", 0)
+    monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
 
 
 def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

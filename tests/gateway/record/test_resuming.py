@@ -11,8 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.client.errors import ClientError
-from gateway.record.positions import load_positions
-from gateway.record.recorder import Recorder, RecordOptions
+from gateway.record.recorder import Recorder, RecordOptions, load_positions
 from tests.actors.object_store import WATCH_HISTORY, Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.faults.injecting import injecting, on_config_maps

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.record.positions import load_positions
+from gateway.record.recorder import load_positions
 from journal.log import Journal
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import Api, config_map, served

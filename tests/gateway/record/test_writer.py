@@ -11,7 +11,7 @@ from actors.kinds.built_in import built_in
 from actors.names import NAMES
 from gateway.record.changes import Change, change_of, removal
 from gateway.record.kinds import RecordedKind, recordable
-from gateway.record.reordering import HOLD_SECONDS, Reordering
+from gateway.record.recorder import HOLD_SECONDS, Reordering
 from gateway.record.writer import RecordingWriter
 from journal.log import Journal
 from tests.actors.object_store import memory_folder

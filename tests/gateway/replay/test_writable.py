@@ -6,8 +6,8 @@ from pathlib import Path
 
 import trio
 
+from gateway.replay.comparison import report
 from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.report import report
 from gateway.replay.writable import WritablePlan
 from tests.actors.object_store import Document
 from tests.gateway.api import ALICE, Api, config_map, names

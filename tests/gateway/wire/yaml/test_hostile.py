@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.wire.yaml import YamlError, load
-from gateway.wire.yaml.builder import ALIAS_BUDGET, MAX_DEPTH
+from gateway.wire.yaml.reader import ALIAS_BUDGET, MAX_DEPTH
 
 LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"
