@@ -1,7 +1,9 @@
 """Bodies on several streams of one connection: together they are bounded, one after the other they are not."""
 
+import trio
+
 from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from gateway.message import ForwardingClient, Report, Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, raw_client, rst_stream
 from tests.gateway.connections.http_server import served
 
@@ -37,3 +39,29 @@ async def test_complete_and_abandoned_bodies_no_longer_count() -> None:
                 method="PUT", fields=[("content-length", str(len(PART) + 1))], body=PART
             )
             assert await client.reset_of(malformed) is ErrorCode.PROTOCOL_ERROR
+
+
+class ForwardedEcho:
+    report: Report | None = None
+
+    async def run(self, client: ForwardingClient) -> None:
+        body = b""
+        while part := await client.receive_body():
+            body += part
+        await client.respond(Response(200, body))
+
+
+async def test_body_that_has_arrived_before_its_request_is_forwarded_is_forwarded() -> None:
+    handled = trio.Event()
+
+    async def wait_and_forward(request: Request) -> Response:
+        handled.set()
+        while not request.body:  # it waits for a webhook, say
+            await trio.lowlevel.checkpoint()
+        return Response(200, b"", forwarding=ForwardedEcho())
+
+    async with served(wait_and_forward, reads=False) as host, raw_client(host) as client:
+        stream = await client.request(method="POST", end=False)
+        await handled.wait()
+        await client.send(data(stream, b"abc", end=True))
+        assert (await client.response(stream)).body == b"abc"
