@@ -57,7 +57,7 @@ class TokenWebhook:
         return self._ask(key, text, wanted)
 
     def _key(self, token: bytes, audiences: tuple[str, ...]) -> bytes:
-        named = self._own_part if audiences is self._audiences else _measured(audiences)
+        named = self._own_part if audiences == self._audiences else _measured(audiences)
         return hmac.digest(self._secret, len(token).to_bytes(8, "big") + token + named, "sha256")
 
     async def _ask(self, key: bytes, token: str, audiences: tuple[str, ...]) -> Authenticated | Refused:
