@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from actors.kinds.core.services.traits import HEADLESS, node_ports
+from actors.kinds.core.service import HEADLESS, node_ports
 from actors.kinds.validation import Address, parse_ip
 from actors.messages import Object
 from actors.store.document import decode

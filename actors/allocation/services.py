@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from actors.allocation.allocated import AddressPool, AllocatedItems, NotInRange, PortPool, items_of
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted
-from actors.kinds.core.service import PORT, SPEC
-from actors.kinds.core.services.addresses import address_rules, family_of
-from actors.kinds.core.services.traits import (
+from actors.kinds.core.service import (
     HEADLESS,
+    PORT,
+    SPEC,
+    address_rules,
+    family_of,
     is_headless,
     needs_address,
     needs_health_check,

@@ -18,14 +18,7 @@ from typing import Any, Final
 import orjson
 
 from actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definition_type, is_true
-from actors.kinds.custom.definition import CustomDefinition
-from actors.kinds.custom.definitions import (
-    TERMINATING,
-    DeclaredKind,
-    definitions_of,
-    is_served,
-    parsed,
-)
+from actors.kinds.custom import TERMINATING, CustomDefinition, DeclaredKind, definitions_of, is_served, parsed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.large_work import LARGE_BYTES

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Final
 
 from actors.errors import Resource
-from actors.kinds.core import persistent_volume_claim as claims
+from actors.kinds.core.persistent_volumes import CLAIM_STATUS, set_claim_defaults
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
@@ -32,9 +32,9 @@ from actors.kinds.core.pod_template import (
     spec_warnings,
     template_metadata_rules,
     template_warnings,
-    without_disabled_fields,
+    without_disabled_template_fields,
 )
-from actors.kinds.core.pods.volumes import shared_disk_rules
+from actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC, shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import (
     Definition,
@@ -319,12 +319,14 @@ def _set_template_generation(new: Object, generation: int) -> None:
 def prepare_create_daemon_set(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(DAEMON_SET_STATUS, new)
     _set_template_generation(new, max(1, _template_generation(new)))
-    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_template_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update_daemon_set(features: frozenset[str], new: Object, old: Object) -> None:
     before = old["spec"]["template"]
-    template = new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], before, features)
+    template = new["spec"]["template"] = without_disabled_template_fields(
+        new["spec"]["template"], before, features
+    )
     keep_status_and_bump_generation(new, old)
     _set_template_generation(new, _template_generation(old) + (template != before))
 
@@ -535,12 +537,12 @@ def _normalize_rollback(metadata: Object) -> None:
 
 def prepare_create_deployment(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(DEPLOYMENT_STATUS, new)
-    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_template_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update_deployment(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
-    spec["template"] = without_disabled_fields(spec["template"], old["spec"]["template"], features)
+    spec["template"] = without_disabled_template_fields(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
     metadata, before = new["metadata"], old["metadata"]
     if metadata.get("annotations") != before.get("annotations"):
@@ -687,12 +689,12 @@ def define_replica_set(names: Names, features: frozenset[str] = frozenset()) -> 
 
 def prepare_create_replica_set(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(REPLICA_SET_STATUS, new)
-    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_template_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update_replica_set(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
-    spec["template"] = without_disabled_fields(spec["template"], old["spec"]["template"], features)
+    spec["template"] = without_disabled_template_fields(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
 
 
@@ -745,8 +747,8 @@ CLAIM_TEMPLATE = Struct(
     Field("kind", STRING, 0, default="PersistentVolumeClaim"),
     Field("apiVersion", STRING, 0, default="v1"),
     Field("metadata", TEMPLATE_META, 1),
-    Field("spec", claims.SPEC, 2),
-    Field("status", claims.STATUS, 3),
+    Field("spec", PERSISTENT_VOLUME_CLAIM_SPEC, 2),
+    Field("status", CLAIM_STATUS, 3),
 )
 STATEFUL_SET_SPEC = Struct(
     "apps.v1.StatefulSetSpec",
@@ -834,7 +836,7 @@ def set_stateful_set_defaults(features: frozenset[str], new: Object) -> None:
         }
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
-        claims.set_defaults(claim)
+        set_claim_defaults(claim)
     set_template_defaults(spec["template"])
 
 
@@ -852,13 +854,13 @@ def _set_stateful_set_strategy_defaults(features: frozenset[str], strategy: Obje
 def prepare_create_stateful_set(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATEFUL_SET_STATUS, new)
     _drop_disabled_fields(features, new["spec"], {})
-    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_template_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update_stateful_set(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_disabled_fields(features, new["spec"], old["spec"])
     spec = new["spec"]
-    spec["template"] = without_disabled_fields(spec["template"], old["spec"]["template"], features)
+    spec["template"] = without_disabled_template_fields(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
 
 

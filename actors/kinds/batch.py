@@ -25,7 +25,7 @@ from actors.kinds.core.pod_template import (
     set_template_defaults,
     spec_warnings,
     template_warnings,
-    without_disabled_fields,
+    without_disabled_template_fields,
 )
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, SECOND, Column, at, human_duration, since
@@ -383,7 +383,7 @@ class Jobs:
         metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
             spec.pop("podFailurePolicy", None)
-        spec["template"] = without_disabled_fields(spec["template"], features=self._features)
+        spec["template"] = without_disabled_template_fields(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
             generate_selector(new)
 
@@ -391,7 +391,9 @@ class Jobs:
         spec, before = new["spec"], old["spec"]
         if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
             spec.pop("podFailurePolicy", None)
-        spec["template"] = without_disabled_fields(spec["template"], before["template"], self._features)
+        spec["template"] = without_disabled_template_fields(
+            spec["template"], before["template"], self._features
+        )
         keep_status_and_bump_generation(new, old)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
@@ -753,7 +755,7 @@ def _pod_template(stored: Object) -> Object:
 
 def _drop_disabled_fields(new: Object, before: Object | None, features: frozenset[str]) -> None:
     template, job = _pod_template(new), new["spec"]["jobTemplate"]
-    kept = without_disabled_fields(template, before, features)
+    kept = without_disabled_template_fields(template, before, features)
     if kept is not template:
         new["spec"]["jobTemplate"] = {**job, "spec": {**job["spec"], "template": kept}}
 

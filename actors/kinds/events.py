@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.cells import EVENT as COLUMNS
-from actors.kinds.core.event import EVENT, SELECTABLE, SOURCE, legacy_rules
+from actors.kinds.core.event import COLUMNS, EVENT, SELECTABLE, SOURCE, legacy_rules
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.definition import (
     Conversion,

@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.claim_spec import TYPED_LOCAL_OBJECT_REFERENCE
-from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_addresses, load_balancer_rules
+from actors.kinds.core.service import LOAD_BALANCER_STATUS, load_balancer_addresses, load_balancer_rules
+from actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import (
     Definition,

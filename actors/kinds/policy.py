@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.pods.annotations import is_apparmor_profile
-from actors.kinds.core.pods.security import (
+from actors.kinds.core.pod_template import is_apparmor_profile
+from actors.kinds.core.security_context import (
     LONGEST_SYSCTL,
     SE_LINUX_OPTIONS,
     SYSCTL_PART,
     annotated_profile_rules,
 )
-from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.core.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
 from actors.kinds.declaration.definition import (
     Definition,

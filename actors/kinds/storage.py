@@ -15,9 +15,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
-from actors.kinds.core.persistent_volume import VolumeRules
-from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.core.node_selector import (
+    DeprecatedLabels,
+    deprecated_labels,
+    label_warnings,
+    requirement_warnings,
+)
+from actors.kinds.core.persistent_volumes import VOLUME_SPEC as PERSISTENT_VOLUME_SPEC
+from actors.kinds.core.persistent_volumes import VolumeRules
+from actors.kinds.core.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Cell, Column, at
 from actors.kinds.declaration.definition import (
     Conversion,
@@ -30,12 +36,6 @@ from actors.kinds.declaration.definition import (
     clear_status,
     keep_status,
     status_subresource,
-)
-from actors.kinds.declaration.deprecated_labels import (
-    DeprecatedLabels,
-    deprecated_labels,
-    label_warnings,
-    requirement_warnings,
 )
 from actors.kinds.declaration.meta import (
     LABEL_SELECTOR,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from actors.errors import Conflict, EvictionRefused, NotFound
 from actors.kinds.catalog import Catalog
-from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
+from actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import label_selector_matches
 from actors.large_work import LARGE_BYTES

@@ -14,7 +14,7 @@ import orjson
 import trio
 
 from actors.errors import BadRequest, TooLarge
-from actors.kinds.core.pods.eviction import DELETE_OPTIONS
+from actors.kinds.core.pod import DELETE_OPTIONS
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from actors.kinds.core.pods.eviction import DELETE_OPTIONS
+from actors.kinds.core.pod import DELETE_OPTIONS
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import (
     ANY_JSON,

@@ -30,8 +30,13 @@ from actors.access.authorize import (
     Verdict,
 )
 from actors.identity import NODE_PREFIX, User, node_of
-from actors.kinds.core.pods import references
-from actors.kinds.core.volume_secrets import secrets_for_nodes
+from actors.kinds.core.referenced_objects import (
+    claims_of_ephemeral_volumes,
+    claims_of_pod,
+    config_maps_of_pod,
+    secrets_of_pod,
+    secrets_of_volume,
+)
 from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
@@ -460,7 +465,7 @@ class NodeGraph:
         if claim is None:
             return
         key = claim.get("namespace", ""), claim.get("name", "")
-        volume = self._volumes[name] = BoundVolume(key, tuple(set(secrets_for_nodes(spec))))
+        volume = self._volumes[name] = BoundVolume(key, tuple(set(secrets_of_volume(spec))))
         self._volumes_of_claim[key] = (*self._volumes_of_claim.get(key, ()), name)
         for secret in volume.secrets:
             self._uses_of_secret[secret] = self._uses_of_secret.get(secret, 0) + 1
@@ -490,10 +495,10 @@ def _references(name: str, spec: Object) -> Iterator[str]:
     if account:
         yield intern(ACCOUNT + account)
     for prefix, found in (
-        (SECRET, references.secrets(spec)),
-        (CONFIG_MAP, references.config_maps(spec)),
-        (CLAIM, references.claims(spec)),
-        (CLAIM, references.claims_of_ephemeral_volumes(name, spec)),
+        (SECRET, secrets_of_pod(spec)),
+        (CONFIG_MAP, config_maps_of_pod(spec)),
+        (CLAIM, claims_of_pod(spec)),
+        (CLAIM, claims_of_ephemeral_volumes(name, spec)),
     ):
         for one in found:
             yield intern(prefix + one)

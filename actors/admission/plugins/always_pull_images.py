@@ -12,7 +12,7 @@ from actors.access.authorize import join_errors
 from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
+from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
 from actors.messages import Object
 from actors.quoting import quoted_start
 

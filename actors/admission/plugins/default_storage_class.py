@@ -8,7 +8,7 @@ from actors.admission.caches import CachedObjects
 from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC
+from actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC
 from actors.messages import Object
 from actors.names import Names
 from actors.store.feed import Feed

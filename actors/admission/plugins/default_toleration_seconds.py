@@ -7,7 +7,7 @@ from typing import Final
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod_spec import POD_SPEC
 from actors.messages import Object
 from actors.names import Names
 

@@ -18,7 +18,7 @@ import trio
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.core.resources import nanos
 from actors.kinds.values.quantity import NANOS, canonical_quantity
 from actors.messages import Object

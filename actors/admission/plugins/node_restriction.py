@@ -15,7 +15,7 @@ from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, Resource
 from actors.identity import node_of
-from actors.kinds.core.pods import references
+from actors.kinds.core import referenced_objects
 from actors.messages import Object
 from actors.names import Names
 from actors.selectors.facts import field_bytes, unpack_uids
@@ -221,11 +221,11 @@ def _referenced(spec: Object) -> str:
     """What a mirror pod refers to and may not; "" if it refers to nothing."""
     if spec.get("serviceAccountName"):
         return "a service account"
-    if next(references.secrets(spec), None) is not None:
+    if next(referenced_objects.secrets_of_pod(spec), None) is not None:
         return "secrets"
-    if next(references.config_maps(spec), None) is not None:
+    if next(referenced_objects.config_maps_of_pod(spec), None) is not None:
         return "configmaps"
-    if next(references.claims(spec), None) is not None:
+    if next(referenced_objects.claims_of_pod(spec), None) is not None:
         return "persistentvolumeclaims"
     return ""
 

@@ -14,7 +14,7 @@ from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.persistent_volume import SPEC
+from actors.kinds.core.persistent_volumes import VOLUME_SPEC
 from actors.kinds.validation import label_value
 from actors.messages import Object
 from actors.names import Names
@@ -101,7 +101,7 @@ def _with_affinity(spec: Object, rules: list[Object]) -> Object:
         return spec
     added = [{**term, "matchExpressions": [*term.get("matchExpressions", ()), *rules]} for term in terms]
     required = {**required, "nodeSelectorTerms": added}
-    return SPEC.arranged({**spec, "nodeAffinity": {**affinity, "required": required}})
+    return VOLUME_SPEC.arranged({**spec, "nodeAffinity": {**affinity, "required": required}})
 
 
 def parse_location(given: PluginConfiguration | None) -> Location | None:

@@ -14,7 +14,7 @@ from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.validation import label_value, qualified_name
 from actors.messages import Object
 from actors.names import Names

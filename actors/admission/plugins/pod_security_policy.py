@@ -23,9 +23,9 @@ from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, forbidden, ru
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.identity import User
-from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
-from actors.kinds.core.pods.security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
+from actors.kinds.core.pod_spec import POD_SPEC
+from actors.kinds.core.security_context import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from actors.kinds.validation import FieldError, FieldErrors, collect, invalid, required
 from actors.kinds.validation import forbidden as forbidden_field
 from actors.kinds.values.go_format import Formatted

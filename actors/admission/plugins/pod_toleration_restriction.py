@@ -18,9 +18,8 @@ from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.plugins.tolerations import covers, merged
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
-from actors.kinds.core.pods.qos import qos_class
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod import qos_class
+from actors.kinds.core.pod_spec import POD_SPEC, TOLERATION, toleration_rules
 from actors.kinds.validation import collect
 from actors.messages import Object
 from actors.names import Names

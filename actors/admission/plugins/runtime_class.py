@@ -13,7 +13,7 @@ from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.plugins.tolerations import merged
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.core.resources import nanos
 from actors.messages import Object
 from actors.names import Names

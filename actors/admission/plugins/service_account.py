@@ -13,10 +13,10 @@ from typing import Final
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
-from actors.kinds.core.pods.containers import CONTAINER
-from actors.kinds.core.pods.projections import FILE_MODE
-from actors.kinds.core.pods.references import projected_sources, secrets, variables_from_secrets
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.containers import CONTAINER
+from actors.kinds.core.pod_spec import POD_SPEC
+from actors.kinds.core.referenced_objects import projected_sources, secrets_of_pod, variables_from_secrets
+from actors.kinds.core.volume_sources import FILE_MODE
 from actors.kinds.validation import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
@@ -191,7 +191,7 @@ def _refuse_references(pod: Object, request: AdmissionRequest) -> None:
     volumes = spec.get("volumes", ())
     if spec.get("serviceAccountName"):
         raise Forbidden(PODS, request.name, "a mirror pod may not reference service accounts")
-    if next(secrets(spec), None) is not None:
+    if next(secrets_of_pod(spec), None) is not None:
         raise Forbidden(PODS, request.name, "a mirror pod may not reference secrets")
     if any("serviceAccountToken" in source for one in volumes for source in projected_sources(one)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"

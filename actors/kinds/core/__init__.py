@@ -1,9 +1,8 @@
-"""The core group (v1): one module per kind, with its fields and its rules."""
+"""The core group (v1): its kinds, with their fields and rules."""
 
 from __future__ import annotations
 
 from actors.kinds.core import (
-    binding,
     component_status,
     config_map,
     endpoints,
@@ -11,8 +10,7 @@ from actors.kinds.core import (
     limit_range,
     namespace,
     node,
-    persistent_volume,
-    persistent_volume_claim,
+    persistent_volumes,
     pod,
     pod_template,
     replication_controller,
@@ -24,25 +22,26 @@ from actors.kinds.core import (
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
-_KINDS = (
-    binding,
-    component_status,
-    config_map,
-    endpoints,
-    event,
-    limit_range,
-    namespace,
-    node,
-    resource_quota,
-    secret,
-    service,
-    service_account,
-)
-# Kinds with fields of features that may be disabled.
-_KINDS_WITH_FEATURES = (persistent_volume, persistent_volume_claim, pod, pod_template, replication_controller)
-
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    plain = (kind.define(names) for kind in _KINDS)
-    with_features = (kind.define(names, features) for kind in _KINDS_WITH_FEATURES)
-    return tuple(sorted((*plain, *with_features), key=lambda definition: definition.plural))
+    """All kinds of the group; those with fields of features that may be disabled get the enabled ones."""
+    definitions = (
+        pod.define_binding(names),
+        component_status.define(names),
+        config_map.define(names),
+        endpoints.define(names),
+        event.define(names),
+        limit_range.define(names),
+        namespace.define(names),
+        node.define(names),
+        persistent_volumes.define_volume(names, features),
+        persistent_volumes.define_claim(names, features),
+        pod.define(names, features),
+        pod_template.define(names, features),
+        replication_controller.define(names, features),
+        resource_quota.define(names),
+        secret.define(names),
+        service.define(names),
+        service_account.define(names),
+    )
+    return tuple(sorted(definitions, key=lambda definition: definition.plural))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Final
 
-from actors.kinds.core.cells import ENDPOINTS as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
@@ -122,3 +123,28 @@ def _port_rules(errors: FieldErrors, port: Object, field: str, *, needs_name: bo
         errors.add(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
     if "appProtocol" in port:
         errors.add_each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
+
+
+MAX_ENDPOINTS = 3
+
+
+def _endpoints_cell(stored: Object, _: int) -> str:
+    subsets = stored.get("subsets", ())
+    if not subsets:
+        return NONE
+    shown = (
+        _with_port(address["ip"], port["port"]) if port else address["ip"]
+        for subset in subsets
+        for port in (subset.get("ports") or [None] if subset.get("addresses") else ())
+        for address in subset["addresses"]
+    )
+    count = sum(len(one.get("ports") or (None,)) * len(one.get("addresses", ())) for one in subsets)
+    more = f" + {count - MAX_ENDPOINTS} more..." if count > MAX_ENDPOINTS else ""
+    return ",".join(islice(shown, MAX_ENDPOINTS)) + more
+
+
+def _with_port(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+COLUMNS = (NAME, Column("Endpoints", "string", "Addresses with their ports.", _endpoints_cell), AGE)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.columns import NAME, Column, at, since
 from actors.kinds.declaration.definition import (
     Definition,
     Deletion,
@@ -153,3 +153,54 @@ def _complete_event_rules(errors: FieldErrors, new: Object, reporter: str) -> No
 def _length_rules(errors: FieldErrors, field: str, text: str, limit: int) -> None:
     if size(text) > limit:
         errors.add(invalid(field, "", f"can have at most {limit} characters"))
+
+
+def _first_seen_cell(stored: Object, now: int) -> str:
+    return since(stored.get("firstTimestamp") or stored.get("eventTime"), now)
+
+
+def _last_seen_cell(stored: Object, now: int) -> str:
+    series = stored.get("series")
+    if series:
+        return since(series.get("lastObservedTime"), now)
+    return (
+        since(stored["lastTimestamp"], now) if stored.get("lastTimestamp") else _first_seen_cell(stored, now)
+    )
+
+
+def _object_cell(stored: Object, _: int) -> str:
+    involved = stored.get("involvedObject", {})
+    kind, name = involved.get("kind", "").lower(), involved.get("name", "")
+    return f"{kind}/{name}" if name else kind
+
+
+def _source_cell(stored: Object, _: int) -> str:
+    source = stored.get("source", {})
+    component = source.get("component") or stored.get("reportingComponent", "")
+    host = source.get("host") or stored.get("reportingInstance", "")
+    return f"{component}, {host}" if host else component
+
+
+def _count_cell(stored: Object, _: int) -> int:
+    series = stored.get("series")
+    return int(series.get("count", 0)) if series else int(stored.get("count", 0) or 1)
+
+
+COLUMNS = (
+    Column("Last Seen", "string", "Time since the event last occurred.", _last_seen_cell),
+    Column("Type", "string", "Normal or Warning.", at("type")),
+    Column("Reason", "string", "Reason of the event.", at("reason")),
+    Column("Object", "string", "Object that the event is about.", _object_cell),
+    Column(
+        "Subobject",
+        "string",
+        "Part of the object that the event is about.",
+        at("involvedObject", "fieldPath"),
+        priority=1,
+    ),
+    Column("Source", "string", "Component that reported the event.", _source_cell, priority=1),
+    Column("Message", "string", "Message of the event.", lambda stored, _: stored.get("message", "").strip()),
+    Column("First Seen", "string", "Time since the event first occurred.", _first_seen_cell, priority=1),
+    Column("Count", "string", "Number of times the event occurred.", _count_cell, priority=1),
+    Column("Name", "string", NAME.description, NAME.cell, format="name", priority=1),
+)

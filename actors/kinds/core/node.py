@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.core.cells import node_columns
 from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
+from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at
 from actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
@@ -371,3 +371,57 @@ def _set_once_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 def _external_id_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     if new.get("externalID", "") != old.get("externalID", ""):
         errors.add(forbidden("spec.externalID", "may not be updated"))
+
+
+def _status_cell(stored: Object, _: int) -> str:
+    conditions = {one["type"]: one.get("status") for one in stored.get("status", {}).get("conditions", ())}
+    ready = conditions.get("Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
+    if stored.get("spec", {}).get("unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles_cell(names: Names) -> Cell:
+    prefix, role = names.key("", prefix="node-role"), names.key("role")
+
+    def cell(stored: Object, _: int) -> str:
+        labels = stored["metadata"].get("labels", {})
+        roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} | {
+            labels.get(role, "")
+        }
+        return ",".join(sorted(roles - {""})) or NONE
+
+    return cell
+
+
+def _address_column(kind: str) -> Column:
+    def cell(stored: Object, _: int) -> str:
+        for address in stored.get("status", {}).get("addresses", ()):
+            if address["type"] == kind.replace("-", ""):
+                return str(address["address"])
+        return NONE
+
+    return Column(kind, "string", f"{kind} address of the node.", cell, priority=1)
+
+
+def _reported_column(name: str, field: str, description: str) -> Column:
+    value = at("status", "nodeInfo", field)
+    return Column(name, "string", description, lambda stored, now: value(stored, now) or UNKNOWN, priority=1)
+
+
+def node_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column(
+            "Status", "string", "Ready, NotReady or Unknown; whether pods may be placed there.", _status_cell
+        ),
+        Column("Roles", "string", "Roles named by the labels of the node.", _roles_cell(names)),
+        AGE,
+        Column("Version", "string", "Version of the kubelet.", at("status", "nodeInfo", "kubeletVersion")),
+        _address_column("Internal-IP"),
+        _address_column("External-IP"),
+        _reported_column("OS-Image", "osImage", "Operating system it reports."),
+        _reported_column("Kernel-Version", "kernelVersion", "Kernel it reports."),
+        _reported_column("Container-Runtime", "containerRuntimeVersion", "Container runtime it reports."),
+    )

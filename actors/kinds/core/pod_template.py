@@ -1,26 +1,44 @@
-"""PodTemplate, and the pod template inside every workload.
+"""PodTemplate, the pod template inside every workload, and what pods and templates share besides the spec.
 
 Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `set_template_defaults` for defaults,
-`without_disabled_fields` to prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
+`without_disabled_template_fields` to prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
+
+Pods and templates share the rules of annotations that the API itself reads, most of which came before a field of the
+same meaning; the drop of fields of disabled features from objects of clients, unless the old object has them; and the
+warnings about objects that are valid but may not work as their authors expect.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Final
 
-from actors.kinds.core.pods import annotations as pod_annotations
-from actors.kinds.core.pods import disabled_fields
-from actors.kinds.core.pods.keys import PodKeys
-from actors.kinds.core.pods.spec import (
+import orjson
+
+from actors.kinds.core.node_selector import deprecated_labels, requirement_warnings
+from actors.kinds.core.pod_spec import (
     NOTHING_ALLOWED,
     POD_SPEC,
+    PREFERRED,
+    REQUIRED,
+    TOLERATION,
     Allowed,
+    PodKeys,
     SpecRules,
     allowed_by,
     set_spec_defaults,
+    toleration_rules,
 )
-from actors.kinds.core.pods.warnings import PodWarnings
+from actors.kinds.core.security_context import (
+    SECURITY_CONTEXT,
+    agreement_rules,
+    annotated_profile_rules,
+    containers_of,
+    profile_of,
+)
 from actors.kinds.declaration.columns import NAME, Column
 from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table, bump_generation
 from actors.kinds.declaration.meta import (
@@ -31,11 +49,21 @@ from actors.kinds.declaration.meta import (
     metadata_update_rules,
 )
 from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
-from actors.kinds.features import EXPANDED_DNS
+from actors.kinds.features import (
+    EXPANDED_DNS,
+    MIN_DOMAINS,
+    PROC_MOUNT,
+    SPREAD_INCLUSION,
+    SPREAD_LABEL_KEYS,
+    USER_NAMESPACES,
+)
+from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation import FieldErrors, forbidden, name_is_subdomain
+from actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
+from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
+from actors.quoting import quoted_start
 
 POD_TEMPLATE_SPEC = Struct(
     "core.v1.PodTemplateSpec",
@@ -85,11 +113,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     new["metadata"]["generation"] = 1
-    new["template"] = without_disabled_fields(new["template"], None, features)
+    new["template"] = without_disabled_template_fields(new["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    new["template"] = without_disabled_fields(new["template"], old["template"], features)
+    new["template"] = without_disabled_template_fields(new["template"], old["template"], features)
     bump_generation(new, old, "template")
 
 
@@ -115,13 +143,11 @@ def set_template_defaults(template: Object) -> None:
     set_spec_defaults(template["spec"])
 
 
-def without_disabled_fields(
+def without_disabled_template_fields(
     template: Object, old: Object | None = None, features: frozenset[str] = frozenset()
 ) -> Object:
     """The template without fields of disabled features that the old one lacks; a copy if there are any."""
-    spec = disabled_fields.without_disabled_fields(
-        template["spec"], None if old is None else old["spec"], features
-    )
+    spec = without_disabled_fields(template["spec"], None if old is None else old["spec"], features)
     return template if spec is template["spec"] else {**template, "spec": spec}
 
 
@@ -141,9 +167,7 @@ def pod_template_rules(
     if EXPANDED_DNS in features:
         allowed = replace(allowed, expanded_dns=True)
     rules.validate(errors, spec, f"{field}.spec", allowed=allowed)
-    pod_annotations.seccomp_agreement_rules(
-        errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys
-    )
+    seccomp_agreement_rules(errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
         errors.add(forbidden(f"{field}.spec.ephemeralContainers", text))
@@ -159,16 +183,14 @@ def template_metadata_rules(
     any_cost = _allowed_on_update(template, old, keys).any_deletion_cost
     label_rules(errors, labels, f"{field}.labels")
     annotation_rules(errors, annotations, f"{field}.annotations")
-    pod_annotations.annotation_rules(
-        errors, annotations, spec, f"{field}.annotations", keys, any_cost=any_cost
-    )
+    pod_annotation_rules(errors, annotations, spec, f"{field}.annotations", keys, any_cost=any_cost)
 
 
 def _allowed_on_update(template: Object, old: Object | None, keys: PodKeys) -> Allowed:
     if old is None:
         return NOTHING_ALLOWED
     cost = old["metadata"].get("annotations", {}).get(keys.deletion_cost)
-    bad_cost = cost is not None and not pod_annotations.is_cost(cost)
+    bad_cost = cost is not None and not is_cost(cost)
     return replace(allowed_by(template["spec"], old["spec"]), any_deletion_cost=bad_cost)
 
 
@@ -192,3 +214,310 @@ def _rules(names: Names) -> tuple[PodKeys, SpecRules]:
 @cache
 def _warnings(names: Names) -> PodWarnings:
     return PodWarnings(names)
+
+
+APPARMOR_PROFILES: Final = ("", "runtime/default", "unconfined")
+APPARMOR_PREFIX: Final = "localhost/"
+
+_COST: Final = "0|[1-9][0-9]{0,9}|-[0-9]{1,32}"
+
+
+def pod_annotation_rules(
+    errors: FieldErrors,
+    annotations: dict[str, str],
+    spec: Object,
+    field: str,
+    keys: PodKeys,
+    *,
+    any_cost: bool = False,
+) -> None:
+    if not annotations:
+        return
+    if keys.mirror in annotations and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        errors.add(invalid(f"{field}[{keys.mirror}]", annotations[keys.mirror], text))
+    if annotations.get(keys.tolerations):
+        _toleration_rules(errors, annotations[keys.tolerations], field, keys.tolerations)
+    cost = annotations.get(keys.deletion_cost)
+    if cost is not None and not any_cost and not is_cost(cost):
+        errors.add(invalid(f"{field}[{keys.deletion_cost}]", cost, "must be a 32bit integer"))
+    for key, value in annotations.items():
+        if key == keys.pod_seccomp or key.startswith(keys.container_seccomp):
+            annotated_profile_rules(errors, value, f"{field}.{key}")
+    profiles = {key: value for key, value in annotations.items() if key.startswith(keys.container_apparmor)}
+    names = {container["name"] for container, _ in containers_of(spec, "")} if profiles else set[str]()
+    for key, profile in profiles.items():
+        name = key.removeprefix(keys.container_apparmor)
+        _apparmor_rules(errors, name, profile, names, f"{field}[{key}]")
+
+
+def is_cost(text: str) -> bool:
+    """Whether it is a valid deletion cost: a 32-bit integer without a plus sign."""
+    return bool(re.fullmatch(_COST, text)) and -(2**31) <= int(text) < 2**31
+
+
+def _toleration_rules(errors: FieldErrors, text: str, field: str, key: str) -> None:
+    try:
+        found = orjson.loads(text)
+        tolerations = [ExactDecoder(defaults=False).struct(TOLERATION, one) for one in found]
+    except (ValueError, TypeError) as error:
+        errors.add(invalid(field, key, f"must be a JSON list of tolerations: {error}"))
+        return
+    toleration_rules(errors, tolerations, f"{field}.{key}")
+
+
+def _apparmor_rules(errors: FieldErrors, name: str, profile: str, containers: set[str], field: str) -> None:
+    if name not in containers:
+        errors.add(invalid(field, name, "container not found"))
+    if not is_apparmor_profile(profile):
+        errors.add(invalid(field, profile, f"invalid AppArmor profile name: {quoted_start(profile)}"))
+
+
+def is_apparmor_profile(text: str) -> bool:
+    return text in APPARMOR_PROFILES or text.startswith(APPARMOR_PREFIX)
+
+
+def pod_annotation_update_rules(
+    errors: FieldErrors, new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
+) -> None:
+    """Some annotations cannot change during the life of a pod."""
+    for verb, changed in (
+        ("remove or update", [key for key in old if new.get(key) != old[key]]),
+        ("add", [key for key in new if key not in old]),
+    ):
+        for key in changed:
+            if key.startswith(keys.container_apparmor):
+                errors.add(forbidden(f"{field}[{key}]", f"may not {verb} AppArmor annotations"))
+            if key == keys.mirror:
+                errors.add(forbidden(f"{field}[{key}]", f"may not {verb} mirror pod annotation"))
+
+
+def seccomp_agreement_rules(
+    errors: FieldErrors, annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
+) -> None:
+    """Where annotation and field both name a seccomp profile they must name the same."""
+    if not annotations:
+        return
+    profile = spec.get("securityContext", {}).get("seccompProfile")
+    if profile is not None and keys.pod_seccomp in annotations:
+        here = f"{field}.securityContext.seccompProfile"
+        agreement_rules(errors, annotations[keys.pod_seccomp], profile, here)
+    for container, path in containers_of(spec, field):
+        profile = container.get("securityContext", {}).get("seccompProfile")
+        text = annotations.get(keys.container_seccomp + container["name"])
+        if profile is not None and text is not None:
+            agreement_rules(errors, text, profile, f"{path}.securityContext.seccompProfile")
+
+
+def with_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
+    """The spec with fields for profiles that only annotations name; `spec` itself where there are none."""
+    if not annotations:
+        return spec
+    changed: Object = {}
+    text = annotations.get(keys.pod_seccomp)
+    if text is not None:
+        context = changed["securityContext"] = dict(spec.get("securityContext", {}))
+        if "seccompProfile" not in context and (profile := profile_of(text)):
+            context["seccompProfile"] = profile
+    if any(key.startswith(keys.container_seccomp) for key in annotations):
+        for part in ("initContainers", "containers", "ephemeralContainers"):
+            if spec.get(part):
+                changed[part] = [_with_profile(one, annotations, keys) for one in spec[part]]
+    return {**spec, **changed} if changed else spec
+
+
+def _with_profile(container: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
+    text = annotations.get(keys.container_seccomp + container["name"])
+    if text is None or not (profile := profile_of(text)):
+        return container
+    context = SECURITY_CONTEXT.arranged({"seccompProfile": profile, **container.get("securityContext", {})})
+    later: Object = {part: container[part] for part in ("stdin", "stdinOnce", "tty") if part in container}
+    rest = {part: value for part, value in container.items() if part not in later}
+    return {**rest, "securityContext": context, **later}
+
+
+_SPREAD: Final = {
+    "minDomains": MIN_DOMAINS,
+    "nodeTaintsPolicy": SPREAD_INCLUSION,
+    "nodeAffinityPolicy": SPREAD_INCLUSION,
+    "matchLabelKeys": SPREAD_LABEL_KEYS,
+}
+
+
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def without_disabled_fields(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
+    """The spec without fields of disabled features: a changed copy, or `spec` itself where there are none."""
+    before, changed = old or {}, {}
+    if "hostUsers" in spec and USER_NAMESPACES not in features and "hostUsers" not in before:
+        spec = {part: value for part, value in spec.items() if part != "hostUsers"}
+    constraints = spec.get("topologySpreadConstraints")
+    if constraints:
+        changed["topologySpreadConstraints"] = _without_disabled_spread_fields(constraints, before, features)
+    if PROC_MOUNT not in features and _sets_proc_mount(spec) and not _keeps_proc_mount(before):
+        changed.update({part: _default_proc_mounts(spec[part]) for part in _CONTAINERS if spec.get(part)})
+    return {**spec, **changed} if changed else spec
+
+
+def _without_disabled_spread_fields(
+    constraints: list[Object], before: Object, features: frozenset[str]
+) -> list[Object]:
+    had = before.get("topologySpreadConstraints", ())
+    dropped = {
+        part
+        for part, feature in _SPREAD.items()
+        if feature not in features and not any(part in one for one in had)
+    }
+    return [{part: value for part, value in one.items() if part not in dropped} for one in constraints]
+
+
+def _sets_proc_mount(spec: Object) -> bool:
+    return any(True for _ in _proc_mounts(spec))
+
+
+def _keeps_proc_mount(before: Object) -> bool:
+    return any(mount != "Default" for mount in _proc_mounts(before))
+
+
+def _proc_mounts(spec: Object) -> Iterator[str]:
+    for part in _CONTAINERS:
+        for container in spec.get(part) or ():
+            if "procMount" in container.get("securityContext", ()):
+                yield container["securityContext"]["procMount"]
+
+
+def _default_proc_mounts(containers: list[Object]) -> list[Object]:
+    return [
+        {**one, "securityContext": {**one["securityContext"], "procMount": "Default"}}
+        if "procMount" in one.get("securityContext", ())
+        else one
+        for one in containers
+    ]
+
+
+_SOON: Final = "deprecated in v1.22, support removal is planned in v1.26"
+_OLD_SOURCES: Final = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": _SOON,
+    "storageos": _SOON,
+    "quobyte": _SOON,
+    "glusterfs": "deprecated in v1.25, this feature will be removed soon after in a subsequent release",
+}
+_NAME_IN_PATHS: Final = {"storageos": "storageOS"}
+_USE_SYSCTLS: Final = 'non-functional in v1.11+; use the "sysctls" field instead'
+_USE_PROFILE: Final = (
+    'deprecated since v1.19, non-functional in a future release; use the "seccompProfile" field instead'
+)
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
+
+
+class PodWarnings:
+    def __init__(self, names: Names) -> None:
+        self._keys = PodKeys.of(names)
+        self._old_labels = deprecated_labels(names)
+        self._old_annotations = {
+            names.key("critical-pod", "scheduler.alpha"): (
+                'non-functional in v1.16+; use the "priorityClassName" field instead'
+            ),
+            names.key("sysctls", "security.alpha"): _USE_SYSCTLS,
+            names.key("unsafe-sysctls", "security.alpha"): _USE_SYSCTLS,
+        }
+
+    def of(self, pod: Object, field: str = "") -> list[str]:
+        """Warnings about a pod, or about the template at `field`."""
+        prefix = f"{field}." if field else ""
+        spec, annotations = pod["spec"], pod["metadata"].get("annotations", {})
+        return [
+            *self._labels(spec, f"{prefix}spec"),
+            *(
+                f"{prefix}metadata.annotations[{key}]: {text}"
+                for key, text in self._old_annotations.items()
+                if key in annotations
+            ),
+            *_sources(spec, f"{prefix}spec"),
+            *_repeated_entries(spec, f"{prefix}spec"),
+            *_fractions(spec.get("overhead", {}), f"{prefix}spec.overhead"),
+            *self._profiles(spec, annotations, prefix),
+        ]
+
+    def _labels(self, spec: Object, field: str) -> Iterator[str]:
+        known = self._old_labels
+        for key in spec.get("nodeSelector", ()):
+            if key in known:
+                yield f"{field}.nodeSelector[{key}]: {known[key]}"
+        affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+        here = f"{field}.affinity.nodeAffinity"
+        for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
+            expressions = term.get("matchExpressions", ())
+            path = f"{here}.{REQUIRED}.nodeSelectorTerms[{index}].matchExpressions"
+            yield from requirement_warnings(known, expressions, path)
+        for index, weighted in enumerate(affinity.get(PREFERRED, ())):
+            expressions = weighted["preference"].get("matchExpressions", ())
+            path = f"{here}.{PREFERRED}[{index}].preference.matchExpressions"
+            yield from requirement_warnings(known, expressions, path)
+        for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
+            key = constraint["topologyKey"]
+            if key in known:
+                yield f"{field}.topologySpreadConstraints[{index}].topologyKey: {key} is {known[key]}"
+
+    def _profiles(self, spec: Object, annotations: Object, prefix: str) -> Iterator[str]:
+        here = f"{prefix}metadata.annotations"
+        if self._keys.pod_seccomp in annotations and _has_no_seccomp_profile(spec):
+            yield f"{here}[{self._keys.pod_seccomp}]: {_USE_PROFILE}"
+        for container, path in containers_of(spec, f"{prefix}spec"):
+            key = self._keys.container_seccomp + container["name"] if annotations else ""
+            if key in annotations and _has_no_seccomp_profile(container):
+                yield f"{here}[{key}]: {_USE_PROFILE}"
+            if container["resources"]:
+                yield from _container_fractions(container["resources"], f"{path}.resources")
+            env = container.get("env", ())
+            if len({variable["name"] for variable in env}) < len(env):
+                yield from _duplicates(env, "name", f"{path}.env")
+
+
+def _has_no_seccomp_profile(holder: Object) -> bool:
+    return "seccompProfile" not in holder.get("securityContext", {})
+
+
+def _sources(spec: Object, field: str) -> Iterator[str]:
+    for index, volume in enumerate(spec.get("volumes", ())):
+        for source, text in _OLD_SOURCES.items():
+            if source in volume:
+                yield f"{field}.volumes[{index}].{_NAME_IN_PATHS.get(source, source)}: {text}"
+
+
+def _repeated_entries(spec: Object, field: str) -> Iterator[str]:
+    yield from _duplicates(spec.get("hostAliases", ()), "ip", f"{field}.hostAliases")
+    secrets = spec.get("imagePullSecrets", ())
+    yield from _duplicates(secrets, "name", f"{field}.imagePullSecrets")
+    for index, secret in enumerate(secrets):
+        if not secret.get("name"):
+            yield f'{field}.imagePullSecrets[{index}].name: invalid empty name ""'
+    yield from _duplicates(spec.get("volumes", ()), "name", f"{field}.volumes")
+
+
+def _duplicates(entries: Iterable[Object], part: str, field: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        value = entry.get(part, "")
+        if value in seen:
+            yield f"{field}[{index}].{part}: duplicate {part} {quoted_start(value)}"
+        seen.add(value)
+
+
+def _container_fractions(resources: Object, field: str) -> Iterator[str]:
+    for name in _IN_BYTES:
+        for part in ("limits", "requests"):
+            yield from _fractions(resources.get(part, {}), f"{field}.{part}", name)
+
+
+def _fractions(amounts: Object, field: str, *names: str) -> Iterator[str]:
+    for name in names or _IN_BYTES:
+        amount = amounts.get(name)
+        if amount is None or (amount[-1] != "m" and amount.isalnum()):
+            continue  # a whole number
+        if nanos_of(amount) % NANOS:
+            yield f"{field}[{name}]: fractional byte value {quoted_start(amount)} is invalid, must be an integer"

@@ -13,9 +13,9 @@ from actors.kinds.core.pod_template import (
     pod_template_rules,
     set_template_defaults,
     template_warnings,
-    without_disabled_fields,
+    without_disabled_template_fields,
 )
-from actors.kinds.core.pods.volumes import shared_disk_rules
+from actors.kinds.core.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import (
     Definition,
@@ -145,13 +145,15 @@ def set_defaults(new: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
     if "template" in new["spec"]:
-        new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], None, features)
+        new["spec"]["template"] = without_disabled_template_fields(new["spec"]["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
     if "template" in spec:
-        spec["template"] = without_disabled_fields(spec["template"], old["spec"].get("template"), features)
+        spec["template"] = without_disabled_template_fields(
+            spec["template"], old["spec"].get("template"), features
+        )
     keep_status_and_bump_generation(new, old)
 
 

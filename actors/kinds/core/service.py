@@ -1,34 +1,21 @@
 """Service: a name and an address for a set of pods, inside the cluster or beyond it.
 
-Many fields belong to some of the four types only. An update that changes the type drops the fields that the new
-type does not use, unless the client changed them too and so has to get an error.
-Admission allocates addresses and node ports before any of this runs (actors/admission/plugins/service_allocation).
+Many fields belong to some of the four types only. An update that changes the type drops the fields that the new type
+does not use, unless the client changed them too and so has to get an error. Admission allocates addresses and node
+ports before any of this runs (actors/admission/plugins/service_allocation).
+
+A service has one or two cluster IPs, of one or two families, in a single field and in a list: `address_rules` validates
+what a client sent, before anything is allocated; `address_update_rules` validates a change of what was allocated. The
+addresses of a load balancer (`LOAD_BALANCER_STATUS`) are in the status of services and of ingresses.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from actors.kinds.core.connect_options import connecting
-from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
-from actors.kinds.core.services.addresses import address_update_rules
-from actors.kinds.core.services.cells import COLUMNS
-from actors.kinds.core.services.rules import (
-    AFFINITIES,
-    PROTOCOLS,
-    TRAFFIC_POLICIES,
-    load_balancer_class_rules,
-    service_rules,
-)
-from actors.kinds.core.services.traits import (
-    TYPES,
-    needs_address,
-    needs_health_check,
-    needs_node_ports,
-    node_ports,
-    same,
-)
+from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
 from actors.kinds.declaration.definition import (
     Definition,
     Deletion,
@@ -40,7 +27,14 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import CONDITION, METADATA, metadata_rules, metadata_update_rules
+from actors.kinds.declaration.meta import (
+    CONDITION,
+    METADATA,
+    label_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
+from actors.kinds.declaration.workloads import labels_or_none
 from actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -52,10 +46,98 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import FieldErrors, forbidden, name_is_1035_label
+from actors.kinds.validation import (
+    FieldErrors,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    ip_address,
+    name_is_1035_label,
+    not_supported,
+    ordinary_ip,
+    parse_ip,
+    parse_network,
+    port_name,
+    port_number,
+    qualified_name,
+    required,
+)
 from actors.messages import Object
 from actors.names import Names
 
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+
+PORT_STATUS = Struct(
+    "core.v1.PortStatus",
+    Field("port", INT32, 1, required=True, always=True),
+    Field("protocol", STRING, 2, required=True, always=True, enum=PROTOCOLS),
+    Field("error", STRING, 3, pointer=True),
+)
+LOAD_BALANCER_INGRESS = Struct(
+    "core.v1.LoadBalancerIngress",
+    Field("ip", STRING, 1),
+    Field("hostname", STRING, 2),
+    Field("ports", ListOf(PORT_STATUS), 4, list_type="atomic"),
+)
+LOAD_BALANCER_STATUS = Struct(
+    "core.v1.LoadBalancerStatus", Field("ingress", ListOf(LOAD_BALANCER_INGRESS), 1)
+)
+
+
+def load_balancer_addresses(status: Object) -> list[str]:
+    """Each address once, in alphabetical order."""
+    points = status.get("ingress", ())
+    return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
+
+
+def load_balancer_rules(errors: FieldErrors, status: Object, field: str) -> None:
+    for index, ingress in enumerate(status.get("ingress", ())):
+        here, ip, host = f"{field}.ingress[{index}]", ingress.get("ip", ""), ingress.get("hostname", "")
+        if ip and parse_ip(ip) is None:
+            errors.add(invalid(f"{here}.ip", ip, "must be a valid IP address"))
+        if host:
+            errors.add_each(f"{here}.hostname", host, dns_subdomain(host))
+        if host and parse_ip(host) is not None:
+            errors.add(invalid(f"{here}.hostname", host, "must be a DNS name, not an IP address"))
+
+
+TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+HEADLESS: Final = "None"  # in place of an address: a headless service
+
+
+def needs_address(spec: Object) -> bool:
+    return bool(spec["type"] != "ExternalName")
+
+
+def needs_node_ports(spec: Object) -> bool:
+    return spec["type"] in ("NodePort", "LoadBalancer")
+
+
+def needs_health_check(spec: Object) -> bool:
+    """Whether each node answers health checks on a separate port: does it run a pod of the service?"""
+    return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def is_headless(spec: Object) -> bool:
+    return bool(spec.get("clusterIPs") == [HEADLESS])
+
+
+def node_ports(spec: Object) -> list[int]:
+    return [port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")]
+
+
+def same(part: str, spec: Object, before: Object) -> bool:
+    return bool(_value_or_none(spec, part) == _value_or_none(before, part))
+
+
+def _value_or_none(spec: Object, part: str) -> Any:
+    return spec.get(part) or None
+
+
+AFFINITIES: Final = ("ClientIP", "None")
+TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 DEFAULT_AFFINITY_SECONDS: Final = 10800
 
 PORT = Struct(
@@ -241,3 +323,353 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str)
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")
+
+
+KUBELET_PORT: Final = 10250
+LONGEST_AFFINITY: Final = 86400
+NOT_FOR_EXTERNAL_NAME: Final = "may not be set for ExternalName services"
+LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
+
+
+def service_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
+    """`ranges_key` is the annotation that came before loadBalancerSourceRanges."""
+    spec = new["spec"]
+    _type_rules(errors, spec)
+    _port_rules(errors, spec)
+    label_rules(errors, spec.get("selector", {}), "spec.selector")
+    _affinity_rules(errors, spec)
+    address_rules(errors, spec)
+    _external_ip_rules(errors, spec.get("externalIPs", []))
+    _known_type_rules(errors, spec["type"])
+    _node_port_rules(errors, spec)
+    _duplicate_port_rules(errors, spec)
+    _source_range_rules(errors, new, ranges_key)
+    _allocation_rules(errors, spec)
+    load_balancer_class_rules(errors, spec, None)
+    _external_traffic_rules(errors, spec)
+    _internal_traffic_rules(errors, spec)
+
+
+def load_balancer_class_rules(errors: FieldErrors, spec: Object, before: Object | None) -> None:
+    name, field = spec.get("loadBalancerClass"), "spec.loadBalancerClass"
+    balanced = spec["type"] == "LoadBalancer"
+    stays = balanced and before is not None and before["type"] == "LoadBalancer"
+    if stays and name != (before or {}).get("loadBalancerClass"):
+        errors.add(invalid(field, name, "may not change once set"))
+    if name is not None:
+        if balanced:
+            errors.add_each(field, name, qualified_name(name))
+        else:
+            errors.add(forbidden(field, LOAD_BALANCER_ONLY))
+
+
+def _type_rules(errors: FieldErrors, spec: Object) -> None:
+    kind, headless = spec["type"], is_headless(spec)
+    if not spec.get("ports") and not headless and kind != "ExternalName":
+        errors.add(required("spec.ports"))
+    if kind == "LoadBalancer":
+        text = f"may not expose port {KUBELET_PORT} externally since it is used by kubelet"
+        for index, port in enumerate(spec.get("ports", ())):
+            if port["port"] == KUBELET_PORT:
+                errors.add(invalid(f"spec.ports[{index}]", KUBELET_PORT, text))
+    if headless and needs_node_ports(spec):
+        text = f"may not be set to 'None' for {kind} services"
+        errors.add(invalid("spec.clusterIPs[0]", "None", text))
+    if kind == "ExternalName":
+        _external_name_rules(errors, spec)
+
+
+def _external_name_rules(errors: FieldErrors, spec: Object) -> None:
+    parts = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
+    for part in parts:
+        if part in spec:
+            errors.add(forbidden(f"spec.{part}", NOT_FOR_EXTERNAL_NAME))
+    name, field = spec.get("externalName", "").removesuffix("."), "spec.externalName"
+    if name:
+        errors.add_each(field, name, dns_subdomain(name))
+    else:
+        errors.add(required(field))
+
+
+def _port_rules(errors: FieldErrors, spec: Object) -> None:
+    ports = spec.get("ports", [])
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        field, name = f"spec.ports[{index}]", port.get("name", "")
+        if name:
+            errors.add_each(f"{field}.name", name, dns_label(name))
+            if name in seen:
+                errors.add(duplicate(f"{field}.name", name))
+            seen.add(name)
+        elif len(ports) > 1:
+            errors.add(required(f"{field}.name"))
+        _one_port_rules(errors, port, field)
+
+
+def _one_port_rules(errors: FieldErrors, port: Object, field: str) -> None:
+    errors.add_each(f"{field}.port", port["port"], port_number(port["port"]))
+    if port["protocol"] not in PROTOCOLS:
+        errors.add(not_supported(f"{field}.protocol", port["protocol"], PROTOCOLS))
+    target = port["targetPort"]
+    wrong = port_name(target) if isinstance(target, str) else port_number(target)
+    errors.add_each(f"{field}.targetPort", target, wrong)
+    if "appProtocol" in port:
+        errors.add_each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
+
+
+def _affinity_rules(errors: FieldErrors, spec: Object) -> None:
+    affinity = spec["sessionAffinity"]
+    if affinity not in AFFINITIES:
+        errors.add(not_supported("spec.sessionAffinity", affinity, AFFINITIES))
+        return
+    if affinity == "None":
+        return
+    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+    if 0 < seconds <= LONGEST_AFFINITY:
+        return
+    field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+    errors.add(invalid(field, seconds, f"must be greater than 0 and less than {LONGEST_AFFINITY}"))
+
+
+def _external_ip_rules(errors: FieldErrors, ips: list[str]) -> None:
+    for index, ip in enumerate(ips):
+        for text in ip_address(ip) or ordinary_ip(ip):
+            errors.add(invalid(f"spec.externalIPs[{index}]", ip, text))
+
+
+def _known_type_rules(errors: FieldErrors, kind: str) -> None:
+    if kind not in TYPES:
+        errors.add(not_supported("spec.type", kind, TYPES))
+
+
+def _node_port_rules(errors: FieldErrors, spec: Object) -> None:
+    seen: set[tuple[str, int]] = set()
+    used = [(index, port) for index, port in enumerate(spec.get("ports", ())) if port.get("nodePort")]
+    if spec["type"] == "ClusterIP":
+        text = "may not be used when `type` is 'ClusterIP'"
+        for index, _ in used:
+            errors.add(forbidden(f"spec.ports[{index}].nodePort", text))
+    for index, port in used:
+        if (port["protocol"], port["nodePort"]) in seen:
+            errors.add(duplicate(f"spec.ports[{index}].nodePort", port["nodePort"]))
+        seen.add((port["protocol"], port["nodePort"]))
+
+
+def _duplicate_port_rules(errors: FieldErrors, spec: Object) -> None:
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(spec.get("ports", ())):
+        key = (port["protocol"], port["port"])
+        if key in seen:
+            errors.add(duplicate(f"spec.ports[{index}]", {"protocol": key[0], "port": key[1]}))
+        seen.add(key)
+
+
+def _source_range_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
+    spec, annotated = new["spec"], new["metadata"].get("annotations", {}).get(ranges_key)
+    ranges = spec.get("loadBalancerSourceRanges", [])
+    if not ranges and annotated is None:
+        return
+    field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{ranges_key}]"
+    value = f"[{' '.join(ranges)}]" if ranges else str(annotated)
+    if spec["type"] != "LoadBalancer":
+        errors.add(forbidden(field, LOAD_BALANCER_ONLY))
+    texts = ranges or (value.strip() or "0.0.0.0/0").split(",")
+    if any(parse_network(text.strip()) is None for text in texts):
+        text = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 "
+        errors.add(invalid(field, value, text))
+
+
+def _allocation_rules(errors: FieldErrors, spec: Object) -> None:
+    if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
+        errors.add(forbidden("spec.allocateLoadBalancerNodePorts", LOAD_BALANCER_ONLY))
+
+
+def _external_traffic_rules(errors: FieldErrors, spec: Object) -> None:
+    policy, port = spec.get("externalTrafficPolicy", ""), spec.get("healthCheckNodePort", 0)
+    field = "spec.externalTrafficPolicy"
+    if not needs_node_ports(spec):
+        if policy:
+            text = "may only be set when `type` is 'NodePort' or 'LoadBalancer'"
+            errors.add(invalid(field, policy, text))
+    elif policy not in TRAFFIC_POLICIES:
+        errors.add(not_supported(field, policy, TRAFFIC_POLICIES))
+    _health_check_rules(errors, spec, port, "spec.healthCheckNodePort")
+
+
+def _health_check_rules(errors: FieldErrors, spec: Object, port: int, field: str) -> None:
+    if needs_health_check(spec):
+        if port:
+            errors.add_each(field, port, port_number(port))
+        else:
+            errors.add(required(field))
+        return
+    if not port:
+        return
+    text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+    errors.add(invalid(field, port, text))
+
+
+def _internal_traffic_rules(errors: FieldErrors, spec: Object) -> None:
+    policy = spec.get("internalTrafficPolicy")
+    if policy is not None and policy not in TRAFFIC_POLICIES:
+        errors.add(not_supported("spec.internalTrafficPolicy", policy, TRAFFIC_POLICIES))
+
+
+FAMILIES: Final = ("IPv4", "IPv6")
+FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
+IMMUTABLE_ONCE_SET: Final = "may not change once set"
+_IPS: Final = "spec.clusterIPs"
+_FAMILIES: Final = "spec.ipFamilies"
+_POLICY: Final = "spec.ipFamilyPolicy"
+
+
+def family_of(address: str) -> str:
+    parsed = parse_ip(address)
+    return "IPv6" if parsed is not None and parsed.version == 6 else "IPv4"
+
+
+def address_rules(errors: FieldErrors, spec: Object) -> None:
+    if not needs_address(spec):
+        return
+    ips = spec.get("clusterIPs", [])
+    _single_address_rules(errors, spec.get("clusterIP", ""), ips)
+    _family_rules(errors, spec)
+    wrong = errors.added_by(_address_format_rules, ips)
+    if len(ips) > 2:
+        errors.add(invalid(_IPS, ips, "may only hold up to 2 values"))
+    if not wrong:
+        _family_match_rules(errors, spec, ips)
+
+
+def _single_address_rules(errors: FieldErrors, ip: str, ips: list[str]) -> None:
+    if ip and not ips:
+        errors.add(required(_IPS))
+        return
+    if ip and ips[0] != ip:
+        errors.add(invalid(_IPS, ips, "first value must match `clusterIP`"))
+        return
+    if ips and not ip:
+        errors.add(invalid(_IPS, ips, "must be empty when `clusterIP` is not specified"))
+
+
+def _family_rules(errors: FieldErrors, spec: Object) -> None:
+    families, policy = spec.get("ipFamilies", []), spec.get("ipFamilyPolicy")
+    seen: set[str] = set()
+    for index, family in enumerate(families):
+        if family not in FAMILIES:
+            errors.add(not_supported(f"{_FAMILIES}[{index}]", family, FAMILIES))
+        if family in seen:
+            errors.add(duplicate(f"{_FAMILIES}[{index}]", family))
+        seen.add(family)
+    if policy is not None and policy not in FAMILY_POLICIES:
+        errors.add(not_supported(_POLICY, policy, FAMILY_POLICIES))
+
+
+def _address_format_rules(errors: FieldErrors, ips: list[str]) -> None:
+    for index, ip in enumerate(ips):
+        if index == 0 and ip == HEADLESS:
+            if len(ips) > 1:
+                errors.add(invalid(_IPS, ips, "'None' must be the first and only value"))
+            continue
+        errors.add_each(f"{_IPS}[{index}]", ip, ip_address(ip))
+
+
+def _family_match_rules(errors: FieldErrors, spec: Object, ips: list[str]) -> None:
+    if len(ips) > 1 and len({family_of(ip) for ip in ips}) == 1:
+        errors.add(invalid(_IPS, ips, "may specify no more than one IP for each IP family"))
+    if is_headless(spec):
+        return
+    for index, (ip, family) in enumerate(zip(ips, spec.get("ipFamilies", []), strict=False)):
+        if family in FAMILIES and family_of(ip) != family:
+            text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            errors.add(invalid(f"{_IPS}[{index}]", ip, text))
+
+
+def address_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+    if needs_address(spec) and needs_address(before):
+        _list_update_rules(errors, spec, before)
+        _family_update_rules(errors, spec, before)
+
+
+def _list_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+    ips, old = spec.get("clusterIPs", []), before.get("clusterIPs", [])
+    if is_headless(spec) and is_headless(before):
+        return
+    if len(ips) == len(old):
+        for index, ip in enumerate(old):
+            if ip != ips[index]:
+                errors.add(invalid(f"{_IPS}[{index}]", ips, IMMUTABLE_ONCE_SET))
+        return
+    if not ips:
+        errors.add(invalid(f"{_IPS}[0]", ips, "primary clusterIP can not be unset"))
+    elif old and ips[0] != old[0]:
+        errors.add(invalid(f"{_IPS}[0]", ips, IMMUTABLE_ONCE_SET))
+    if len(ips) == 1 and len(old) > 1:
+        _needs_single_stack(errors, spec, "clusterIP")
+
+
+def _family_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+    families, old = spec.get("ipFamilies", []), before.get("ipFamilies", [])
+    if is_headless(spec) or is_headless(before):
+        return
+    if len(families) == len(old):
+        changed = [family for family, was in zip(families, old, strict=True) if family != was]
+        for _ in changed:
+            errors.add(invalid(f"{_FAMILIES}[0]", families, IMMUTABLE_ONCE_SET))
+        return
+    ips = spec.get("clusterIPs", [])
+    if len(families) < len(old) and not ips:
+        errors.add(invalid(f"{_FAMILIES}[0]", families, "primary ipFamily can not be unset"))
+    if families and old and families[0] != old[0]:
+        errors.add(invalid(f"{_FAMILIES}[0]", ips, IMMUTABLE_ONCE_SET))
+    if len(families) == 1 and len(old) > 1:
+        _needs_single_stack(errors, spec, "ipFamily")
+
+
+def _needs_single_stack(errors: FieldErrors, spec: Object, what: str) -> None:
+    policy = spec.get("ipFamilyPolicy")
+    if policy != "SingleStack":
+        errors.add(
+            invalid(_POLICY, policy, f"must be set to 'SingleStack' when releasing the secondary {what}")
+        )
+
+
+def _cluster_ip_cell(stored: Object, _: int) -> str:
+    return str((stored["spec"].get("clusterIPs") or [NONE])[0])
+
+
+def _external_ip_cell(stored: Object, _: int) -> str:
+    spec, kind = stored["spec"], stored["spec"]["type"]
+    if kind not in TYPES:
+        return UNKNOWN
+    if kind == "ExternalName":
+        return str(spec.get("externalName", ""))
+    balanced = load_balancer_addresses(stored["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
+    addresses = [*balanced, *spec.get("externalIPs", ())]
+    return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else NONE)
+
+
+def _ports_cell(stored: Object, _: int) -> str:
+    return ",".join(_port_text(port) for port in stored["spec"].get("ports", ())) or NONE
+
+
+def _port_text(port: Object) -> str:
+    node = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port['port']}{node}/{port['protocol']}"
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Type", "string", "ClusterIP, NodePort, LoadBalancer or ExternalName.", at("spec", "type")),
+    Column("Cluster-IP", "string", "Cluster IP address of the service.", _cluster_ip_cell),
+    Column("External-IP", "string", "External addresses of the service.", _external_ip_cell),
+    Column("Port(s)", "string", "Ports of the service, each followed by its node port.", _ports_cell),
+    AGE,
+    Column(
+        "Selector",
+        "string",
+        "Labels of the pods behind it.",
+        lambda stored, _: labels_or_none(stored["spec"].get("selector", {})),
+        priority=1,
+    ),
+)

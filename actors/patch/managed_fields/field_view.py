@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.kinds.custom.definition import CustomDefinition
+from actors.kinds.custom import CustomDefinition
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.decoder import Schema

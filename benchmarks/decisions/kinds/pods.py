@@ -7,8 +7,8 @@ from collections.abc import Callable
 import orjson
 import trio
 
-from actors.kinds.core.pods import containers
-from actors.kinds.core.pods.plain import is_plain
+from actors.kinds.core import containers
+from actors.kinds.core.containers import is_plain
 from actors.kinds.validation import collect
 from actors.messages import Object
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line

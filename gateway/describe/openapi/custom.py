@@ -16,7 +16,7 @@ import trio
 
 from actors.go_json import dumps
 from actors.kinds.catalog import Catalog
-from actors.kinds.custom.definition import CustomDefinition
+from actors.kinds.custom import CustomDefinition
 from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.schema.fields import CustomStruct, JsonValue, Struct
 from actors.kinds.structural.openapi import published

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds import networking, storage
-from actors.kinds.core import persistent_volume, persistent_volume_claim
+from actors.kinds.core import persistent_volumes
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import Causes, create, replace
@@ -32,13 +32,13 @@ def sized(size: str) -> dict[str, Any]:
 
 
 def test_read_write_once_pod_excludes_other_access_modes() -> None:
-    claims = persistent_volume_claim.define(CLUSTER, on("ReadWriteOncePod"))
+    claims = persistent_volumes.define_claim(CLUSTER, on("ReadWriteOncePod"))
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
     assert create(claims, alone)[1] == []
     mixed = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]})
     text = "Forbidden: may not use ReadWriteOncePod with other access modes"
     assert create(claims, mixed)[1] == [("spec.accessModes", text)]
-    volumes = persistent_volume.define(CLUSTER, on("ReadWriteOncePod"))
+    volumes = persistent_volumes.define_volume(CLUSTER, on("ReadWriteOncePod"))
     volume = decoded(
         volumes,
         spec={
@@ -51,7 +51,7 @@ def test_read_write_once_pod_excludes_other_access_modes() -> None:
 
 
 def test_update_may_keep_read_write_once_pod_while_its_feature_is_disabled() -> None:
-    claims = persistent_volume_claim.define(CLUSTER)
+    claims = persistent_volumes.define_claim(CLUSTER)
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
     stored_claim, causes = create(claims, alone)
     assert causes != []
@@ -59,7 +59,7 @@ def test_update_may_keep_read_write_once_pod_while_its_feature_is_disabled() -> 
 
 
 def test_failed_expansion_can_be_reverted_down_to_the_capacity() -> None:
-    claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
+    claims = persistent_volumes.define_claim(CLUSTER, on("RecoverVolumeExpansionFailure"))
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = stored(claims, spec=sized("3Gi"), status=status)
     assert replace(claims, decoded(claims, spec=sized("2Gi"), status=status), old)[1] == []
@@ -69,7 +69,7 @@ def test_failed_expansion_can_be_reverted_down_to_the_capacity() -> None:
 
 
 def test_status_update_validates_the_state_of_an_expansion() -> None:
-    claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
+    claims = persistent_volumes.define_claim(CLUSTER, on("RecoverVolumeExpansionFailure"))
     old = stored(claims, spec=CLAIM)
 
     def found(**status: Any) -> tuple[dict[str, Any], Causes]:
@@ -85,7 +85,7 @@ def test_status_update_validates_the_state_of_an_expansion() -> None:
 
 
 def test_storage_class_can_be_set_on_an_existing_claim() -> None:
-    claims = persistent_volume_claim.define(CLUSTER, on("RetroactiveDefaultStorageClass"))
+    claims = persistent_volumes.define_claim(CLUSTER, on("RetroactiveDefaultStorageClass"))
     old = stored(claims, spec=CLAIM)
     new = stored(claims, spec={**CLAIM, "storageClassName": "c"})
     assert replace(claims, new, old)[1] == []
@@ -97,7 +97,7 @@ def test_node_expand_secret_is_dropped_while_its_feature_is_disabled() -> None:
     source = {"driver": "d.example.com", "volumeHandle": "h", "nodeExpandSecretRef": secret}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source}
     for features, enabled in ((on("CSINodeExpandSecret"), True), (on(), False)):
-        volumes = persistent_volume.define(CLUSTER, features)
+        volumes = persistent_volumes.define_volume(CLUSTER, features)
         volume, causes = create(volumes, decoded(volumes, spec=spec))
         assert ("nodeExpandSecretRef" in volume["spec"]["csi"]) is enabled
         assert causes == []

@@ -10,7 +10,7 @@ import base64
 import pytest
 
 from actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
-from actors.kinds.core.pods.images import is_latest
+from actors.kinds.core.containers import is_latest
 from actors.kinds.schema.fields import BYTES
 from actors.kinds.schema.scalars import read_scalar
 from actors.kinds.values.pem import InvalidPEM, blocks_of, check_request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.core.pod import define
-from actors.kinds.core.pods.disabled_fields import without_disabled_fields
+from actors.kinds.core.pod_template import without_disabled_fields
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.pods import CONTAINER, pod

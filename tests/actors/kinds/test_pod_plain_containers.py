@@ -8,9 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.core.pods.containers import ContainerRules, image_whitespace_rules
-from actors.kinds.core.pods.plain import is_plain
-from actors.kinds.core.pods.probes import container_probe_rules
+from actors.kinds.core.containers import (
+    ContainerRules,
+    container_probe_rules,
+    image_whitespace_rules,
+    is_plain,
+)
 from actors.kinds.validation import collect
 from tests.cases import cases
 from tests.examples import examples

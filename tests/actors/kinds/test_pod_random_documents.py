@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.built_in import built_in
-from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation import collect

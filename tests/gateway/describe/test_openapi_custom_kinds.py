@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.custom.definitions import definitions_of
+from actors.kinds.custom import definitions_of
 from actors.kinds.declaration.definition import Definition
 from actors.names import NAMES
 from gateway.describe.openapi.custom import CustomDocuments, FragmentCache

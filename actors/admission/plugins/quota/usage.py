@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from actors.errors import Resource
-from actors.kinds.core.pods.qos import qos_class
+from actors.kinds.core.pod import qos_class
 from actors.kinds.core.resources import HUGE_PAGES, STANDARD_CONTAINER_RESOURCES, is_extended, is_native
 from actors.kinds.values.quantity import NANOS, parse_quantity, quantity_text
 from actors.kinds.values.times import micros_of

@@ -20,7 +20,7 @@ import orjson
 
 from actors.kinds.apiextensions import definition_type
 from actors.kinds.built_in import built_in
-from actors.kinds.custom.definitions import definitions_of, parsed
+from actors.kinds.custom import definitions_of, parsed
 from actors.kinds.declaration.definition import Definition
 from actors.names import NAMES, Names
 from gateway.cli.command import UsageError

@@ -1,26 +1,57 @@
-"""The secrets, config maps and claims of its namespace that a pod names, in containers, volumes and pull secrets.
+"""The secrets, config maps and claims that pods and persistent volumes refer to.
 
-Admission refuses pods by them, and the Node authorizer derives from them what a node may read. Empty names are left
-out. Secrets that a pod reaches through a claim and its volume are in `volume_secrets`.
+Of a pod, those of its namespace that it names in containers, volumes and pull secrets: admission refuses pods by them,
+and the Node authorizer derives from them what a node may read. Empty names are left out. Of a persistent volume, the
+secrets that a node needs in order to mount it; those that only controllers use (to attach or expand a CSI volume) are
+not among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from actors.kinds.core.pods.windows import containers_of
+from actors.kinds.core.security_context import containers_of
 from actors.messages import Object
 
+# Sources whose secret is in the namespace of the volume's claim if the source names none.
+_WITH_SECRET: Final = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+_IN_NAMESPACE_OF_CLAIM: Final = frozenset({"cephfs", "flexVolume", "iscsi", "rbd", "scaleIO"})
+_OF_CSI_ON_NODES: Final = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
 
-def secrets(spec: Object) -> Iterator[str]:
+
+def secrets_of_volume(spec: Object) -> Iterator[tuple[str, str]]:
+    """Namespaces and names; the volume is bound to a claim."""
+    claim_namespace: str = spec["claimRef"].get("namespace", "")
+    for namespace, name in _secret_references(spec, claim_namespace):
+        if name:
+            yield namespace, name
+
+
+def _secret_references(spec: Object, claim_namespace: str) -> Iterator[tuple[str, str]]:
+    if "azureFile" in spec:
+        source = spec["azureFile"]
+        yield source.get("secretNamespace") or claim_namespace, source.get("secretName", "")
+    for kind in _WITH_SECRET:
+        reference = spec.get(kind, {}).get("secretRef")
+        if reference is not None:
+            default = claim_namespace if kind in _IN_NAMESPACE_OF_CLAIM else ""
+            yield reference.get("namespace") or default, reference.get("name", "")
+    for part in _OF_CSI_ON_NODES:
+        reference = spec.get("csi", {}).get(part)
+        if reference is not None:
+            yield reference.get("namespace", ""), reference.get("name", "")
+
+
+def secrets_of_pod(spec: Object) -> Iterator[str]:
     return filter(None, _secrets(spec))
 
 
-def config_maps(spec: Object) -> Iterator[str]:
+def config_maps_of_pod(spec: Object) -> Iterator[str]:
     return filter(None, _config_maps(spec))
 
 
-def claims(spec: Object) -> Iterator[str]:
+def claims_of_pod(spec: Object) -> Iterator[str]:
     """The claims that volumes name, without those of ephemeral volumes."""
     for volume in spec.get("volumes", ()):
         if "persistentVolumeClaim" in volume:

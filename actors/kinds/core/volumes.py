@@ -1,7 +1,10 @@
-"""Volumes of a pod: one named source each.
+"""Volumes of a pod: one named source each; and the spec of claims, which claims and their templates share.
 
-A volume without a source is an empty directory. The claim of an `ephemeral` volume is named after pod and volume,
-so both names together must form a valid name of a claim.
+A volume without a source is an empty directory. An ephemeral volume has the template of a claim that is created for the
+pod: the claim is named after pod and volume, so both names together must form a valid name of a claim, and is owned by
+the pod; the template sets only its labels and annotations.
+
+In the spec of a claim `dataSource` and `dataSourceRef` mean the same; when both are set they must agree.
 """
 
 from __future__ import annotations
@@ -10,49 +13,51 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.pods.claim_template import EPHEMERAL_VOLUME_SOURCE, ephemeral_rules
-from actors.kinds.core.pods.projections import (
-    CONFIG_MAP_VOLUME_SOURCE,
-    DOWNWARD_API_VOLUME_SOURCE,
-    PROJECTED_VOLUME_SOURCE,
-    SECRET_VOLUME_SOURCE,
-    config_map_rules,
-    downward_api_rules,
-    projected_rules,
-    secret_rules,
-)
-from actors.kinds.core.pods.vendor_sources import (
+from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, round_up
+from actors.kinds.core.volume_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
     AZURE_DISK_VOLUME_SOURCE,
     AZURE_FILE_VOLUME_SOURCE,
     CEPH_FS_VOLUME_SOURCE,
     CINDER_VOLUME_SOURCE,
-    FLOCKER_VOLUME_SOURCE,
-    GCE_PERSISTENT_DISK_VOLUME_SOURCE,
-    GLUSTERFS_VOLUME_SOURCE,
-    PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
-    PORTWORX_VOLUME_SOURCE,
-    QUOBYTE_VOLUME_SOURCE,
-    RBD_VOLUME_SOURCE,
-    SCALE_IO_VOLUME_SOURCE,
-    STORAGE_OS_VOLUME_SOURCE,
-    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
-)
-from actors.kinds.core.pods.volume_sources import (
+    CONFIG_MAP_VOLUME_SOURCE,
     CSI_VOLUME_SOURCE,
+    DOWNWARD_API_VOLUME_SOURCE,
     EMPTY_DIR_VOLUME_SOURCE,
     FC_VOLUME_SOURCE,
     FLEX_VOLUME_SOURCE,
+    FLOCKER_VOLUME_SOURCE,
+    GCE_PERSISTENT_DISK_VOLUME_SOURCE,
     GIT_REPO_VOLUME_SOURCE,
+    GLUSTERFS_VOLUME_SOURCE,
     HOST_PATH_VOLUME_SOURCE,
     ISCSI_VOLUME_SOURCE,
     NFS_VOLUME_SOURCE,
     PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE,
+    PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
+    PORTWORX_VOLUME_SOURCE,
+    PROJECTED_VOLUME_SOURCE,
+    QUOBYTE_VOLUME_SOURCE,
+    RBD_VOLUME_SOURCE,
+    SCALE_IO_VOLUME_SOURCE,
+    SECRET_VOLUME_SOURCE,
     SOURCE_RULES,
+    STORAGE_OS_VOLUME_SOURCE,
+    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+    config_map_rules,
+    downward_api_rules,
     flex_rules,
+    projected_rules,
+    secret_rules,
 )
-from actors.kinds.core.resources import round_up
-from actors.kinds.schema.fields import STRING, Field, Struct
+from actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    TEMPLATE_META,
+    annotation_rules,
+    label_rules,
+    label_selector_rules,
+)
+from actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
 from actors.kinds.validation import (
     FieldErrors,
     dns_label,
@@ -60,11 +65,120 @@ from actors.kinds.validation import (
     duplicate,
     forbidden,
     invalid,
+    not_supported,
     required,
     size,
 )
+from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 from actors.quoting import quoted_start
+
+ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
+VOLUME_MODES: Final = ("Block", "Filesystem")
+
+TYPED_LOCAL_OBJECT_REFERENCE = Struct(
+    "core.v1.TypedLocalObjectReference",
+    Field("apiGroup", STRING, 1, pointer=True, always=True),
+    Field("kind", STRING, 2, required=True, always=True),
+    Field("name", STRING, 3, required=True, always=True),
+    atomic=True,
+)
+PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
+    "core.v1.PersistentVolumeClaimSpec",
+    Field("accessModes", STRINGS, 1),
+    Field("selector", LABEL_SELECTOR, 4, pointer=True),
+    Field("resources", RESOURCE_REQUIREMENTS, 2),
+    Field("volumeName", STRING, 3),
+    Field("storageClassName", STRING, 5, pointer=True),
+    Field("volumeMode", STRING, 6, pointer=True, default="Filesystem"),
+    Field("dataSource", TYPED_LOCAL_OBJECT_REFERENCE, 7, pointer=True),
+    Field("dataSourceRef", TYPED_LOCAL_OBJECT_REFERENCE, 8, pointer=True),
+)
+
+
+def claim_spec_rules(
+    errors: FieldErrors, spec: Object, field: str, *, access_modes: tuple[str, ...] = ACCESS_MODES
+) -> None:
+    _access_mode_rules(errors, spec, field, access_modes)
+    _storage_rules(errors, spec, f"{field}.resources[storage]")
+    class_name, mode = spec.get("storageClassName"), spec.get("volumeMode")
+    if class_name:
+        errors.add_each(f"{field}.storageClassName", class_name, dns_subdomain(class_name))
+    if mode is not None and mode not in VOLUME_MODES:
+        errors.add(not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
+    _data_source_rules(errors, spec, field)
+
+
+def _access_mode_rules(errors: FieldErrors, spec: Object, field: str, supported: tuple[str, ...]) -> None:
+    here, modes = f"{field}.accessModes", spec.get("accessModes", ())
+    if not modes:
+        errors.add(required(here, "at least 1 access mode is required"))
+    label_selector_rules(errors, spec.get("selector"), f"{field}.selector")
+    for mode in modes:
+        if mode not in supported:
+            errors.add(not_supported(here, mode, supported))
+    if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES for mode in modes):
+        errors.add(forbidden(here, "may not use ReadWriteOncePod with other access modes"))
+
+
+def _storage_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    amount = spec["resources"].get("requests", {}).get("storage")
+    if amount is None:
+        errors.add(required(field))
+    elif nanos_of(amount) <= 0:
+        errors.add(invalid(field, amount, "must be greater than zero"))
+
+
+def _data_source_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None:
+        _one_data_source_rules(errors, source, f"{field}.dataSource")
+    if reference is not None:
+        _one_data_source_rules(errors, reference, f"{field}.dataSourceRef")
+    if source is not None and reference is not None and source != reference:
+        errors.add(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
+
+
+def _one_data_source_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    for part in ("name", "kind"):
+        if not source[part]:
+            errors.add(required(f"{field}.{part}"))
+    if not source.get("apiGroup") and source["kind"] != "PersistentVolumeClaim":
+        errors.add(invalid(field, source["kind"], ""))
+
+
+PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(
+    "core.v1.PersistentVolumeClaimTemplate",
+    Field("metadata", TEMPLATE_META, 1),
+    Field("spec", PERSISTENT_VOLUME_CLAIM_SPEC, 2, required=True, always=True),
+)
+EPHEMERAL_VOLUME_SOURCE = Struct(
+    "core.v1.EphemeralVolumeSource",
+    Field("volumeClaimTemplate", PERSISTENT_VOLUME_CLAIM_TEMPLATE, 1, pointer=True),
+)
+
+_ALLOWED_METADATA: Final = frozenset(("labels", "annotations"))
+_CLAIM_NAME_IN_PATHS: Final = {"uid": "uID"}  # error messages write it differently
+
+
+def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    template = source.get("volumeClaimTemplate")
+    field = f"{field}.volumeClaimTemplate"
+    if template is None:
+        errors.add(required(field))
+    else:
+        _template_metadata_rules(errors, template["metadata"], f"{field}.metadata")
+        claim_spec_rules(errors, template["spec"], f"{field}.spec")
+
+
+def _template_metadata_rules(errors: FieldErrors, metadata: Object, field: str) -> None:
+    annotation_rules(errors, metadata.get("annotations", {}), f"{field}.annotations")
+    label_rules(errors, metadata.get("labels", {}), f"{field}.labels")
+    for part, value in metadata.items():
+        if part not in _ALLOWED_METADATA and value is not None:
+            text = "cannot be set for an ephemeral volume"
+            errors.add(forbidden(f"{field}.{_CLAIM_NAME_IN_PATHS.get(part, part)}", text))
+
 
 VOLUME = Struct(
     "core.v1.Volume",

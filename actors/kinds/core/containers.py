@@ -1,0 +1,912 @@
+"""Containers of a pod: main, init and ephemeral containers, with their ports, probes, hooks, variables and mounts.
+
+All three share most of their fields and rules. Init containers run one after the other and have no probes; ephemeral
+containers have no ports, resources, probes or lifecycle hooks.
+
+`is_plain` is a fast check that accepts plain containers: those with common fields only, all of them valid. It repeats
+the rules of containers for speed alone: it reads the common fields only and builds no paths and no error texts. True
+means that the full rules would find no error; False means that the full rules have to run. A test checks that the two
+agree.
+
+An image reference names a fixed tag or digest, or the latest image, which sets the default of the pull policy:
+
+    registry.example:5000/team/app:1.2@sha256:...
+    |---- domain -------| |-path-| tag  digest
+
+No image is invalid because of its name; a name that cannot be parsed does not name the latest image. `re` compiles the
+patterns of rarely used rules on first use: compiling them all would take longer than importing the kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from actors.kinds.core.resources import (
+    RESOURCE_REQUIREMENTS,
+    STANDARD_CONTAINER_RESOURCES,
+    nanos,
+    requirement_rules,
+    round_up,
+)
+from actors.kinds.core.security_context import SECURITY_CONTEXT, context_rules
+from actors.kinds.core.volume_sources import (
+    IN_VARIABLES,
+    OBJECT_FIELD_SELECTOR,
+    RESOURCE_FIELD_SELECTOR,
+    amount_reference_rules,
+    field_reference_rules,
+)
+from actors.kinds.core.volumes import Volumes
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    STRING,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation import (
+    NEGATIVE,
+    FieldErrors,
+    config_key,
+    descending,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    forbidden,
+    header_name,
+    invalid,
+    is_config_key,
+    is_label,
+    is_port_name,
+    is_subdomain,
+    is_variable,
+    name_is_subdomain,
+    not_found,
+    not_supported,
+    port_name,
+    port_number,
+    required,
+    variable_name,
+    without_backsteps,
+)
+from actors.messages import Object
+
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+
+CONTAINER_PORT = Struct(
+    "core.v1.ContainerPort",
+    Field("name", STRING, 1),
+    Field("hostPort", INT32, 2),
+    Field("containerPort", INT32, 3, required=True, always=True),
+    Field("protocol", STRING, 4, default="TCP", enum=PROTOCOLS),
+    Field("hostIP", STRING, 5),
+)
+
+
+def port_rules(errors: FieldErrors, ports: list[Object], field: str) -> None:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        name = port.get("name")
+        if name:
+            _port_name_rules(errors, name, names, f"{field}[{index}].name")
+        if (
+            not 1 <= port["containerPort"] <= 65535
+            or port.get("protocol") not in PROTOCOLS
+            or "hostPort" in port
+        ):
+            _port_number_rules(errors, port, f"{field}[{index}]")
+
+
+def _port_name_rules(errors: FieldErrors, name: str, taken: set[str], field: str) -> None:
+    wrong = port_name(name)
+    if wrong:
+        errors.add_each(field, name, wrong)
+        return
+    if name in taken:
+        errors.add(duplicate(field, name))
+        return
+    taken.add(name)
+
+
+def _port_number_rules(errors: FieldErrors, port: Object, field: str) -> None:
+    number, host, protocol = port["containerPort"], port.get("hostPort", 0), port.get("protocol", "")
+    if number:
+        errors.add_each(f"{field}.containerPort", number, port_number(number))
+    else:
+        errors.add(required(f"{field}.containerPort"))
+    if host:
+        errors.add_each(f"{field}.hostPort", host, port_number(host))
+    if not protocol:
+        errors.add(required(f"{field}.protocol"))
+    elif protocol not in PROTOCOLS:
+        errors.add(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+
+
+def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
+    """A host port can lead to one container only."""
+    taken: set[str] = set()
+    for at, container in enumerate(containers):
+        if "ports" not in container:
+            continue
+        for index, port in enumerate(container["ports"]):
+            if "hostPort" not in port:
+                continue
+            number = port["hostPort"]
+            address = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
+            if address in taken:
+                errors.add(duplicate(f"{field}[{at}].ports[{index}].hostPort", address))
+            taken.add(address)
+
+
+def set_host_port_defaults(containers: list[Object]) -> None:
+    """With hostNetwork, every container port is a host port."""
+    for container in containers:
+        for index, port in enumerate(container.get("ports", ())):
+            if "hostPort" not in port and port["containerPort"]:
+                filled = {**port, "hostPort": port["containerPort"]}
+                container["ports"][index] = CONTAINER_PORT.arranged(filled)
+
+
+def host_network_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
+    for at, container in enumerate(containers):
+        for index, port in enumerate(container.get("ports", ())):
+            if port.get("hostPort", 0) != port["containerPort"]:
+                errors.add(
+                    invalid(
+                        f"{field}[{at}].ports[{index}].containerPort",
+                        port["containerPort"],
+                        "must match `hostPort` when `hostNetwork` is true",
+                    )
+                )
+
+
+CONFIG_MAP_ENV_SOURCE = Struct(
+    "core.v1.ConfigMapEnvSource",
+    Field("name", STRING, 1, embedded=1),
+    Field("optional", BOOL, 2, pointer=True),
+)
+SECRET_ENV_SOURCE = Struct(
+    "core.v1.SecretEnvSource",
+    Field("name", STRING, 1, embedded=1),
+    Field("optional", BOOL, 2, pointer=True),
+)
+ENV_FROM_SOURCE = Struct(
+    "core.v1.EnvFromSource",
+    Field("prefix", STRING, 1),
+    Field("configMapRef", CONFIG_MAP_ENV_SOURCE, 2, pointer=True),
+    Field("secretRef", SECRET_ENV_SOURCE, 3, pointer=True),
+)
+CONFIG_MAP_KEY_SELECTOR = Struct(
+    "core.v1.ConfigMapKeySelector",
+    Field("name", STRING, 1, embedded=1),
+    Field("key", STRING, 2, required=True, always=True),
+    Field("optional", BOOL, 3, pointer=True),
+    atomic=True,
+)
+SECRET_KEY_SELECTOR = Struct(
+    "core.v1.SecretKeySelector",
+    Field("name", STRING, 1, embedded=1),
+    Field("key", STRING, 2, required=True, always=True),
+    Field("optional", BOOL, 3, pointer=True),
+    atomic=True,
+)
+ENV_VAR_SOURCE = Struct(
+    "core.v1.EnvVarSource",
+    Field("fieldRef", OBJECT_FIELD_SELECTOR, 1, pointer=True),
+    Field("resourceFieldRef", RESOURCE_FIELD_SELECTOR, 2, pointer=True),
+    Field("configMapKeyRef", CONFIG_MAP_KEY_SELECTOR, 3, pointer=True),
+    Field("secretKeyRef", SECRET_KEY_SELECTOR, 4, pointer=True),
+)
+ENV_VAR = Struct(
+    "core.v1.EnvVar",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("value", STRING, 2),
+    Field("valueFrom", ENV_VAR_SOURCE, 3, pointer=True),
+)
+
+ONE_VARIABLE_SOURCE: Final = "may not have more than one field specified at a time"
+
+
+def variable_rules(errors: FieldErrors, variables: list[Object], field: str) -> None:
+    for index, variable in enumerate(variables):
+        name = variable["name"]
+        if not name:
+            errors.add(required(f"{field}[{index}].name"))
+        elif wrong := variable_name(name):
+            errors.add_each(f"{field}[{index}].name", name, wrong)
+        if "valueFrom" in variable:
+            _variable_source_rules(errors, variable, f"{field}[{index}].valueFrom")
+
+
+def _variable_source_rules(errors: FieldErrors, variable: Object, field: str) -> None:
+    source = variable["valueFrom"]
+    if "fieldRef" in source:
+        field_reference_rules(errors, source["fieldRef"], IN_VARIABLES, f"{field}.fieldRef")
+    if "resourceFieldRef" in source:
+        amount_reference_rules(errors, source["resourceFieldRef"], f"{field}.resourceFieldRef")
+    for part in ("configMapKeyRef", "secretKeyRef"):
+        if part in source:
+            _variable_key_rules(errors, source[part], f"{field}.{part}")
+    if not source:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.add(invalid(field, "", text))
+    elif variable.get("value"):
+        errors.add(invalid(field, "", "may not be specified when `value` is not empty"))
+    elif len(source) > 1:
+        errors.add(invalid(field, "", ONE_VARIABLE_SOURCE))
+
+
+def _variable_key_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    name, key = source.get("name", ""), source["key"]
+    errors.add_each(f"{field}.name", name, dns_subdomain(name))
+    if key:
+        errors.add_each(f"{field}.key", key, config_key(key))
+    else:
+        errors.add(required(f"{field}.key"))
+
+
+def env_from_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
+    """Rules of envFrom: config maps and secrets whose keys all become variables."""
+    for index, source in enumerate(sources):
+        prefix, here = source.get("prefix", ""), f"{field}[{index}]"
+        if prefix:
+            errors.add_each(f"{here}.prefix", prefix, variable_name(prefix))
+        given = [part for part in ("configMapRef", "secretRef") if part in source]
+        for part in given:
+            _variable_name_rules(errors, source[part].get("name", ""), f"{here}.{part}.name")
+        if not given:
+            errors.add(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(given) > 1:
+            errors.add(invalid(field, "", ONE_VARIABLE_SOURCE))
+
+
+def _variable_name_rules(errors: FieldErrors, name: str, field: str) -> None:
+    if name:
+        errors.add_each(field, name, name_is_subdomain(name, True))
+    else:
+        errors.add(required(field))
+
+
+SCHEMES: Final = ("HTTP", "HTTPS")
+_TIMINGS: Final = (
+    *("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"),
+)
+
+EXEC_ACTION = Struct(
+    "core.v1.ExecAction",
+    Field("command", STRINGS, 1),
+)
+HTTP_HEADER = Struct(
+    "core.v1.HTTPHeader",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("value", STRING, 2, required=True, always=True),
+)
+HTTP_GET_ACTION = Struct(
+    "core.v1.HTTPGetAction",
+    Field("path", STRING, 1, default="/"),
+    Field("port", INT_OR_STRING, 2, required=True),
+    Field("host", STRING, 3),
+    Field("scheme", STRING, 4, enum=("HTTP", "HTTPS"), default="HTTP"),
+    Field("httpHeaders", ListOf(HTTP_HEADER), 5),
+)
+TCP_SOCKET_ACTION = Struct(
+    "core.v1.TCPSocketAction",
+    Field("port", INT_OR_STRING, 1, required=True),
+    Field("host", STRING, 2),
+)
+GRPC_ACTION = Struct(
+    "core.v1.GRPCAction",
+    Field("port", INT32, 1, required=True, always=True),
+    Field("service", STRING, 2, pointer=True, always=True, default=""),
+)
+PROBE = Struct(
+    "core.v1.Probe",
+    Field("exec", EXEC_ACTION, 1, embedded=1, pointer=True),
+    Field("httpGet", HTTP_GET_ACTION, 2, embedded=1, pointer=True),
+    Field("tcpSocket", TCP_SOCKET_ACTION, 3, embedded=1, pointer=True),
+    Field("grpc", GRPC_ACTION, 4, embedded=1, pointer=True),
+    Field("initialDelaySeconds", INT32, 2),
+    Field("timeoutSeconds", INT32, 3, default=1),
+    Field("periodSeconds", INT32, 4, default=10),
+    Field("successThreshold", INT32, 5, default=1),
+    Field("failureThreshold", INT32, 6, default=3),
+    Field("terminationGracePeriodSeconds", INT64, 7, pointer=True),
+)
+LIFECYCLE_HANDLER = Struct(
+    "core.v1.LifecycleHandler",
+    Field("exec", EXEC_ACTION, 1, pointer=True),
+    Field("httpGet", HTTP_GET_ACTION, 2, pointer=True),
+    Field("tcpSocket", TCP_SOCKET_ACTION, 3, pointer=True),
+)
+LIFECYCLE = Struct(
+    "core.v1.Lifecycle",
+    Field("postStart", LIFECYCLE_HANDLER, 1, pointer=True),
+    Field("preStop", LIFECYCLE_HANDLER, 2, pointer=True),
+)
+
+
+def container_probe_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    """Rules for containers that may have probes."""
+    if "lifecycle" in container:
+        for part, handler in container["lifecycle"].items():
+            _handler_rules(errors, handler, f"{field}.lifecycle.{part}")
+    for part in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if part in container:
+            _probe_rules(errors, container[part], f"{field}.{part}")
+            _probe_kind_rules(errors, container[part], part, f"{field}.{part}")
+
+
+def _probe_kind_rules(errors: FieldErrors, probe: Object, kind: str, field: str) -> None:
+    if kind == "readinessProbe":
+        grace = probe.get("terminationGracePeriodSeconds")
+        text = "must not be set for readinessProbes"
+        if grace is not None:
+            errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, text))
+        return
+    times = probe.get("successThreshold", 0)
+    if times != 1:
+        errors.add(invalid(f"{field}.successThreshold", times, "must be 1"))
+
+
+def _probe_rules(errors: FieldErrors, probe: Object, field: str) -> None:
+    _handler_rules(errors, probe, field)
+    for part in _TIMINGS:
+        if probe.get(part, 0) < 0:
+            errors.add(invalid(f"{field}.{part}", probe[part], NEGATIVE))
+    grace = probe.get("terminationGracePeriodSeconds", 1)
+    if grace <= 0:
+        errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
+
+
+def _handler_rules(errors: FieldErrors, handler: Object, field: str) -> None:
+    found = False
+    for part, rules in _HANDLERS:
+        if part not in handler:
+            continue
+        if found:
+            errors.add(forbidden(f"{field}.{part}", "may not specify more than 1 handler type"))
+        else:
+            rules(errors, handler[part], f"{field}.{part}")
+        found = True
+    if not found:
+        errors.add(required(field, "must specify a handler type"))
+
+
+def _exec_rules(errors: FieldErrors, action: Object, field: str) -> None:
+    if not action.get("command"):
+        errors.add(required(f"{field}.command"))
+
+
+def _http_get_rules(errors: FieldErrors, action: Object, field: str) -> None:
+    if not action.get("path"):
+        errors.add(required(f"{field}.path"))
+    _probe_port_rules(errors, action, field)
+    scheme = action.get("scheme", "")
+    if scheme not in SCHEMES:
+        errors.add(not_supported(f"{field}.scheme", scheme, SCHEMES))
+    for header in action.get("httpHeaders", ()):
+        errors.add_each(f"{field}.httpHeaders", header["name"], header_name(header["name"]))
+
+
+def _probe_port_rules(errors: FieldErrors, action: Object, field: str) -> None:
+    """A port by its number, or by its name among the container's ports."""
+    port: Any = action["port"]
+    wrong = port_name(port) if isinstance(port, str) else port_number(port)
+    errors.add_each(f"{field}.port", port, wrong)
+
+
+_HANDLERS: Final = (
+    ("exec", _exec_rules),
+    ("httpGet", _http_get_rules),
+    ("tcpSocket", _probe_port_rules),
+    ("grpc", _probe_port_rules),
+)
+
+
+PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+NOT_UNIQUE: Final = "must be unique"
+
+VOLUME_MOUNT = Struct(
+    "core.v1.VolumeMount",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("readOnly", BOOL, 2),
+    Field("mountPath", STRING, 3, required=True, always=True),
+    Field("subPath", STRING, 4),
+    Field("mountPropagation", STRING, 5, pointer=True),
+    Field("subPathExpr", STRING, 6),
+)
+VOLUME_DEVICE = Struct(
+    "core.v1.VolumeDevice",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("devicePath", STRING, 2, required=True, always=True),
+)
+
+
+class _Taken(NamedTuple):
+    """Names and paths of the devices of a container, for its mounts, and the reverse."""
+
+    names: frozenset[str]
+    paths: frozenset[str]
+
+    @classmethod
+    def by(cls, entries: list[Object], part: str) -> _Taken:
+        """Paths of the last entry for each volume."""
+        paths = {entry["name"]: entry[part] for entry in entries}
+        return cls(frozenset(paths), frozenset(paths.values()))
+
+
+def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field: str) -> None:
+    """`field` is the container; messages about paths inside a volume name the list, not the mount."""
+    mounts, devices = container.get("volumeMounts", ()), container.get("volumeDevices", ())
+    if not mounts and not devices:
+        return
+    seen: set[str] = set()
+    taken = _Taken.by(devices, "devicePath")
+    for index, mount in enumerate(mounts):
+        path = mount["mountPath"]
+        if len(mount) > 2 or path in seen or devices or mount["name"] not in volumes or not path:
+            _one_mount_rules(errors, mount, seen, taken, volumes, f"{field}.volumeMounts[{index}]")
+            _sub_path_rules(errors, mount, container, f"{field}.volumeMounts", index)
+        seen.add(path)
+    _device_rules(errors, devices, mounts, volumes, f"{field}.volumeDevices")
+
+
+def _one_mount_rules(
+    errors: FieldErrors, mount: Object, seen: set[str], taken: _Taken, volumes: Volumes, field: str
+) -> None:
+    name, path = mount["name"], mount["mountPath"]
+    if not name:
+        errors.add(required(f"{field}.name"))
+    if name not in volumes:
+        errors.add(not_found(f"{field}.name", name))
+    if not path:
+        errors.add(required(f"{field}.mountPath"))
+    if path in seen:
+        errors.add(invalid(f"{field}.mountPath", path, NOT_UNIQUE))
+    if name in taken.names:
+        errors.add(invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
+    if path in taken.paths:
+        text = "must not already exist as a path in volumeDevices"
+        errors.add(invalid(f"{field}.mountPath", path, text))
+
+
+def _sub_path_rules(errors: FieldErrors, mount: Object, container: Object, field: str, index: int) -> None:
+    path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    errors.add_each(f"{field}.subPath", path, descending(path))
+    if expression and path:
+        text = "subPathExpr and subPath are mutually exclusive"
+        errors.add(invalid(f"{field}[{index}].subPathExpr", expression, text))
+    errors.add_each(f"{field}.subPathExpr", expression, descending(expression))
+    propagation = mount.get("mountPropagation")
+    if propagation is not None:
+        _propagation_rules(errors, propagation, container, f"{field}.mountPropagation")
+
+
+def _propagation_rules(errors: FieldErrors, propagation: str, container: Object, field: str) -> None:
+    if propagation not in PROPAGATIONS:
+        errors.add(not_supported(field, propagation, PROPAGATIONS))
+        return
+    if propagation == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
+        text = "Bidirectional mount propagation is available only to privileged containers"
+        errors.add(forbidden(field, text))
+
+
+def _device_rules(
+    errors: FieldErrors, devices: list[Object], mounts: list[Object], volumes: Volumes, field: str
+) -> None:
+    names: set[str] = set()
+    paths: set[str] = set()
+    taken = _Taken.by(mounts, "mountPath")
+    for index, device in enumerate(devices):
+        name, path, here = device["name"], device["devicePath"], f"{field}[{index}]"
+        _device_name_rules(errors, name, names, volumes, f"{here}.name")
+        _device_path_rules(errors, path, paths, f"{here}.devicePath")
+        if name in taken.names:
+            errors.add(invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+        if path in taken.paths:
+            text = "must not already exist as a path in volumeMounts"
+            errors.add(invalid(f"{here}.devicePath", path, text))
+        if name:
+            names.add(name)
+
+
+def _device_name_rules(errors: FieldErrors, name: str, taken: set[str], volumes: Volumes, field: str) -> None:
+    if not name:
+        errors.add(required(field))
+    if name in taken:
+        errors.add(invalid(field, name, NOT_UNIQUE))
+    volume = volumes.get(name)
+    if volume is None:
+        errors.add(not_found(field, name))
+    elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
+        text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        errors.add(invalid(field, name, text))
+
+
+def _device_path_rules(errors: FieldErrors, path: str, taken: set[str], field: str) -> None:
+    if not path:
+        errors.add(required(field))
+    if path in taken:
+        errors.add(invalid(field, path, NOT_UNIQUE))
+    if without_backsteps(path):
+        errors.add(invalid(field, path, "can not contain backsteps ('..')"))
+    else:
+        taken.add(path)
+
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+NOT_FOR_INIT_CONTAINERS: Final = "may not be set for init containers"
+NOT_FOR_EPHEMERAL_CONTAINERS: Final = "cannot be set for an Ephemeral Container"
+SURROUNDED_BY_WHITESPACE: Final = "must not have leading or trailing whitespace"
+
+CONTAINER = Struct(
+    "core.v1.Container",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("image", STRING, 2),
+    Field("command", STRINGS, 3),
+    Field("args", STRINGS, 4),
+    Field("workingDir", STRING, 5),
+    Field(
+        "ports",
+        ListOf(CONTAINER_PORT),
+        6,
+        patch="merge",
+        merge_key="containerPort",
+        list_type="map",
+        list_keys=("containerPort", "protocol"),
+    ),
+    Field("envFrom", ListOf(ENV_FROM_SOURCE), 19),
+    Field("env", ListOf(ENV_VAR), 7, patch="merge", merge_key="name"),
+    Field("resources", RESOURCE_REQUIREMENTS, 8),
+    Field("volumeMounts", ListOf(VOLUME_MOUNT), 9, patch="merge", merge_key="mountPath"),
+    Field("volumeDevices", ListOf(VOLUME_DEVICE), 21, patch="merge", merge_key="devicePath"),
+    Field("livenessProbe", PROBE, 10, pointer=True),
+    Field("readinessProbe", PROBE, 11, pointer=True),
+    Field("startupProbe", PROBE, 22, pointer=True),
+    Field("lifecycle", LIFECYCLE, 12, pointer=True),
+    Field("terminationMessagePath", STRING, 13, default="/dev/termination-log"),
+    Field("terminationMessagePolicy", STRING, 20, enum=("FallbackToLogsOnError", "File"), default="File"),
+    Field("imagePullPolicy", STRING, 14, enum=("Always", "IfNotPresent", "Never")),
+    Field("securityContext", SECURITY_CONTEXT, 15, pointer=True),
+    Field("stdin", BOOL, 16),
+    Field("stdinOnce", BOOL, 17),
+    Field("tty", BOOL, 18),
+)
+EPHEMERAL_CONTAINER = Struct(
+    "core.v1.EphemeralContainer",
+    *(replace(field, embedded=1) for field in CONTAINER.fields),
+    Field("targetContainerName", STRING, 2),
+)
+
+# Fields after imagePullPolicy.
+_AFTER_POLICY: Final = ("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName")
+_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_FORBIDDEN_IN_EPHEMERAL_CONTAINERS: Final = (
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
+
+
+def set_container_defaults(containers: list[Object]) -> None:
+    for container in containers:
+        if "imagePullPolicy" not in container:
+            policy = "Always" if is_latest(container.get("image", "")) else "IfNotPresent"
+            container["imagePullPolicy"] = policy
+            for later in _AFTER_POLICY:
+                if later in container:
+                    container[later] = container.pop(later)
+        if container["resources"]:
+            for amounts in container["resources"].values():
+                round_up(amounts)
+
+
+def set_request_defaults(containers: list[Object]) -> None:
+    """Requests default to limits."""
+    for container in containers:
+        resources = container["resources"]
+        if "limits" in resources:
+            requests, limits = resources.get("requests"), resources["limits"]
+            if not requests:
+                resources["requests"] = dict(limits)
+            elif not limits.keys() <= requests.keys():
+                resources["requests"] = dict(sorted({**limits, **requests}.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRules:
+    """Rules for the containers of one pod."""
+
+    volumes: Volumes
+    api_domain: str  # see core/resources
+    indivisible_huge_pages: bool
+
+    def validate_main(self, errors: FieldErrors, containers: list[Object], field: str) -> None:
+        if not containers:
+            errors.add(required(field))
+            return
+        names: set[str] = set()
+        all_plain = True
+        for index, container in enumerate(containers):
+            plain = is_plain(container, self.volumes)
+            if not plain:
+                all_plain = False
+                self._common_rules(errors, container, f"{field}[{index}]")
+            if container["name"] in names:
+                errors.add(duplicate(f"{field}[{index}].name", container["name"]))
+            names.add(container["name"])
+            if not plain:
+                container_probe_rules(errors, container, f"{field}[{index}]")
+        # A plain container has no host port.
+        if not all_plain:
+            host_port_rules(errors, containers, field)
+
+    def validate_init(
+        self, errors: FieldErrors, containers: list[Object], main: list[Object], field: str
+    ) -> None:
+        names = {container["name"] for container in main}
+        for index, container in enumerate(containers):
+            here, name = f"{field}[{index}]", container["name"]
+            self._common_rules(errors, container, here)
+            if name in names:
+                errors.add(duplicate(f"{here}.name", name))
+            elif name:
+                names.add(name)
+            host_port_rules(errors, [container], field)
+            for part in _PROBES:
+                if part in container:
+                    errors.add(forbidden(f"{here}.{part}", NOT_FOR_INIT_CONTAINERS))
+
+    def validate_ephemeral(
+        self, errors: FieldErrors, containers: list[Object], others: list[Object], field: str
+    ) -> None:
+        targets = {container["name"] for container in others}
+        names = set(targets)
+        for index, container in enumerate(containers):
+            here, name = f"{field}[{index}]", container["name"]
+            target = container.get("targetContainerName", "")
+            self._common_rules(errors, container, here)
+            image_whitespace_rules(errors, container, here)
+            if name in names:
+                errors.add(duplicate(f"{here}.name", name))
+            names.add(name)
+            if target and target not in targets:
+                errors.add(not_found(f"{here}.targetContainerName", target))
+            _ephemeral_container_rules(errors, container, here)
+
+    def _common_rules(self, errors: FieldErrors, container: Object, field: str) -> None:
+        name, policy = container["name"], container.get("terminationMessagePolicy", "")
+        if not name:
+            errors.add(required(f"{field}.name"))
+        elif wrong := dns_label(name):
+            errors.add_each(f"{field}.name", name, wrong)
+        if not container.get("image"):
+            errors.add(required(f"{field}.image"))
+        if policy not in MESSAGE_POLICIES:
+            _unsupported_or_missing(errors, policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
+        if "ports" in container:
+            port_rules(errors, container["ports"], f"{field}.ports")
+        if "env" in container:
+            variable_rules(errors, container["env"], f"{field}.env")
+        if "envFrom" in container:
+            env_from_rules(errors, container["envFrom"], f"{field}.envFrom")
+        mount_rules(errors, container, self.volumes, field)
+        if container.get("imagePullPolicy") not in PULL_POLICIES:
+            policy = container.get("imagePullPolicy", "")
+            _unsupported_or_missing(errors, policy, PULL_POLICIES, f"{field}.imagePullPolicy")
+        if container["resources"]:
+            requirement_rules(
+                errors,
+                container["resources"],
+                f"{field}.resources",
+                self.api_domain,
+                indivisible_huge_pages=self.indivisible_huge_pages,
+            )
+        if "securityContext" in container:
+            context_rules(errors, container["securityContext"], f"{field}.securityContext")
+
+
+def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+    errors.add(not_supported(field, value, supported) if value else required(field))
+
+
+def _ephemeral_container_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    fields = {**container, "resources": container["resources"] or None}
+    for part in _FORBIDDEN_IN_EPHEMERAL_CONTAINERS:
+        if fields.get(part) is not None:
+            errors.add(forbidden(f"{field}.{part}", NOT_FOR_EPHEMERAL_CONTAINERS))
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        for part in ("subPath", "subPathExpr"):
+            if part in mount:
+                errors.add(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_FOR_EPHEMERAL_CONTAINERS))
+
+
+def image_whitespace_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    """An image has no spaces around its name. Only pods have this rule: existing templates may have such images."""
+    image = container.get("image", "")
+    if image != image.strip():
+        errors.add(invalid(f"{field}.image", image, SURROUNDED_BY_WHITESPACE))
+
+
+_IN_VARIABLES: Final = frozenset(IN_VARIABLES)
+_PLAIN_TIMINGS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")
+_EMPTY: Final[dict[str, str]] = {}
+# Fields that `is_plain` checks or that have no rules; a container with any other field is not plain.
+_PLAIN_FIELDS: Final = frozenset(
+    (
+        *("name", "image", "command", "args", "workingDir", "ports", "env", "resources", "volumeMounts"),
+        *("livenessProbe", "readinessProbe", "startupProbe", "terminationMessagePath", "securityContext"),
+        *("terminationMessagePolicy", "imagePullPolicy", "stdin", "stdinOnce", "tty"),
+    )
+)
+_PLAIN_CONTEXT_FIELDS: Final = frozenset(
+    ("allowPrivilegeEscalation", "runAsNonRoot", "readOnlyRootFilesystem", "capabilities", "privileged")
+)
+
+
+def is_plain(container: Object, volumes: Volumes) -> bool:
+    name, image = container["name"], container.get("image")
+    if (
+        not is_label(name)
+        or len(name) > 63
+        or not image
+        or image != image.strip()
+        or container.get("terminationMessagePolicy") != "File"
+        or container.get("imagePullPolicy") not in PULL_POLICIES
+    ):
+        return False
+    if not container.keys() <= _PLAIN_FIELDS:
+        return False
+    return (
+        ("ports" not in container or _are_plain_ports(container["ports"]))
+        and ("env" not in container or _are_plain_variables(container["env"]))
+        and (not container["resources"] or _are_plain_resources(container["resources"]))
+        and ("volumeMounts" not in container or _are_plain_mounts(container["volumeMounts"], volumes))
+        and ("securityContext" not in container or _is_plain_context(container["securityContext"]))
+        and ("livenessProbe" not in container or _is_plain_probe(container["livenessProbe"]))
+        and ("readinessProbe" not in container or _is_plain_probe(container["readinessProbe"]))
+        and ("startupProbe" not in container or _is_plain_probe(container["startupProbe"]))
+    )
+
+
+def _are_plain_ports(ports: list[Object]) -> bool:
+    names: set[str] = set()
+    for port in ports:
+        if not 1 <= port["containerPort"] <= 65535 or port.get("protocol") not in PROTOCOLS:
+            return False
+        if len(port) > 2:
+            name = port.get("name")
+            if len(port) > 3 or name is None or name in names or not is_port_name(name):
+                return False
+            names.add(name)
+    return True
+
+
+def _are_plain_variables(variables: list[Object]) -> bool:
+    for variable in variables:
+        name = variable["name"]
+        if not is_variable(name) or name[0] == ".":
+            return False
+        if "valueFrom" in variable and (len(variable) > 2 or not _is_plain_source(variable["valueFrom"])):
+            return False
+    return True
+
+
+def _is_plain_source(source: Object) -> bool:
+    if len(source) != 1:
+        return False
+    if "fieldRef" in source:
+        reference = source["fieldRef"]
+        return reference.get("apiVersion") == "v1" and reference["fieldPath"] in _IN_VARIABLES
+    reference = source.get("secretKeyRef") or source.get("configMapKeyRef")
+    if not reference:
+        return False
+    name, key = reference.get("name", ""), reference["key"]
+    if len(name) > 253 or len(key) > 253 or key[:1] == ".":
+        return False
+    return bool(is_subdomain(name)) and bool(is_config_key(key))
+
+
+def _are_plain_resources(resources: Object) -> bool:
+    limits = resources.get("limits")
+    if limits:
+        for name, amount in limits.items():
+            if name not in STANDARD_CONTAINER_RESOURCES or amount[0] == "-":
+                return False
+    for name, amount in resources.get("requests", _EMPTY).items():
+        if name not in STANDARD_CONTAINER_RESOURCES or amount[0] == "-":
+            return False
+        if limits:
+            limit = limits.get(name, amount)
+            if amount != limit and nanos(amount) > nanos(limit):
+                return False
+    return True
+
+
+def _are_plain_mounts(mounts: list[Object], volumes: Volumes) -> bool:
+    for mount in mounts:
+        if not mount["mountPath"] or mount["name"] not in volumes:
+            return False
+        if len(mount) > 2 and (len(mount) > 3 or "readOnly" not in mount):
+            return False
+    return len(mounts) == 1 or len({mount["mountPath"] for mount in mounts}) == len(mounts)
+
+
+def _is_plain_context(context: Object) -> bool:
+    if not context.keys() <= _PLAIN_CONTEXT_FIELDS:
+        return False
+    if context.get("allowPrivilegeEscalation") is not False:
+        return True
+    return not context.get("privileged") and "add" not in context.get("capabilities", ())
+
+
+def _is_plain_probe(probe: Object) -> bool:
+    if "terminationGracePeriodSeconds" in probe or probe.get("successThreshold") != 1:
+        return False
+    for part in _PLAIN_TIMINGS:
+        if probe.get(part, 0) < 0:
+            return False
+    if "httpGet" in probe:
+        action = probe["httpGet"]
+        if "httpHeaders" in action or action.get("scheme") not in ("HTTP", "HTTPS") or not action.get("path"):
+            return False
+    elif "exec" in probe:
+        return bool(probe["exec"].get("command")) and not _has_several_handlers(probe)
+    else:
+        action = probe.get("tcpSocket") or probe.get("grpc")
+        if not action:
+            return False
+    port: Any = action["port"]
+    return type(port) is int and 1 <= port <= 65535 and not _has_several_handlers(probe)
+
+
+def _has_several_handlers(probe: Object) -> bool:
+    """Whether more than one handler is set."""
+    return ("exec" in probe) + ("httpGet" in probe) + ("tcpSocket" in probe) + ("grpc" in probe) > 1
+
+
+_LONGEST_NAME: Final = 255
+_LONGEST_REFERENCE: Final = 640  # a name, a tag of 128 characters and a digest of 135
+_DEFAULT_REGISTRY: Final = "docker.io"  # the registry of images without one
+
+_DOMAIN_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_DOMAIN: Final = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*(?::[0-9]+)?"
+_PATH_SEGMENT: Final = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_TAG: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_DIGEST: Final = "(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})"
+_REFERENCE: Final = rf"({_DOMAIN}(?:/{_PATH_SEGMENT})+)(?::({_TAG}))?(?:@({_DIGEST}))?"
+_IDENTIFIER: Final = "[a-f0-9]{64}"
+
+
+def is_latest(image: str) -> bool:
+    """Whether the tag is `latest`, explicitly or by default. No longer text is a reference."""
+    return len(image) <= _LONGEST_REFERENCE and _is_latest(image)
+
+
+@lru_cache(maxsize=1024)  # all pods of a workload have the same images
+def _is_latest(image: str) -> bool:
+    if re.fullmatch(_IDENTIFIER, image):
+        return False
+    found = re.fullmatch(_REFERENCE, _with_registry(image))
+    if found is None or len(found[1]) > _LONGEST_NAME:
+        return False
+    return found[2] == "latest" if found[2] or found[3] else True
+
+
+def _with_registry(image: str) -> str:
+    """The image with the default registry where it names none."""
+    first, slash, _ = image.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        return image
+    return f"{_DEFAULT_REGISTRY}/{image}" if slash else f"{_DEFAULT_REGISTRY}/library/{image}"

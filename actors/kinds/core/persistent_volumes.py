@@ -1,0 +1,971 @@
+"""PersistentVolume, storage that exists independently of the claims to it, and PersistentVolumeClaim, a request for
+storage.
+
+The source and the volume mode of a volume are immutable; its class, size and claim reference can change. A volume has
+no namespace, so its sources name secrets with their namespace; the sources of pods do not. The secret with which nodes
+expand a volume and the ReadWriteOncePod access mode belong to features and exist while those are on.
+
+A claim is bound to a matching volume. Its spec is immutable after creation, except that bound claims may grow.
+`dataSource` and `dataSourceRef` mirror each other; the older one accepts only claims and snapshots and silently drops
+anything else. Two fields of the status belong to a feature: while it is off they are dropped, and while it is on a
+claim may shrink again to a size above its capacity.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from actors.kinds.core.node_selector import (
+    NODE_SELECTOR,
+    DeprecatedLabels,
+    deprecated_labels,
+    node_selector_rules,
+    requirement_warnings,
+)
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.core.resources import round_up
+from actors.kinds.core.volume_sources import (
+    AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
+    AZURE_DISK_VOLUME_SOURCE,
+    FC_VOLUME_SOURCE,
+    FLOCKER_VOLUME_SOURCE,
+    GCE_PERSISTENT_DISK_VOLUME_SOURCE,
+    HOST_PATH_VOLUME_SOURCE,
+    NFS_VOLUME_SOURCE,
+    PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
+    PORTWORX_VOLUME_SOURCE,
+    QUOBYTE_VOLUME_SOURCE,
+    SOURCE_RULES,
+    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+    driver_name_rules,
+    flex_rules,
+    iscsi_name,
+    needs,
+    unit_rules,
+)
+from actors.kinds.core.volumes import (
+    ACCESS_MODES,
+    PERSISTENT_VOLUME_CLAIM_SPEC,
+    VOLUME_MODES,
+    claim_spec_rules,
+)
+from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Strategy,
+    Subresource,
+    Table,
+    keep_spec,
+    keep_status,
+)
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from actors.kinds.features import (
+    NODE_EXPAND_SECRET,
+    READ_WRITE_ONCE_POD,
+    RECOVER_EXPANSION,
+    RETROACTIVE_CLASS,
+)
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    QUANTITIES,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation import (
+    IMMUTABLE,
+    FieldError,
+    FieldErrors,
+    dns_label,
+    dns_subdomain,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    unchanged,
+    without_backsteps,
+)
+from actors.kinds.values.go_format import format_value
+from actors.kinds.values.quantity import NANOS, nanos_of
+from actors.messages import Object
+from actors.names import Names
+
+ONE_SOURCE: Final = "may not specify more than 1 volume type"
+LONGEST_INITIATOR: Final = 64
+
+SECRET_REFERENCE = Struct(
+    "core.v1.SecretReference", Field("name", STRING, 1), Field("namespace", STRING, 2), atomic=True
+)
+GLUSTERFS = Struct(
+    "core.v1.GlusterfsPersistentVolumeSource",
+    Field("endpoints", STRING, 1, required=True, always=True),
+    Field("path", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("endpointsNamespace", STRING, 4, pointer=True),
+)
+RBD = Struct(
+    "core.v1.RBDPersistentVolumeSource",
+    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field("image", STRING, 2, required=True, always=True),
+    Field("fsType", STRING, 3),
+    Field("pool", STRING, 4, default="rbd"),
+    Field("user", STRING, 5, default="admin"),
+    Field("keyring", STRING, 6, default="/etc/ceph/keyring"),
+    Field("secretRef", SECRET_REFERENCE, 7, pointer=True),
+    Field("readOnly", BOOL, 8),
+)
+ISCSI = Struct(
+    "core.v1.ISCSIPersistentVolumeSource",
+    Field("targetPortal", STRING, 1, required=True, always=True),
+    Field("iqn", STRING, 2, required=True, always=True),
+    Field("lun", INT32, 3, required=True, always=True),
+    Field("iscsiInterface", STRING, 4, default="default"),
+    Field("fsType", STRING, 5),
+    Field("readOnly", BOOL, 6),
+    Field("portals", STRINGS, 7),
+    Field("chapAuthDiscovery", BOOL, 8),
+    Field("chapAuthSession", BOOL, 11),
+    Field("secretRef", SECRET_REFERENCE, 10, pointer=True),
+    Field("initiatorName", STRING, 12, pointer=True),
+)
+CINDER = Struct(
+    "core.v1.CinderPersistentVolumeSource",
+    Field("volumeID", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2),
+    Field("readOnly", BOOL, 3),
+    Field("secretRef", SECRET_REFERENCE, 4, pointer=True),
+)
+CEPH_FS = Struct(
+    "core.v1.CephFSPersistentVolumeSource",
+    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field("path", STRING, 2),
+    Field("user", STRING, 3),
+    Field("secretFile", STRING, 4),
+    Field("secretRef", SECRET_REFERENCE, 5, pointer=True),
+    Field("readOnly", BOOL, 6),
+)
+FLEX = Struct(
+    "core.v1.FlexPersistentVolumeSource",
+    Field("driver", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2),
+    Field("secretRef", SECRET_REFERENCE, 3, pointer=True),
+    Field("readOnly", BOOL, 4),
+    Field("options", STRING_MAP, 5),
+)
+AZURE_FILE = Struct(
+    "core.v1.AzureFilePersistentVolumeSource",
+    Field("secretName", STRING, 1, required=True, always=True),
+    Field("shareName", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("secretNamespace", STRING, 4, pointer=True, always=True),
+)
+SCALE_IO = Struct(
+    "core.v1.ScaleIOPersistentVolumeSource",
+    Field("gateway", STRING, 1, required=True, always=True),
+    Field("system", STRING, 2, required=True, always=True),
+    Field("secretRef", SECRET_REFERENCE, 3, required=True, pointer=True, always=True),
+    Field("sslEnabled", BOOL, 4),
+    Field("protectionDomain", STRING, 5),
+    Field("storagePool", STRING, 6),
+    Field("storageMode", STRING, 7, default="ThinProvisioned"),
+    Field("volumeName", STRING, 8),
+    Field("fsType", STRING, 9, default="xfs"),
+    Field("readOnly", BOOL, 10),
+)
+LOCAL = Struct(
+    "core.v1.LocalVolumeSource",
+    Field("path", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2, pointer=True),
+)
+STORAGE_OS = Struct(
+    "core.v1.StorageOSPersistentVolumeSource",
+    Field("volumeName", STRING, 1),
+    Field("volumeNamespace", STRING, 2),
+    Field("fsType", STRING, 3),
+    Field("readOnly", BOOL, 4),
+    Field("secretRef", OBJECT_REFERENCE, 5, pointer=True),
+)
+CSI = Struct(
+    "core.v1.CSIPersistentVolumeSource",
+    Field("driver", STRING, 1, required=True, always=True),
+    Field("volumeHandle", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("fsType", STRING, 4),
+    Field("volumeAttributes", STRING_MAP, 5),
+    Field("controllerPublishSecretRef", SECRET_REFERENCE, 6, pointer=True),
+    Field("nodeStageSecretRef", SECRET_REFERENCE, 7, pointer=True),
+    Field("nodePublishSecretRef", SECRET_REFERENCE, 8, pointer=True),
+    Field("controllerExpandSecretRef", SECRET_REFERENCE, 9, pointer=True),
+    Field("nodeExpandSecretRef", SECRET_REFERENCE, 10, pointer=True),
+)
+SOURCES: Final = (
+    Field("gcePersistentDisk", GCE_PERSISTENT_DISK_VOLUME_SOURCE, 1, embedded=2, pointer=True),
+    Field("awsElasticBlockStore", AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE, 2, embedded=2, pointer=True),
+    Field("hostPath", HOST_PATH_VOLUME_SOURCE, 3, embedded=2, pointer=True),
+    Field("glusterfs", GLUSTERFS, 4, embedded=2, pointer=True),
+    Field("nfs", NFS_VOLUME_SOURCE, 5, embedded=2, pointer=True),
+    Field("rbd", RBD, 6, embedded=2, pointer=True),
+    Field("iscsi", ISCSI, 7, embedded=2, pointer=True),
+    Field("cinder", CINDER, 8, embedded=2, pointer=True),
+    Field("cephfs", CEPH_FS, 9, embedded=2, pointer=True),
+    Field("fc", FC_VOLUME_SOURCE, 10, embedded=2, pointer=True),
+    Field("flocker", FLOCKER_VOLUME_SOURCE, 11, embedded=2, pointer=True),
+    Field("flexVolume", FLEX, 12, embedded=2, pointer=True),
+    Field("azureFile", AZURE_FILE, 13, embedded=2, pointer=True),
+    Field("vsphereVolume", VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE, 14, embedded=2, pointer=True),
+    Field("quobyte", QUOBYTE_VOLUME_SOURCE, 15, embedded=2, pointer=True),
+    Field("azureDisk", AZURE_DISK_VOLUME_SOURCE, 16, embedded=2, pointer=True),
+    Field("photonPersistentDisk", PHOTON_PERSISTENT_DISK_VOLUME_SOURCE, 17, embedded=2, pointer=True),
+    Field("portworxVolume", PORTWORX_VOLUME_SOURCE, 18, embedded=2, pointer=True),
+    Field("scaleIO", SCALE_IO, 19, embedded=2, pointer=True),
+    Field("local", LOCAL, 20, embedded=2, pointer=True),
+    Field("storageos", STORAGE_OS, 21, embedded=2, pointer=True),
+    Field("csi", CSI, 22, embedded=2, pointer=True),
+)
+SOURCE_NAMES: Final = tuple(source.name for source in SOURCES)
+
+# In the order of their errors.
+_VALIDATION_ORDER: Final = (
+    *(
+        "hostPath",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "glusterfs",
+        "flocker",
+        "nfs",
+        "rbd",
+        "quobyte",
+    ),
+    *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),
+    *("portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
+)
+# Names of sources in messages where they differ: in paths of fields inside, and for a surplus source.
+_NAME_IN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
+_NAME_AS_SURPLUS: Final = {"cephfs": "cephFS"}
+
+Rules = Callable[[FieldErrors, Object, str], None]
+
+
+class SourceRules:
+    """A volume has exactly one valid source. `domains` are the API's own.
+
+    `subdomain_secret_names` tolerates secret names that are DNS subdomains, which volumes older than the rule may have.
+    """
+
+    def __init__(self, domains: tuple[str, ...]) -> None:
+        self._rules: Mapping[str, Rules] = {
+            **SOURCE_RULES,
+            "glusterfs": _glusterfs_rules,
+            "cinder": partial(_with_secret_rules, rules=needs("volumeID")),
+            "flexVolume": partial(flex_rules, domains=domains),
+            "azureFile": _azure_file_rules,
+            "local": _local_rules,
+            "storageos": partial(_with_secret_rules, rules=_storage_os_rules),
+        }
+
+    def validate(
+        self, errors: FieldErrors, spec: Object, volume: str, field: str, *, subdomain_secret_names: bool
+    ) -> None:
+        found = 0
+        for name in _VALIDATION_ORDER:
+            if name not in spec:
+                continue
+            # The reference does not report a flexVolume as one source too many.
+            if found and name != "flexVolume":
+                errors.add(forbidden(f"{field}.{_NAME_AS_SURPLUS.get(name, name)}", ONE_SOURCE))
+                continue
+            found += 1
+            here = f"{field}.{_NAME_IN_PATHS.get(name, name)}"
+            self._one(errors, name, spec, volume, here, subdomain_secret_names)
+            if name == "local" and "nodeAffinity" not in spec:
+                errors.add(required(f"{field}.nodeAffinity", "Local volume requires node affinity"))
+        if not found:
+            errors.add(required(field, "must specify a volume type"))
+
+    def _one(
+        self,
+        errors: FieldErrors,
+        name: str,
+        spec: Object,
+        volume: str,
+        field: str,
+        subdomain_secret_names: bool,
+    ) -> None:
+        if name == "iscsi":
+            _iscsi_rules(errors, spec[name], volume, field)
+            return
+        if name == "csi":
+            _csi_rules(errors, spec[name], field, subdomain_secret_names=subdomain_secret_names)
+        else:
+            self._rules[name](errors, spec[name], field)
+
+
+def has_subdomain_secret_name(source: Object | None) -> bool:
+    """Whether a CSI source names a secret in the older, wider format."""
+    parts = (
+        *("controllerExpandSecretRef", "controllerPublishSecretRef"),
+        *("nodeStageSecretRef", "nodePublishSecretRef"),
+    )
+    names = ((source or {}).get(part, {}).get("name") for part in parts)
+    return any(name and dns_label(name) for name in names)
+
+
+def _glusterfs_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("endpoints", "path")(errors, source, field)
+    namespace, here = source.get("endpointsNamespace"), f"{field}.endpointsNamespace"
+    if namespace == "":
+        text = "if the endpointnamespace is set, it must be a valid namespace name"
+        errors.add(invalid(here, "", text))
+    elif namespace is not None:
+        errors.add_each(here, namespace, dns_label(namespace))
+
+
+def _azure_file_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("secretName", "shareName")(errors, source, field)
+    if source["secretNamespace"] == "":
+        errors.add(required(f"{field}.secretNamespace"))
+
+
+def _local_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    path, here = source["path"], f"{field}.path"
+    if path:
+        errors.add_each(here, path, without_backsteps(path))
+    else:
+        errors.add(required(here))
+
+
+def _storage_os_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    if not name:
+        errors.add(required(f"{field}.volumeName"))
+    for part, value in (("volumeName", name), ("volumeNamespace", namespace)):
+        if value:
+            errors.add_each(f"{field}.{part}", value, dns_label(value))
+
+
+def _with_secret_rules(errors: FieldErrors, source: Object, field: str, *, rules: Rules) -> None:
+    rules(errors, source, field)
+    if "secretRef" in source:
+        needs("name", "namespace")(errors, source["secretRef"], f"{field}.secretRef")
+
+
+def _iscsi_rules(errors: FieldErrors, source: Object, volume: str, field: str) -> None:
+    portal, initiator = source["targetPortal"], source.get("initiatorName")
+    if not portal:
+        errors.add(required(f"{field}.targetPortal"))
+    if initiator is not None and len(f"{volume}:{portal}".encode()) > LONGEST_INITIATOR:
+        text = (
+            "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+            "if iscsi.initiatorName is specified."
+        )
+        errors.add(invalid(f"{field}.targetportal", portal, text))
+    if source["iqn"]:
+        _iscsi_name_rules(errors, source["iqn"], f"{field}.iqn")
+    else:
+        errors.add(required(f"{field}.iqn"))
+    unit_rules(errors, source["lun"], f"{field}.lun")
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
+        errors.add(required(f"{field}.secretRef"))
+    if "secretRef" in source:
+        needs("name")(errors, source["secretRef"], f"{field}.secretRef")
+    if initiator is not None:
+        _iscsi_name_rules(errors, initiator, f"{field}.initiatorname")
+
+
+def _iscsi_name_rules(errors: FieldErrors, name: str, field: str) -> None:
+    if iscsi_name(name):
+        errors.add(invalid(field, name, "must be valid format"))
+
+
+def _csi_rules(errors: FieldErrors, source: Object, field: str, *, subdomain_secret_names: bool) -> None:
+    driver_name_rules(errors, source["driver"], f"{field}.driver")
+    needs("volumeHandle")(errors, source, field)
+    for part in (
+        *("controllerPublishSecretRef", "controllerExpandSecretRef"),
+        *("nodePublishSecretRef", "nodeExpandSecretRef"),
+    ):
+        if part in source:
+            _secret_reference_rules(
+                errors, source[part], f"{field}.{part}", subdomain_secret_names=subdomain_secret_names
+            )
+
+
+def _secret_reference_rules(
+    errors: FieldErrors, secret: Object, field: str, *, subdomain_secret_names: bool
+) -> None:
+    for part, check in (
+        ("name", dns_subdomain if subdomain_secret_names else dns_label),
+        ("namespace", dns_label),
+    ):
+        value = secret.get(part, "")
+        if value:
+            errors.add_each(f"{field}.{part}", value, check(value))
+        else:
+            errors.add(required(f"{field}.{part}"))
+
+
+RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
+INLINE: Final = "in the context of inline volumes"
+NOT_INLINE: Final = f"may not be specified {INLINE}"
+SOURCES_WITH_MOUNT_OPTIONS: Final = frozenset(
+    (
+        *(
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "glusterfs",
+            "nfs",
+            "rbd",
+            "quobyte",
+            "iscsi",
+            "cinder",
+        ),
+        *("cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
+    )
+)
+
+NODE_AFFINITY = Struct("core.v1.VolumeNodeAffinity", Field("required", NODE_SELECTOR, 1, pointer=True))
+VOLUME_SPEC = Struct(
+    "core.v1.PersistentVolumeSpec",
+    Field("capacity", QUANTITIES, 1),
+    *SOURCES,
+    Field("accessModes", STRINGS, 3),
+    Field("claimRef", OBJECT_REFERENCE, 4, pointer=True, map_type="granular"),
+    Field("persistentVolumeReclaimPolicy", STRING, 5, enum=RECLAIM_POLICIES),
+    Field("storageClassName", STRING, 6),
+    Field("mountOptions", STRINGS, 7),
+    Field("volumeMode", STRING, 8, pointer=True),
+    Field("nodeAffinity", NODE_AFFINITY, 9, pointer=True),
+)
+VOLUME_STATUS = Struct(
+    "core.v1.PersistentVolumeStatus",
+    Field("phase", STRING, 1, default="Pending", enum=PHASES),
+    Field("message", STRING, 2),
+    Field("reason", STRING, 3),
+)
+PERSISTENT_VOLUME = Struct(
+    "core.v1.PersistentVolume", METADATA, Field("spec", VOLUME_SPEC, 2), Field("status", VOLUME_STATUS, 3)
+)
+
+
+def define_volume(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    rules = VolumeRules(names, features)
+    has_expand_secret = NODE_EXPAND_SECRET in features
+    return Definition(
+        group="",
+        version="v1",
+        kind="PersistentVolume",
+        plural="persistentvolumes",
+        names=DiscoveryNames(short_names=("pv",)),
+        namespaced=False,
+        check_name=name_is_subdomain,
+        fields=PERSISTENT_VOLUME,
+        set_defaults=set_volume_defaults,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=volume_status_rules),),
+        deletion=Deletion(returns_object=True),
+        table=Table(volume_columns(names)),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create_volume, has_expand_secret),
+            prepare_for_update=partial(prepare_update_volume, has_expand_secret),
+            validate_create=rules.validate,
+            validate_update=rules.validate_update,
+            canonicalize=complete_phase,
+            warnings=partial(volume_warnings, deprecated_labels(names)),
+        ),
+    )
+
+
+def set_volume_defaults(new: Object) -> None:
+    spec = new["spec"]
+    round_up(spec.get("capacity", {}))
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+    new["spec"] = VOLUME_SPEC.arranged(spec)
+
+
+def prepare_create_volume(has_expand_secret: bool, new: Object) -> None:
+    new["status"] = {}
+    if not has_expand_secret:
+        _drop_expand_secret(new["spec"], {})
+
+
+def complete_phase(new: Object) -> None:
+    """After admission: webhooks review a new volume or claim without a phase."""
+    new["status"].setdefault("phase", "Pending")
+
+
+def prepare_update_volume(has_expand_secret: bool, new: Object, old: Object) -> None:
+    keep_status(new, old)
+    if not has_expand_secret:
+        _drop_expand_secret(new["spec"], old["spec"])
+
+
+def _drop_expand_secret(spec: Object, before: Object) -> None:
+    if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
+        spec["csi"] = {part: value for part, value in spec["csi"].items() if part != "nodeExpandSecretRef"}
+
+
+class VolumeRules:
+    """Rules of volumes, and of the specs of volumes inside other objects."""
+
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
+        self._features = features
+        domains = tuple(dict.fromkeys((names.key_domain, names.group_domain)))
+        self._sources = SourceRules(domains)
+        self._options_key = names.key("mount-options", "volume.beta")
+
+    def validate(self, errors: FieldErrors, new: Object) -> None:
+        self._spec(errors, new, {})
+        self._mount_options(errors, new)
+
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        own += errors.added_by(self._spec, new, old["spec"])
+        self._mount_options(errors, new)
+        errors.add_all(own)
+        _immutable_rules(errors, new["spec"], old["spec"])
+
+    def validate_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
+        """Validate a spec that is part of a VolumeAttachment and not an object of its own."""
+        for part in ("claimRef", "capacity"):
+            if part in spec:
+                errors.add(forbidden(f"{field}.{part}", NOT_INLINE))
+        if "csi" not in spec:
+            errors.add(required(f"{field}.csi", f"has to be specified {INLINE}"))
+        _access_mode_rules(errors, spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
+        if spec.get("persistentVolumeReclaimPolicy", "Retain") != "Retain":
+            text = f"may only be Retain {INLINE}"
+            errors.add(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
+        if "nodeAffinity" in spec:
+            errors.add(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
+        # A forbidden affinity counts as missing for a source that needs one.
+        sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
+        self._sources.validate(errors, sources, "", field, subdomain_secret_names=False)
+        if "storageClassName" in spec:
+            errors.add(forbidden(f"{field}.storageClassName", NOT_INLINE))
+        if spec.get("volumeMode", "Filesystem") != "Filesystem":
+            text = f"may not specify volumeMode other than Filesystem {INLINE}"
+            errors.add(forbidden(f"{field}.volumeMode", text))
+
+    def _spec(self, errors: FieldErrors, new: Object, before: Object) -> None:
+        spec = new["spec"]
+        modes = access_modes(before, self._features)
+        policy, mode, class_name = (
+            spec.get(part, "") for part in ("persistentVolumeReclaimPolicy", "volumeMode", "storageClassName")
+        )
+        _access_mode_rules(errors, spec.get("accessModes", []), modes, "spec.accessModes")
+        _capacity_rules(errors, spec.get("capacity", {}), "spec.capacity")
+        if policy not in RECLAIM_POLICIES:
+            errors.add(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
+        _node_affinity_rules(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
+        name, subdomain_names = new["metadata"].get("name", ""), has_subdomain_secret_name(before.get("csi"))
+        self._sources.validate(errors, spec, name, "spec", subdomain_secret_names=subdomain_names)
+        if policy == "Recycle" and _is_root(spec.get("hostPath")):
+            text = "may not be 'recycle' for a hostPath mount of '/'"
+            errors.add(forbidden("spec.persistentVolumeReclaimPolicy", text))
+        if class_name:
+            errors.add_each("spec.storageClassName", class_name, dns_subdomain(class_name))
+        if mode not in VOLUME_MODES:
+            errors.add(not_supported("spec.volumeMode", mode, VOLUME_MODES))
+
+    def _mount_options(self, errors: FieldErrors, new: Object) -> None:
+        """Mount options in the annotation that preceded the field; only some sources support them."""
+        if self._options_key not in new["metadata"].get("annotations", {}):
+            return
+        if not SOURCES_WITH_MOUNT_OPTIONS.isdisjoint(new["spec"]):
+            return
+        text = "may not specify mount options for this volume type"
+        errors.add(forbidden(f"metadata.annotations.{self._options_key}", text))
+
+
+def volume_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+
+
+def volume_warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
+    affinity = new["spec"].get("nodeAffinity", {}).get("required", {})
+    field = "spec.nodeAffinity.required.nodeSelectorTerms"
+    return [
+        warning
+        for index, term in enumerate(affinity.get("nodeSelectorTerms") or ())
+        for warning in requirement_warnings(
+            known, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
+        )
+    ]
+
+
+def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
+    """The access modes that a volume or claim may have; an object that has the newest one may keep it."""
+    newest = READ_WRITE_ONCE_POD in features or READ_WRITE_ONCE_POD in before.get("accessModes", ())
+    return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
+
+
+def _access_mode_rules(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
+    if not modes:
+        errors.add(required(field))
+    for mode in modes:
+        if mode not in supported:
+            errors.add(not_supported(field, mode, supported))
+    if READ_WRITE_ONCE_POD in modes and not set(ACCESS_MODES).isdisjoint(modes):
+        errors.add(forbidden(field, f"may not use {READ_WRITE_ONCE_POD} with other access modes"))
+
+
+def _capacity_rules(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> None:
+    if not capacity:
+        errors.add(required(field))
+    if list(capacity) != ["storage"]:
+        text = f'Unsupported value: {format_value(dict(capacity))}: supported values: "storage"'
+        errors.add(FieldError("FieldValueNotSupported", field, text))
+    for name, amount in capacity.items():
+        basic_amount_rules(errors, amount, f"{field}[{name}]")
+        if nanos_of(amount) <= 0:
+            errors.add(invalid(f"{field}[{name}]", amount, "must be greater than zero"))
+
+
+def basic_amount_rules(errors: FieldErrors, amount: str, field: str) -> None:
+    units = nanos_of(amount) // NANOS  # if negative, rounded away from zero
+    if units < 0:
+        errors.add(invalid(field, units, "must be a valid resource quantity"))
+
+
+def _node_affinity_rules(errors: FieldErrors, affinity: Object | None, field: str) -> None:
+    if affinity is None:
+        return
+    if "required" not in affinity:
+        errors.add(required(f"{field}.required", "must specify required node constraints"))
+    else:
+        node_selector_rules(errors, affinity["required"], f"{field}.required")
+
+
+def _is_root(host_path: Object | None) -> bool:
+    return host_path is not None and posixpath.normpath(host_path["path"] or ".") in ("/", "//")
+
+
+def _immutable_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+    """Source, volume mode and node affinity are immutable; controllerExpandSecretRef may be set later, once."""
+    sources = {name: spec[name] for name in SOURCE_NAMES if name in spec}
+    if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
+        kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}
+        sources["csi"] = kept
+    if sources != {name: before[name] for name in SOURCE_NAMES if name in before}:
+        text = "spec.persistentvolumesource is immutable after creation"
+        errors.add(forbidden("spec.persistentvolumesource", text))
+    if spec["volumeMode"] != before["volumeMode"]:
+        errors.add(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
+    if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
+        errors.add(invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE))
+
+
+RESIZE_STATUSES: Final = (
+    "",
+    *("ControllerExpansionFailed", "ControllerExpansionInProgress"),
+    *("NodeExpansionFailed", "NodeExpansionInProgress", "NodeExpansionPending"),
+)
+
+CLAIM_CONDITION = Struct(
+    "core.v1.PersistentVolumeClaimCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastProbeTime", TIME, 3),
+    Field("lastTransitionTime", TIME, 4),
+    Field("reason", STRING, 5),
+    Field("message", STRING, 6),
+)
+CLAIM_STATUS = Struct(
+    "core.v1.PersistentVolumeClaimStatus",
+    Field("phase", STRING, 1, default="Pending", enum=("Bound", "Lost", "Pending")),
+    Field("accessModes", STRINGS, 2),
+    Field("capacity", QUANTITIES, 3),
+    Field("conditions", ListOf(CLAIM_CONDITION), 4, patch="merge", merge_key="type"),
+    Field("allocatedResources", QUANTITIES, 5),
+    Field("resizeStatus", STRING, 6, pointer=True),
+)
+PERSISTENT_VOLUME_CLAIM = Struct(
+    "core.v1.PersistentVolumeClaim",
+    METADATA,
+    Field("spec", PERSISTENT_VOLUME_CLAIM_SPEC, 2),
+    Field("status", CLAIM_STATUS, 3),
+)
+
+
+def define_claim(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    rules = ClaimRules(names, features)
+    snapshots = f"snapshot.{names.group('storage')}"
+    return Definition(
+        group="",
+        version="v1",
+        kind="PersistentVolumeClaim",
+        plural="persistentvolumeclaims",
+        names=DiscoveryNames(short_names=("pvc",)),
+        namespaced=True,
+        check_name=name_is_subdomain,
+        fields=PERSISTENT_VOLUME_CLAIM,
+        set_defaults=set_claim_defaults,
+        subresources=(
+            Subresource(
+                name="status",
+                prepare=keep_spec if RECOVER_EXPANSION in features else prepare_status_without_expansion,
+                validate=rules.validate_status,
+            ),
+        ),
+        deletion=Deletion(returns_object=True),
+        table=Table(claim_columns(names)),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create_claim, snapshots),
+            prepare_for_update=partial(prepare_update_claim, snapshots),
+            validate_create=rules.validate,
+            validate_update=rules.validate_update,
+            canonicalize=complete_phase,
+        ),
+    )
+
+
+def set_claim_defaults(new: Object) -> None:
+    """Round amounts to the precision in which they are stored."""
+    spec, status = new["spec"], new["status"]
+    for amounts in (*spec["resources"].values(), status.get("capacity"), status.get("allocatedResources")):
+        round_up(amounts or {})
+
+
+def prepare_create_claim(snapshots: str, new: Object) -> None:
+    new["status"] = {}
+    _mirror_sources(new, {}, snapshots)
+
+
+def prepare_update_claim(snapshots: str, new: Object, old: Object) -> None:
+    keep_status(new, old)
+    _mirror_sources(new, old["spec"], snapshots)
+
+
+def prepare_status_without_expansion(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    for part in ("allocatedResources", "resizeStatus"):
+        if part not in old["status"]:
+            new["status"].pop(part, None)
+
+
+def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
+    spec = new["spec"]
+    had_one = "dataSource" in before or "dataSourceRef" in before
+    if (
+        not had_one
+        and "dataSourceRef" not in spec
+        and not _is_claim_or_snapshot(spec.get("dataSource"), snapshots)
+    ):
+        spec.pop("dataSource", None)
+    source = spec.get("dataSource") or spec.get("dataSourceRef")
+    if source is not None:
+        spec.setdefault("dataSource", dict(source))
+        spec.setdefault("dataSourceRef", dict(source))
+        new["spec"] = PERSISTENT_VOLUME_CLAIM_SPEC.arranged(spec)
+
+
+def _is_claim_or_snapshot(source: Object | None, snapshots: str) -> bool:
+    """Whether the older field accepts it: another claim, or a snapshot."""
+    if source is None:
+        return False
+    kinds = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", snapshots))
+    return (source["kind"], source.get("apiGroup") or "") in kinds
+
+
+class ClaimRules:
+    def __init__(self, names: Names, features: frozenset[str]) -> None:
+        self._class_key = names.key("storage-class", "volume.beta")
+        self._features = features
+
+    def validate(self, errors: FieldErrors, new: Object) -> None:
+        claim_spec_rules(errors, new["spec"], "spec", access_modes=access_modes({}, self._features))
+
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        modes = access_modes(old["spec"], self._features)
+        own = errors.added_by(metadata_rules, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        own += errors.added_by(claim_spec_rules, new["spec"], "spec", access_modes=modes)
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        errors.add_all(own)
+        self._immutable_rules(errors, new, old)
+
+    def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        if not new["spec"].get("accessModes"):
+            errors.add(required("Spec.accessModes"))
+        for name, amount in new["status"].get("capacity", {}).items():
+            basic_amount_rules(errors, amount, f"status.capacity[{name}]")
+        if RECOVER_EXPANSION in self._features:
+            _expansion_rules(errors, new["status"])
+
+    def _immutable_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        spec, before = dict(new["spec"]), dict(old["spec"])
+        if not before.get("volumeName"):
+            before["volumeName"] = spec.get("volumeName")  # the binder sets it, once
+        if self._moves_class_to_spec(new, old):
+            del spec["storageClassName"]
+        else:
+            _class_annotation_rules(errors, self._class_key, new, old)
+            if self._sets_class_later(new, old):
+                del spec["storageClassName"]
+        size, old_size = _requested_size(spec), _requested_size(before)
+        if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
+            spec["resources"] = _with_size(spec["resources"], old_size)
+        if _comparable(spec) != _comparable(before):
+            text = "spec is immutable after creation except resources.requests for bound claims"
+            errors.add(forbidden("spec", text))
+        self._shrink_rules(errors, size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
+        unchanged(errors, "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+
+    def _shrink_rules(self, errors: FieldErrors, size: str, before: str, capacity: str) -> None:
+        if nanos_of(size) >= nanos_of(before):
+            return
+        limit = "previous value"
+        if RECOVER_EXPANSION in self._features:
+            if nanos_of(size) > nanos_of(capacity):
+                return
+            limit = "status.capacity"
+        errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
+
+    def _moves_class_to_spec(self, new: Object, old: Object) -> bool:
+        """Whether the class moves from the annotation of old claims to the field; the annotation may stay as it is."""
+        named = old["metadata"].get("annotations", {}).get(self._class_key)
+        still = new["metadata"].get("annotations", {}).get(self._class_key, named)
+        unset = "storageClassName" not in old["spec"]
+        return named is not None and unset and new["spec"].get("storageClassName") == named == still
+
+    def _sets_class_later(self, new: Object, old: Object) -> bool:
+        """Whether a claim that was created without a default class now gets one."""
+        if RETROACTIVE_CLASS not in self._features or "storageClassName" in old["spec"]:
+            return False
+        name = new["spec"].get("storageClassName")
+        named = old["metadata"].get("annotations", {}).get(self._class_key, name)
+        return name is not None and name == named
+
+
+def _expansion_rules(errors: FieldErrors, status: Object) -> None:
+    resize, field = status.get("resizeStatus", ""), "status.allocatedResources"
+    if resize not in RESIZE_STATUSES:
+        errors.add(not_supported("status.resizeStatus", resize, RESIZE_STATUSES))
+    for name, amount in status.get("allocatedResources", {}).items():
+        if name != "storage":
+            errors.add(not_supported(field, name, ("storage",)))
+        else:
+            basic_amount_rules(errors, amount, f"{field}[{name}]")
+
+
+def _requested_size(spec: Object) -> str:
+    return str(spec["resources"].get("requests", {}).get("storage", "0"))
+
+
+def _with_size(resources: Object, size: str) -> Object:
+    return {**resources, "requests": {**resources["requests"], "storage": size}}
+
+
+def _comparable(spec: Object) -> dict[str, Any]:
+    """The spec with its amounts in canonical units, for comparison."""
+    comparable = {part: value for part, value in spec.items() if value is not None}
+    resources = spec["resources"].items()
+    comparable["resources"] = {
+        part: {name: nanos_of(amount) for name, amount in amounts.items()} for part, amounts in resources
+    }
+    return comparable
+
+
+def _class_annotation_rules(errors: FieldErrors, class_key: str, new: Object, old: Object) -> None:
+    after, before = (one["metadata"].get("annotations", {}).get(class_key, "") for one in (new, old))
+    if after != before:
+        errors.add(invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE))
+
+
+UNSET: Final = "<unset>"
+SHORT_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_VOLUME_MODE: Final = Column(
+    "VolumeMode", "string", "Filesystem or Block.", at("spec", "volumeMode", missing=UNSET), priority=1
+)
+
+
+def volume_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column(
+            "Capacity", "string", "Capacity of the volume.", at("spec", "capacity", "storage", missing="0")
+        ),
+        Column(
+            "Access Modes",
+            "string",
+            "Access modes.",
+            lambda stored, _: _short_modes(stored["spec"].get("accessModes", ())),
+        ),
+        Column(
+            "Reclaim Policy",
+            "string",
+            "What the reclaim policy does with the volume after its claim is deleted.",
+            at("spec", "persistentVolumeReclaimPolicy"),
+        ),
+        Column("Status", "string", "Phase.", _phase_cell),
+        Column("Claim", "string", "Namespace and name of its claim.", _claim_cell),
+        Column("StorageClass", "string", "Storage class of the volume.", _class_cell(names)),
+        Column("Reason", "string", "Reason of the failure.", at("status", "reason")),
+        AGE,
+        _VOLUME_MODE,
+    )
+
+
+def claim_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Status", "string", "Phase.", _phase_cell),
+        Column("Volume", "string", "Volume that the claim is bound to.", at("spec", "volumeName")),
+        Column("Capacity", "string", "Capacity of the bound volume.", _bound_size_cell),
+        Column("Access Modes", "string", "Access modes.", _bound_modes_cell),
+        Column("StorageClass", "string", "Storage class that the claim requests.", _class_cell(names)),
+        AGE,
+        _VOLUME_MODE,
+    )
+
+
+def _short_modes(modes: Sequence[str]) -> str:
+    return ",".join(short for mode, short in SHORT_MODES.items() if mode in modes)
+
+
+def _phase_cell(stored: Object, _: int) -> str:
+    return (
+        "Terminating" if "deletionTimestamp" in stored["metadata"] else str(stored["status"].get("phase", ""))
+    )
+
+
+def _claim_cell(stored: Object, _: int) -> str:
+    claim = stored["spec"].get("claimRef")
+    return "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
+
+
+def _class_cell(names: Names) -> Cell:
+    key = names.key("storage-class", "volume.beta")
+
+    def cell(stored: Object, _: int) -> str:
+        annotated = stored["metadata"].get("annotations", {}).get(key)
+        return str(stored["spec"].get("storageClassName", "") if annotated is None else annotated)
+
+    return cell
+
+
+def _bound_size_cell(stored: Object, _: int) -> str:
+    if not stored["spec"].get("volumeName"):
+        return ""
+    return str(stored["status"].get("capacity", {}).get("storage", "0"))
+
+
+def _bound_modes_cell(stored: Object, _: int) -> str:
+    return _short_modes(stored["status"].get("accessModes", ())) if stored["spec"].get("volumeName") else ""

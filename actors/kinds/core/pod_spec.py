@@ -1,0 +1,662 @@
+"""The spec of pods: containers, volumes, and where and how they run.
+
+Affinity, tolerations and topology spread constraints say on which nodes and with which other pods a pod may run.
+Templates of workloads have the same spec as pods. A few defaults and rules are for pods alone; those are in `core/pod`.
+An update may keep values of the old object that would be invalid in a new one: `Allowed`. `PodKeys` are the names in
+pods that depend on the dialect: annotation keys that the API reads, and the API's own domains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from actors.kinds.core.containers import (
+    CONTAINER,
+    EPHEMERAL_CONTAINER,
+    ContainerRules,
+    host_network_rules,
+    set_container_defaults,
+    set_host_port_defaults,
+)
+from actors.kinds.core.node_selector import (
+    NODE_SELECTOR,
+    NODE_SELECTOR_TERM,
+    node_selector_rules,
+    node_selector_term_rules,
+)
+from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
+from actors.kinds.core.resources import HUGE_PAGES, is_multiple_of_page_size, requirement_rules, round_up
+from actors.kinds.core.security_context import (
+    POD_SECURITY_CONTEXT,
+    containers_of,
+    host_process_rules,
+    linux_rules,
+    pod_context_rules,
+    windows_rules,
+)
+from actors.kinds.core.volumes import VOLUME, VolumeRules, set_volume_defaults
+from actors.kinds.declaration.meta import LABEL_SELECTOR, label_rules, label_selector_rules
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITIES,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation import (
+    FieldErrors,
+    between,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    label_value,
+    not_supported,
+    parse_ip,
+    qualified_name,
+    required,
+)
+from actors.messages import Object
+from actors.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class PodKeys:
+    api_domain: str  # the domain of the API's own resources, with a slash
+    domains: tuple[str, ...]  # reserved for the API itself
+    mirror: str  # of static pods
+    tolerations: str
+    deletion_cost: str
+    pod_seccomp: str
+    container_seccomp: str  # a prefix: the container's name follows
+    container_apparmor: str  # likewise
+    dropped: frozenset[str]  # replaced by fields, and dropped when clients send them
+
+    @classmethod
+    def of(cls, names: Names) -> PodKeys:
+        return cls(
+            api_domain=names.key(""),
+            domains=tuple(dict.fromkeys((names.key_domain, names.group_domain))),
+            mirror=names.key("config.mirror"),
+            tolerations=names.key("tolerations", "scheduler.alpha"),
+            deletion_cost=names.key("pod-deletion-cost", "controller"),
+            pod_seccomp=names.key("pod", "seccomp.security.alpha"),
+            container_seccomp=names.key("", "container.seccomp.security.alpha"),
+            container_apparmor=names.key("", "container.apparmor.security.beta"),
+            dropped=frozenset(
+                names.key(key, prefix)
+                for prefix in ("pod.alpha", "pod.beta")
+                for key in ("init-containers", "init-container-statuses")
+            ),
+        )
+
+
+PREFERRED_SCHEDULING_TERM = Struct(
+    "core.v1.PreferredSchedulingTerm",
+    Field("weight", INT32, 1, required=True, always=True),
+    Field("preference", NODE_SELECTOR_TERM, 2, required=True, always=True),
+)
+NODE_AFFINITY = Struct(
+    "core.v1.NodeAffinity",
+    Field("requiredDuringSchedulingIgnoredDuringExecution", NODE_SELECTOR, 1, pointer=True),
+    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(PREFERRED_SCHEDULING_TERM), 2),
+)
+POD_AFFINITY_TERM = Struct(
+    "core.v1.PodAffinityTerm",
+    Field("labelSelector", LABEL_SELECTOR, 1, pointer=True),
+    Field("namespaces", STRINGS, 2),
+    Field("topologyKey", STRING, 3, required=True, always=True),
+    Field("namespaceSelector", LABEL_SELECTOR, 4, pointer=True),
+)
+WEIGHTED_POD_AFFINITY_TERM = Struct(
+    "core.v1.WeightedPodAffinityTerm",
+    Field("weight", INT32, 1, required=True, always=True),
+    Field("podAffinityTerm", POD_AFFINITY_TERM, 2, required=True, always=True),
+)
+POD_AFFINITY = Struct(
+    "core.v1.PodAffinity",
+    Field("requiredDuringSchedulingIgnoredDuringExecution", ListOf(POD_AFFINITY_TERM), 1),
+    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(WEIGHTED_POD_AFFINITY_TERM), 2),
+)
+POD_ANTI_AFFINITY = Struct(
+    "core.v1.PodAntiAffinity",
+    Field("requiredDuringSchedulingIgnoredDuringExecution", ListOf(POD_AFFINITY_TERM), 1),
+    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(WEIGHTED_POD_AFFINITY_TERM), 2),
+)
+AFFINITY = Struct(
+    "core.v1.Affinity",
+    Field("nodeAffinity", NODE_AFFINITY, 1, pointer=True),
+    Field("podAffinity", POD_AFFINITY, 2, pointer=True),
+    Field("podAntiAffinity", POD_ANTI_AFFINITY, 3, pointer=True),
+)
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
+    if "nodeAffinity" in affinity:
+        _node_affinity_rules(errors, affinity["nodeAffinity"], f"{field}.nodeAffinity")
+    for part in ("podAffinity", "podAntiAffinity"):
+        if part in affinity:
+            _pod_affinity_rules(errors, affinity[part], f"{field}.{part}")
+
+
+def _node_affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
+    if REQUIRED in affinity:
+        node_selector_rules(errors, affinity[REQUIRED], f"{field}.{REQUIRED}")
+    for index, term in enumerate(affinity.get(PREFERRED, ())):
+        here = f"{field}.{PREFERRED}[{index}]"
+        _weight_rules(errors, term["weight"], here)
+        node_selector_term_rules(errors, term["preference"], f"{here}.preference")
+
+
+def _pod_affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
+    for index, term in enumerate(affinity.get(REQUIRED, ())):
+        _affinity_term_rules(errors, term, f"{field}.{REQUIRED}[{index}]")
+    for index, weighted in enumerate(affinity.get(PREFERRED, ())):
+        here = f"{field}.{PREFERRED}[{index}]"
+        _weight_rules(errors, weighted["weight"], here)
+        _affinity_term_rules(errors, weighted["podAffinityTerm"], f"{here}.podAffinityTerm")
+
+
+def _weight_rules(errors: FieldErrors, weight: int, field: str) -> None:
+    if not (1 <= weight <= 100):
+        errors.add(invalid(f"{field}.weight", weight, "must be in the range 1-100"))
+
+
+def _affinity_term_rules(errors: FieldErrors, term: Object, field: str) -> None:
+    key, here = term["topologyKey"], f"{field}.topologyKey"
+    label_selector_rules(errors, term.get("labelSelector"), f"{field}.labelSelector")
+    label_selector_rules(errors, term.get("namespaceSelector"), f"{field}.namespaceSelector")
+    for name in term.get("namespaces", ()):
+        errors.add_each(f"{field}.namespace", name, dns_label(name))
+    if not key:
+        errors.add(required(here, "can not be empty"))
+    errors.add_each(here, key, qualified_name(key))
+
+
+TOLERATION_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TOLERATION_OPERATORS: Final = ("Equal", "Exists")
+UNSATISFIABLE_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
+INCLUSION_POLICIES: Final = ("Honor", "Ignore")
+NOT_POSITIVE: Final = "must be greater than zero"
+
+TOLERATION = Struct(
+    "core.v1.Toleration",
+    Field("key", STRING, 1),
+    Field("operator", STRING, 2, enum=("Equal", "Exists")),
+    Field("value", STRING, 3),
+    Field("effect", STRING, 4, enum=("NoExecute", "NoSchedule", "PreferNoSchedule")),
+    Field("tolerationSeconds", INT64, 5, pointer=True),
+)
+TOPOLOGY_SPREAD_CONSTRAINT = Struct(
+    "core.v1.TopologySpreadConstraint",
+    Field("maxSkew", INT32, 1, required=True, always=True),
+    Field("topologyKey", STRING, 2, required=True, always=True),
+    Field(
+        "whenUnsatisfiable", STRING, 3, required=True, always=True, enum=("DoNotSchedule", "ScheduleAnyway")
+    ),
+    Field("labelSelector", LABEL_SELECTOR, 4, pointer=True),
+    Field("minDomains", INT32, 5, pointer=True),
+    Field("nodeAffinityPolicy", STRING, 6, pointer=True),
+    Field("nodeTaintsPolicy", STRING, 7, pointer=True),
+    Field("matchLabelKeys", STRINGS, 8, list_type="atomic"),
+)
+POD_READINESS_GATE = Struct(
+    "core.v1.PodReadinessGate",
+    Field("conditionType", STRING, 1, required=True, always=True),
+)
+
+
+def toleration_rules(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
+    for index, toleration in enumerate(tolerations):
+        _one_toleration_rules(errors, toleration, f"{field}[{index}]")
+
+
+def _one_toleration_rules(errors: FieldErrors, toleration: Object, field: str) -> None:
+    key, operator, effect = (toleration.get(part, "") for part in ("key", "operator", "effect"))
+    if key:
+        errors.add_each(f"{field}.key", key, qualified_name(key))
+    if not key and operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        errors.add(invalid(f"{field}.operator", operator, text))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        errors.add(invalid(f"{field}.effect", effect, text))
+    _toleration_operator_rules(errors, toleration, operator, f"{field}.operator")
+    if effect and effect not in TOLERATION_EFFECTS:
+        errors.add(not_supported(f"{field}.effect", effect, TOLERATION_EFFECTS))
+
+
+def _toleration_operator_rules(errors: FieldErrors, toleration: Object, operator: str, field: str) -> None:
+    value = toleration.get("value", "")
+    if operator in ("", "Equal"):
+        wrong = label_value(value)
+        if wrong:
+            errors.add(invalid(field, value, ";".join(wrong)))
+        return
+    if operator == "Exists":
+        text = "value must be empty when `operator` is 'Exists'"
+        if value:
+            errors.add(invalid(field, toleration, text))
+        return
+    errors.add(not_supported(field, operator, TOLERATION_OPERATORS))
+
+
+def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
+    """An update may add tolerations and change their tolerationSeconds, but not remove any."""
+    if not {_without_seconds(one) for one in old} <= {_without_seconds(one) for one in new}:
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        errors.add(forbidden(field, text))
+        return
+    toleration_rules(errors, new, field)
+
+
+def _without_seconds(toleration: Object) -> frozenset[tuple[str, str]]:
+    return frozenset((part, value) for part, value in toleration.items() if part != "tolerationSeconds")
+
+
+def spread_rules(errors: FieldErrors, constraints: list[Object], field: str) -> None:
+    last = {(one["topologyKey"], one["whenUnsatisfiable"]): index for index, one in enumerate(constraints)}
+    for index, constraint in enumerate(constraints):
+        key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
+        _constraint_rules(errors, constraint, f"{field}[{index}]", repeated=last[key, action] > index)
+
+
+def _constraint_rules(errors: FieldErrors, constraint: Object, field: str, *, repeated: bool) -> None:
+    skew, key, action = (constraint[part] for part in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
+    if skew <= 0:
+        errors.add(invalid(f"{field}.maxSkew", skew, NOT_POSITIVE))
+    if not key:
+        errors.add(required(f"{field}.topologyKey", "can not be empty"))
+    if action not in UNSATISFIABLE_ACTIONS:
+        errors.add(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS))
+    if repeated:
+        errors.add(duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
+    _min_domains_rules(errors, constraint.get("minDomains"), action, f"{field}.minDomains")
+    for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        policy = constraint.get(part)
+        if policy is not None and policy not in INCLUSION_POLICIES:
+            errors.add(not_supported(f"{field}.{part}", policy, INCLUSION_POLICIES))
+    _label_key_rules(errors, constraint, f"{field}.matchLabelKeys")
+
+
+def _min_domains_rules(errors: FieldErrors, min_domains: int | None, action: str, field: str) -> None:
+    if min_domains is None:
+        return
+    if min_domains <= 0:
+        errors.add(invalid(field, min_domains, NOT_POSITIVE))
+    if action != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.add(invalid(field, min_domains, text))
+
+
+def _label_key_rules(errors: FieldErrors, constraint: Object, field: str) -> None:
+    selector = constraint.get("labelSelector", {})
+    selected = {*selector.get("matchLabels", ())}
+    selected |= {one["key"] for one in selector.get("matchExpressions", ())}
+    for index, key in enumerate(constraint.get("matchLabelKeys", ())):
+        errors.add_each(f"{field}[{index}]", key, qualified_name(key))
+        if key in selected:
+            text = "exists in both matchLabelKeys and labelSelector"
+            errors.add(invalid(f"{field}[{index}]", key, text))
+
+
+def readiness_gate_rules(errors: FieldErrors, gates: list[Object], field: str) -> None:
+    for index, gate in enumerate(gates):
+        condition = gate["conditionType"]
+        errors.add_each(f"{field}[{index}].conditionType", condition, qualified_name(condition))
+
+
+DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+MAX_NAMESERVERS: Final = 3
+BAD_ADDRESS: Final = "must be valid IP address"
+
+HOST_ALIAS = Struct(
+    "core.v1.HostAlias",
+    Field("ip", STRING, 1),
+    Field("hostnames", STRINGS, 2),
+)
+POD_DNS_CONFIG_OPTION = Struct(
+    "core.v1.PodDNSConfigOption",
+    Field("name", STRING, 1),
+    Field("value", STRING, 2, pointer=True),
+)
+POD_DNS_CONFIG = Struct(
+    "core.v1.PodDNSConfig",
+    Field("nameservers", STRINGS, 1),
+    Field("searches", STRINGS, 2),
+    Field("options", ListOf(POD_DNS_CONFIG_OPTION), 3),
+)
+
+# Search lists: the number of domains, and of characters with the spaces between them.
+DEFAULT_SEARCH_LIMITS: Final = (6, 256)
+EXPANDED_SEARCH_LIMITS: Final = (32, 2048)
+
+
+def dns_policy_rules(errors: FieldErrors, policy: str, field: str) -> None:
+    if policy not in DNS_POLICIES:
+        errors.add(not_supported(field, policy, DNS_POLICIES) if policy else required(field))
+
+
+def dns_config_rules(
+    errors: FieldErrors, config: Object | None, policy: str, field: str, *, expanded: bool
+) -> None:
+    if policy == "None":
+        if config is None:
+            errors.add(required(field, "must provide `dnsConfig` when `dnsPolicy` is None"))
+            return
+        if not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            errors.add(required(f"{field}.nameservers", text))
+            return
+    if not config:
+        return
+    _nameserver_rules(errors, config.get("nameservers", []), f"{field}.nameservers")
+    limits = EXPANDED_SEARCH_LIMITS if expanded else DEFAULT_SEARCH_LIMITS
+    _search_rules(errors, config.get("searches", []), f"{field}.searches", limits)
+    for index, option in enumerate(config.get("options", ())):
+        if not option.get("name"):
+            errors.add(required(f"{field}.options[{index}]", "must not be empty"))
+
+
+def _nameserver_rules(errors: FieldErrors, servers: list[str], field: str) -> None:
+    if len(servers) > MAX_NAMESERVERS:
+        errors.add(invalid(field, servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
+    for index, server in enumerate(servers):
+        if parse_ip(server) is None:
+            errors.add(invalid(f"{field}[{index}]", server, BAD_ADDRESS))
+
+
+def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: tuple[int, int]) -> None:
+    max_domains, max_characters = limits
+    if len(domains) > max_domains:
+        errors.add(invalid(field, domains, f"must not have more than {max_domains} search paths"))
+    if len(" ".join(domains).encode()) > max_characters:
+        text = f"must not have more than {max_characters} characters (including spaces) in the search list"
+        errors.add(invalid(field, domains, text))
+    for index, domain in enumerate(domains):
+        name = domain.removesuffix(".")
+        errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
+
+
+def is_expanded(config: Object) -> bool:
+    """Whether the search list is longer than usually allowed."""
+    max_domains, max_characters = DEFAULT_SEARCH_LIMITS
+    domains = config.get("searches", [])
+    return len(domains) > max_domains or len(" ".join(domains).encode()) > max_characters
+
+
+def host_alias_rules(errors: FieldErrors, aliases: list[Object], field: str) -> None:
+    for alias in aliases:
+        address = alias.get("ip", "")
+        if parse_ip(address) is None:
+            errors.add(invalid(f"{field}.ip", address, BAD_ADDRESS))
+        for name in alias.get("hostnames", ()):
+            errors.add_each(f"{field}.hostnames", name, dns_subdomain(name))
+
+
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+OPERATING_SYSTEMS: Final = ("linux", "windows")
+LONGEST_DEADLINE: Final = 2**31 - 1
+NOT_IN_USER_NAMESPACE: Final = "when `pod.Spec.HostUsers` is false"
+
+POD_OS = Struct(
+    "core.v1.PodOS",
+    Field("name", STRING, 1, required=True, always=True),
+)
+POD_SPEC = Struct(
+    "core.v1.PodSpec",
+    Field("volumes", ListOf(VOLUME), 1, patch="merge,retainKeys", merge_key="name"),
+    Field("initContainers", ListOf(CONTAINER), 20, patch="merge", merge_key="name"),
+    Field("containers", ListOf(CONTAINER), 2, required=True, always=True, patch="merge", merge_key="name"),
+    Field("ephemeralContainers", ListOf(EPHEMERAL_CONTAINER), 34, patch="merge", merge_key="name"),
+    Field("restartPolicy", STRING, 3, enum=("Always", "Never", "OnFailure"), default="Always"),
+    Field("terminationGracePeriodSeconds", INT64, 4, pointer=True, default=30),
+    Field("activeDeadlineSeconds", INT64, 5, pointer=True),
+    Field(
+        "dnsPolicy",
+        STRING,
+        6,
+        enum=("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+        default="ClusterFirst",
+    ),
+    Field("nodeSelector", STRING_MAP, 7, map_type="atomic"),
+    Field("serviceAccountName", STRING, 8),
+    Field("serviceAccount", STRING, 9),
+    Field("automountServiceAccountToken", BOOL, 21, pointer=True),
+    Field("nodeName", STRING, 10),
+    Field("hostNetwork", BOOL, 11),
+    Field("hostPID", BOOL, 12),
+    Field("hostIPC", BOOL, 13),
+    Field("shareProcessNamespace", BOOL, 27, pointer=True),
+    Field("securityContext", POD_SECURITY_CONTEXT, 14, pointer=True, default=dict),
+    Field("imagePullSecrets", ListOf(LOCAL_OBJECT_REFERENCE), 15, patch="merge", merge_key="name"),
+    Field("hostname", STRING, 16),
+    Field("subdomain", STRING, 17),
+    Field("affinity", AFFINITY, 18, pointer=True),
+    Field("schedulerName", STRING, 19, default="default-scheduler"),
+    Field("tolerations", ListOf(TOLERATION), 22),
+    Field("hostAliases", ListOf(HOST_ALIAS), 23, patch="merge", merge_key="ip"),
+    Field("priorityClassName", STRING, 24),
+    Field("priority", INT32, 25, pointer=True),
+    Field("dnsConfig", POD_DNS_CONFIG, 26, pointer=True),
+    Field("readinessGates", ListOf(POD_READINESS_GATE), 28),
+    Field("runtimeClassName", STRING, 29, pointer=True),
+    Field("enableServiceLinks", BOOL, 30, pointer=True),
+    Field("preemptionPolicy", STRING, 31, pointer=True),
+    Field("overhead", QUANTITIES, 32),
+    Field(
+        "topologySpreadConstraints",
+        ListOf(TOPOLOGY_SPREAD_CONSTRAINT),
+        33,
+        patch="merge",
+        merge_key="topologyKey",
+        list_type="map",
+        list_keys=("topologyKey", "whenUnsatisfiable"),
+    ),
+    Field("setHostnameAsFQDN", BOOL, 35, pointer=True),
+    Field("os", POD_OS, 36, pointer=True),
+    Field("hostUsers", BOOL, 37, pointer=True),
+)
+
+_USER_NAMESPACE_VOLUMES: Final = frozenset(("emptyDir", "secret", "downwardAPI", "configMap", "projected"))
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Invalid values that validation tolerates because the old object has them already."""
+
+    indivisible_huge_pages: bool = False
+    expanded_dns: bool = False
+    any_deletion_cost: bool = False
+
+
+def set_spec_defaults(spec: Object) -> None:
+    if "volumes" in spec:
+        set_volume_defaults(spec["volumes"])
+    for part in _CONTAINERS:
+        if spec.get(part):
+            set_container_defaults(spec[part])
+    if spec.get("hostNetwork"):
+        set_host_port_defaults(spec["containers"] or [])
+        set_host_port_defaults(spec.get("initContainers", []))
+    if "overhead" in spec:
+        round_up(spec["overhead"])
+    _sync_service_account_fields(spec)
+
+
+def _sync_service_account_fields(spec: Object) -> None:
+    """The service account has an old and a new field name, and objects have both; the new one takes precedence."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name and (spec.get("serviceAccountName") != name or spec.get("serviceAccount") != name):
+        filled = POD_SPEC.arranged({**spec, "serviceAccountName": name, "serviceAccount": name})
+        spec.clear()
+        spec.update(filled)
+
+
+NOTHING_ALLOWED: Final = Allowed()
+
+
+class SpecRules:
+    """Rules of pod specs in one dialect."""
+
+    def __init__(self, keys: PodKeys) -> None:
+        self._api_domain = keys.api_domain
+        self._volumes = VolumeRules(keys.domains)
+
+    def validate(
+        self,
+        errors: FieldErrors,
+        spec: Object,
+        field: str,
+        pod: str = "",
+        allowed: Allowed = NOTHING_ALLOWED,
+    ) -> None:
+        """`pod` is the name of the pod, empty for the spec of a template."""
+        volumes = self._volumes.validate(errors, spec.get("volumes", []), f"{field}.volumes", pod)
+        main, init = spec["containers"] or [], spec.get("initContainers", [])
+        rules = ContainerRules(volumes, self._api_domain, allowed.indivisible_huge_pages)
+        rules.validate_main(errors, main, f"{field}.containers")
+        rules.validate_init(errors, init, main, f"{field}.initContainers")
+        if "ephemeralContainers" in spec:
+            ephemeral = spec["ephemeralContainers"]
+            rules.validate_ephemeral(errors, ephemeral, [*main, *init], f"{field}.ephemeralContainers")
+        _policy_rules(errors, spec, field)
+        if spec.get("hostNetwork"):
+            host_network_rules(errors, main, f"{field}.containers")
+        pod_context_rules(errors, spec, f"{field}.securityContext")
+        _placement_rules(errors, spec, field, allowed)
+        host_process_rules(errors, spec, field)
+        _user_namespace_rules(errors, spec, field)
+        _name_rules(errors, spec, field)
+        _list_rules(errors, spec, field)
+        self._class_rules(errors, spec, field, allowed)
+        _os_rules(errors, spec, field)
+
+    def _class_rules(self, errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
+        for part in ("priorityClassName", "runtimeClassName"):
+            name = spec.get(part)
+            if name is not None:
+                errors.add_each(f"{field}.{part}", name, dns_subdomain(name))
+        policy = spec.get("preemptionPolicy")
+        if policy is not None and policy not in PREEMPTION_POLICIES:
+            _unsupported_or_missing(errors, policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
+        if "overhead" in spec:
+            limits = {"limits": spec["overhead"]}
+            requirement_rules(
+                errors,
+                limits,
+                f"{field}.overhead",
+                self._api_domain,
+                indivisible_huge_pages=allowed.indivisible_huge_pages,
+            )
+
+
+def _policy_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    policy = spec.get("restartPolicy", "")
+    if policy not in RESTART_POLICIES:
+        _unsupported_or_missing(errors, policy, RESTART_POLICIES, f"{field}.restartPolicy")
+    dns_policy_rules(errors, spec.get("dnsPolicy", ""), f"{field}.dnsPolicy")
+    if "nodeSelector" in spec:
+        label_rules(errors, spec["nodeSelector"], f"{field}.nodeSelector")
+
+
+def _placement_rules(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
+    if "affinity" in spec:
+        affinity_rules(errors, spec["affinity"], f"{field}.affinity")
+    dns_config_rules(
+        errors,
+        spec.get("dnsConfig"),
+        spec.get("dnsPolicy", ""),
+        f"{field}.dnsConfig",
+        expanded=allowed.expanded_dns,
+    )
+    if "readinessGates" in spec:
+        readiness_gate_rules(errors, spec["readinessGates"], f"{field}.readinessGates")
+    if "topologySpreadConstraints" in spec:
+        here = f"{field}.topologySpreadConstraints"
+        spread_rules(errors, spec["topologySpreadConstraints"], here)
+
+
+def _user_namespace_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    """A user namespace (hostUsers false) excludes most volume types and all host namespaces."""
+    if spec.get("hostUsers") is not False:
+        return
+    for index, volume in enumerate(spec.get("volumes", ())):
+        if _USER_NAMESPACE_VOLUMES.isdisjoint(volume):
+            errors.add(
+                forbidden(
+                    f"{field}.volumes[{index}]",
+                    "volume type not supported when `pod.Spec.HostUsers` is false",
+                )
+            )
+    for part, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if part in spec:
+            errors.add(forbidden(f"{field}.{name}", NOT_IN_USER_NAMESPACE))
+
+
+def _name_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    for part in ("serviceAccountName", "nodeName"):
+        if part in spec:
+            errors.add_each(f"{field}.{part}", spec[part], dns_subdomain(spec[part]))
+    deadline = spec.get("activeDeadlineSeconds", 1)
+    if not 1 <= deadline <= LONGEST_DEADLINE:
+        errors.add(invalid(f"{field}.activeDeadlineSeconds", deadline, between(1, LONGEST_DEADLINE)))
+    for part in ("hostname", "subdomain"):
+        if part in spec:
+            errors.add_each(f"{field}.{part}", spec[part], dns_label(spec[part]))
+
+
+def _list_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    if "tolerations" in spec:
+        toleration_rules(errors, spec["tolerations"], f"{field}.tolerations")
+    if "hostAliases" in spec:
+        host_alias_rules(errors, spec["hostAliases"], f"{field}.hostAliases")
+
+
+def _os_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    if "os" not in spec:
+        return
+    name = spec["os"]["name"]
+    if not name:
+        errors.add(required(f"{field}.os.name", "cannot be empty"))
+        return
+    if name not in OPERATING_SYSTEMS:
+        errors.add(not_supported(f"{field}.os", name, OPERATING_SYSTEMS))
+    elif name == "linux":
+        linux_rules(errors, spec, field)
+    else:
+        windows_rules(errors, spec, field)
+
+
+def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+    errors.add(not_supported(field, value, supported) if value else required(field))
+
+
+def allowed_by(spec: Object, old: Object) -> Allowed:
+    """The values of the old spec that would be invalid in a new one."""
+    before, after = old.get("dnsConfig", {}), spec.get("dnsConfig", {})
+    expanded = is_expanded(before) and before.get("searches") == after.get("searches")
+    return Allowed(indivisible_huge_pages=_has_indivisible_huge_pages(old), expanded_dns=expanded)
+
+
+def _has_indivisible_huge_pages(spec: Object) -> bool:
+    lists = [spec.get("overhead", {})]
+    for container, _ in containers_of(spec, ""):
+        lists += container["resources"].values()
+    return any(
+        name.startswith(HUGE_PAGES) and not is_multiple_of_page_size(name, amount)
+        for amounts in lists
+        for name, amount in amounts.items()
+    )

@@ -1,0 +1,673 @@
+"""Kinds that CustomResourceDefinitions declare: definitions made of stored objects at run time.
+
+`definitions_of` makes one definition for each version of a custom kind. Names are those that the naming controller has
+accepted. A server may have thousands of custom kinds and use few of them, so that a definition keeps the stored bytes
+of its CustomResourceDefinition instead of the parsed schema, which is parsed and compiled on first use (`LazySchema`).
+All definitions of a kind share its `Versions`, which convert objects between them.
+
+Objects pass through the `CustomStrategy` (preparation, validation, the form in which they are stored) in the version
+that the client uses. Conversion to the storage version comes after that.
+
+The scale subresource has replicas and selector at paths that the definition gives. The paths have no brackets or other
+operators, so that an update through the subresource can set the replicas:
+
+    specReplicasPath: .spec.replicas
+    statusReplicasPath: .status.replicas
+    labelSelectorPath: .status.selector
+
+The columns of tables are the printer columns, or the name and the time of creation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from actors.background_import import is_imported
+from actors.errors import BadRequest, NoReplicas
+from actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
+from actors.kinds.catalog import preference
+from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
+from actors.kinds.declaration.definition import (
+    Conversion,
+    CustomKind,
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
+    Versions,
+    VersionSchema,
+)
+from actors.kinds.declaration.meta import metadata_update_rules
+from actors.kinds.declaration.scale import COLUMNS, SCALE
+from actors.kinds.json_path import JsonPath, NotAPath
+from actors.kinds.schema.decoder import Schema
+from actors.kinds.schema.fields import CustomStruct, Struct
+from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from actors.kinds.values.go_format import float_text
+from actors.kinds.values.times import canonical_seconds
+from actors.lazy_property import lazy_property
+from actors.messages import Object
+from actors.names import Names
+
+if TYPE_CHECKING:
+    from actors.kinds.structural.compile import Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSource:
+    """Where the schema of a version is."""
+
+    body: bytes  # of the CustomResourceDefinition
+    version: str
+    api_version: str
+    kind: str
+    names: Names
+
+    def parse(self) -> Object:
+        """The schema; an open one for a version without a schema, which older servers could store."""
+        for version in orjson.loads(self.body)["spec"]["versions"]:
+            if version["name"] == self.version and "openAPIV3Schema" in version.get("schema", {}):
+                schema: Object = version["schema"]["openAPIV3Schema"]
+                return schema
+        return {"type": "object", f"{self.names.extension_prefix}preserve-unknown-fields": True}
+
+
+class LazySchema:
+    """A schema that is compiled on first use. Its methods are the functions of a strategy."""
+
+    def __init__(self, source: SchemaSource) -> None:
+        self.source = source
+
+    @lazy_property
+    def compiled(self) -> Compiled:
+        from actors.kinds.structural.compile import compile_schema
+
+        source = self.source
+        return compile_schema(
+            source.parse(), api_version=source.api_version, kind=source.kind, names=source.names
+        )
+
+    def openapi(self) -> Object:
+        """The schema as it was written. It is not kept: documents are made once."""
+        compiled: Compiled | None = self.__dict__.get("compiled")
+        return self.source.parse() if compiled is None else compiled.openapi
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the event loop can use the schema: it is compiled, or will be in less than a millisecond."""
+        if "compiled" in self.__dict__:
+            return True
+        return len(self.source.body) <= _SMALL and is_imported(
+            "actors.kinds.structural.compile", "compile_schema"
+        )
+
+    def load(self) -> None:
+        """Compile what reading and decoding need; usable from any thread."""
+        self.compiled.load_for_reading()
+
+    def upgrade(self, stored: Object) -> Object:
+        """An object that was stored under an earlier schema, in the form of this one."""
+        return self.compiled.prune_and_default(stored)
+
+    def prune(self, shown: Object) -> Object:
+        return self.compiled.prune(shown)
+
+
+_SMALL: Final = 4096  # bytes of a definition: about a hundred nodes at most
+NO_FIELDS = Struct("")
+
+
+class CustomDefinition(Definition):
+    def __init__(self, lazy: LazySchema, storage_schema: LazySchema, uid: str, **declared: Any) -> None:
+        """`uid` is that of the CustomResourceDefinition: another one of the same name declares another kind.
+
+        `storage_schema` is that of the storage version, in which most objects are stored.
+        """
+        super().__init__(fields=NO_FIELDS, **declared)
+        for compiled in ("fields", "custom"):
+            del self.__dict__[compiled]
+        self.__dict__["lazy"] = lazy
+        self.__dict__["storage_schema"] = storage_schema
+        self.__dict__["uid"] = uid
+
+    lazy: LazySchema
+    storage_schema: LazySchema
+    uid: str
+
+    def continues(self, previous: Definition) -> bool:
+        return (
+            isinstance(previous, CustomDefinition) and previous.uid == self.uid and previous.kind == self.kind
+        )
+
+    def without_creates(self, refusal: str) -> CustomDefinition:
+        """The same definition, with what is compiled of it, while no object can be created."""
+        made = object.__new__(CustomDefinition)  # `copy` would compile everything
+        made.__dict__.update(self.__dict__, create_refusal=refusal)
+        return made
+
+    @property
+    def is_custom(self) -> bool:
+        return True
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.lazy.is_loaded and self.storage_schema.is_loaded
+
+    def load(self) -> None:
+        self.lazy.load()
+        self.storage_schema.load()
+
+    @lazy_property
+    def schema(self) -> Schema:
+        return self.custom.schema
+
+    def prune(self, shown: Object) -> Object:
+        """An object without what the schema of this version does not declare."""
+        return self.lazy.prune(shown)
+
+    @lazy_property
+    def custom(self) -> CustomKind:
+        return self.lazy.compiled.custom
+
+    @lazy_property
+    def fields(self) -> Struct:
+        return CustomStruct(
+            self.group,
+            self.version,
+            self.kind,
+            *self.lazy.compiled.fields.fields,
+            list_kind=self.list_kind,
+            make_schema=self.lazy.openapi,
+        )
+
+
+MAX_REPLICAS: Final = 2**31 - 1
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class WrongKindOfValue(ValueError):
+    """A value at a path is of another type than it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    spec: str
+    status: str
+    selector: str = ""
+
+    @classmethod
+    def of(cls, declared: Object) -> ScalePaths:
+        selector = declared.get("labelSelectorPath", "")
+        return cls(declared["specReplicasPath"], declared["statusReplicasPath"], selector)
+
+
+def scale_subresource(paths: ScalePaths, namespaced: bool) -> Subresource:
+    view = Definition(
+        group="autoscaling",
+        version="v1",
+        kind="Scale",
+        plural="scale",
+        namespaced=namespaced,
+        check_name=name_is_subdomain,
+        fields=SCALE,
+        storage=Storage(conversion=Conversion(to_storage=_as_sent, from_storage=partial(show_scale, paths))),
+        table=Table(COLUMNS),
+    )
+    return Subresource(
+        name="scale",
+        kind="Scale",
+        group="autoscaling",
+        version="v1",
+        view=view,
+        check_read=partial(_check_replicas, paths),
+        update_object=partial(set_replicas, paths),
+    )
+
+
+def _check_replicas(paths: ScalePaths, stored: Object) -> None:
+    if _scale_number(stored, paths.spec) is None:
+        raise NoReplicas(paths.spec)
+
+
+def _as_sent(document: Object) -> Object:
+    return document
+
+
+def show_scale(paths: ScalePaths, stored: Object) -> Object:
+    metadata = stored["metadata"]
+    wanted, found = _scale_number(stored, paths.spec), _scale_number(stored, paths.status)
+    selector = _scale_text(stored, paths.selector) if paths.selector else None
+    return {
+        "metadata": {part: metadata[part] for part in _SHOWN if part in metadata},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": found or 0, "selector": selector} if selector else {"replicas": found or 0},
+    }
+
+
+def set_replicas(paths: ScalePaths, sent: Object, stored: Object) -> Object:
+    if "replicas" not in sent["spec"] and _scale_number(stored, paths.spec) is None:
+        raise BadRequest(f'the spec replicas field "{paths.spec}" cannot be empty')
+    *around, last = _split(paths.spec)
+    new = here = dict(stored)
+    for name in around:
+        inner = here.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise BadRequest(f"value cannot be set because {paths.spec} is not a map[string]interface{{}}")
+        here[name] = here = dict(inner or {})
+    here[last] = sent["spec"].get("replicas", 0)
+    if here[last] != _scale_number(stored, paths.spec):
+        new["metadata"] = _without_owners(new["metadata"], [f"f:{name}" for name in (*around, last)])
+    return new
+
+
+def _without_owners(metadata: Object, path: list[str]) -> Object:
+    """Nobody owns the replicas after somebody else has scaled the object."""
+    entries = []
+    for entry in metadata.get("managedFields", ()):
+        fields = _without_field(entry.get("fieldsV1") or {}, path)
+        if fields:
+            entries.append({**entry, "fieldsV1": fields})
+    rest = {name: value for name, value in metadata.items() if name != "managedFields"}
+    return {**rest, "managedFields": entries} if entries else rest
+
+
+def _without_field(fields: Object, path: list[str]) -> Object:
+    """A set of fields without one. What is owned itself and has nothing inside any more is written without a dot."""
+    name, *inside = path
+    if name not in fields:
+        return fields
+    rest = {key: value for key, value in fields.items() if key != name}
+    if not inside:
+        return rest
+    left = _without_field(fields[name], inside)
+    if left == {".": {}}:
+        return {**fields, name: {}}
+    return {**fields, name: left} if left else rest
+
+
+def spec_rules(errors: FieldErrors, paths: ScalePaths, new: Object) -> None:
+    _replicas_rules(errors, paths.spec, new)
+
+
+def scale_status_rules(errors: FieldErrors, paths: ScalePaths, new: Object) -> None:
+    _replicas_rules(errors, paths.status, new)
+    if paths.selector:
+        try:
+            _scale_text(new, paths.selector)
+        except WrongKindOfValue as error:
+            errors.add(invalid(paths.selector, "", str(error)))
+
+
+def _replicas_rules(errors: FieldErrors, path: str, new: Object) -> None:
+    try:
+        replicas = _scale_number(new, path) or 0
+    except WrongKindOfValue as error:
+        errors.add(invalid(path, 0, str(error)))
+        return
+    if replicas < 0:
+        errors.add(invalid(path, replicas, "should be a non-negative integer"))
+    elif replicas > MAX_REPLICAS:
+        errors.add(invalid(path, replicas, f"should be less than or equal to {MAX_REPLICAS}"))
+
+
+def _split(path: str) -> list[str]:
+    return path.removeprefix(".").split(".")
+
+
+def _scale_number(stored: Object, path: str) -> int | None:
+    value = _value(stored, path)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise _wrong(path, value, "int64")
+    return value
+
+
+def _scale_text(stored: Object, path: str) -> str | None:
+    value = _value(stored, path)
+    if value is not None and not isinstance(value, str):
+        raise _wrong(path, value, "string")
+    return value
+
+
+def _value(stored: Object, path: str) -> Any:
+    """The value at a path, None without one; WrongKindOfValue if there is no object around it."""
+    value: Any = stored
+    for name in _split(path):
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise _wrong(path, value, "map[string]interface{}")
+        value = value.get(name)
+    return value
+
+
+def _wrong(path: str, value: Any, expected: str) -> WrongKindOfValue:
+    return WrongKindOfValue(
+        f"{path} accessor error: {value!s:.64} is of the type {_go_type(value)}, expected {expected}"
+    )
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "int64" if isinstance(value, int) else "float64"
+    if isinstance(value, str):
+        return "string"
+    return "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
+
+
+class CustomStrategy:
+    def __init__(self, schema: LazySchema, scale: ScalePaths | None, *, has_status: bool) -> None:
+        self._schema = schema
+        self._scale = scale
+        self._has_status = has_status
+
+    def strategy(self) -> Strategy:
+        return Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=self.prepare_create,
+            prepare_for_update=self.prepare_update,
+            validate_create=self.validate_create,
+            validate_update=self.validate_update,
+            canonicalize=self.canonicalize,
+        )
+
+    def prepare_create(self, new: Object) -> None:
+        if self._has_status:
+            new.pop("status", None)
+        new["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Everything but metadata, and the status where it is a subresource, makes a new generation."""
+        if self._has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        if _content(new) != _content(old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        """Only the status changes, and who manages it."""
+        status, entries = new.get("status"), new["metadata"].get("managedFields")
+        new.clear()
+        new.update({name: value for name, value in old.items() if name != "status"})
+        new["metadata"] = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
+        if entries:
+            new["metadata"]["managedFields"] = entries
+        if status is not None:
+            new["status"] = status
+
+    def validate_create(self, errors: FieldErrors, new: Object) -> None:
+        self._schema.compiled.validate(errors, new, None)
+        self._scale_rules(errors, new)
+
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+        self._schema.compiled.validate(errors, new, old)
+        self._scale_rules(errors, new)
+
+    def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        """As in v1.25, embedded objects and equal items of lists are not looked for."""
+        metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+        self._schema.compiled.validate(errors, new, old, of_status=True)
+        if self._scale is not None:
+            scale_status_rules(errors, self._scale, new)
+
+    def canonicalize(self, new: Object) -> None:
+        self._schema.compiled.canonicalize(new)
+
+    def _scale_rules(self, errors: FieldErrors, new: Object) -> None:
+        if self._scale is not None:
+            spec_rules(errors, self._scale, new)
+            scale_status_rules(errors, self._scale, new)
+
+
+def _content(one: Object) -> Object:
+    return {name: value for name, value in one.items() if name != "metadata"}
+
+
+# A column that shows a whole list or map shows no more of it: tables are for people.
+LONGEST_CELL: Final = 64 * 1024
+_HTML: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+
+Convert = Callable[[Any, int], Any]  # value and now, to what the cell shows
+
+
+def table_of(declared: list[Object]) -> Table:
+    """Columns behind one whose path cannot be parsed are left out, and it as well."""
+    if not declared:
+        return Table(DEFAULT_COLUMNS)
+    columns = [NAME]
+    for one in declared:
+        try:
+            columns.append(_column(one))
+        except NotAPath:
+            break
+    return Table(tuple(columns))
+
+
+def _column(declared: Object) -> Column:
+    path = declared["jsonPath"]
+    text = declared.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
+    cell = Cell(JsonPath(path), _CONVERSIONS[declared["type"]])
+    return Column(
+        declared["name"],
+        declared["type"],
+        text,
+        cell,
+        format=declared.get("format", ""),
+        priority=declared.get("priority", 0),
+    )
+
+
+class Cell:
+    def __init__(self, path: JsonPath, convert: Convert) -> None:
+        self._path, self._convert = path, convert
+
+    def __call__(self, shown: Object, now: int) -> Any:
+        """None where there is no value, or one of another type."""
+        found = self._path.first(shown)
+        return None if found is None else self._convert(found, now)
+
+
+def _cell_text(value: Any, _: int) -> str:
+    """Maps and lists as Go's JSON encoder writes them: sorted, and safe to put into HTML."""
+    if isinstance(value, (dict, list)):
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def _integer(value: Any, _: int) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _cell_number(value: Any, _: int) -> int | float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _boolean(value: Any, _: int) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _date(value: Any, now: int) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = canonical_seconds(value) if value else None
+    except ValueError:
+        return "<invalid>"
+    return since(moment, now)
+
+
+_CONVERSIONS: Final[dict[str, Convert]] = {
+    "string": _cell_text,
+    "integer": _integer,
+    "number": _cell_number,
+    "boolean": _boolean,
+    "date": _date,
+}
+
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+TERMINATING = "create not allowed while custom resource definition is terminating"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredKind:
+    """What a CustomResourceDefinition declares."""
+
+    served: tuple[Definition, ...] = ()
+    unserved: tuple[
+        Definition, ...
+    ] = ()  # versions in which objects may be stored, but that clients do not use
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        return (*self.served, *self.unserved)
+
+
+def is_served(stored: Object) -> bool:
+    return is_true(stored, NAMES_ACCEPTED) or is_true(stored, ESTABLISHED)
+
+
+def definitions_of(stored: Object, body: bytes, since: int, names: Names) -> DeclaredKind:
+    """`since` is the offset from which on all objects are written in the form of these schemas.
+
+    A version that is neither served nor stored has no definition.
+    """
+    maker = _Maker(stored, body, since, names)
+    versions = stored["spec"]["versions"]
+    served = tuple(maker.definition(one) for one in versions if one["served"])
+    unserved = tuple(maker.definition(one) for one in versions if one["storage"] and not one["served"])
+    return DeclaredKind(served, unserved)
+
+
+class _Maker:
+    def __init__(self, stored: Object, body: bytes, since: int, names: Names) -> None:
+        self._stored, self._body, self._since, self._names = stored, body, since, names
+        self._spec = spec = stored["spec"]
+        self._accepted = accepted = stored["status"]["acceptedNames"]
+        self._storage = next(one for one in spec["versions"] if one["storage"])
+        self._schemas = {one["name"]: self._schema(one) for one in spec["versions"]}
+        self._discovery_names = DiscoveryNames(
+            singular=accepted.get("singular", ""),
+            short_names=tuple(accepted.get("shortNames", ())),
+            categories=tuple(accepted.get("categories", ())),
+            list_kind=accepted.get("listKind", ""),
+        )
+        self._versions = self._make_versions()
+
+    def _schema(self, version: Object) -> LazySchema:
+        name = version["name"]
+        api_version = f"{self._spec['group']}/{name}"
+        return LazySchema(SchemaSource(self._body, name, api_version, self._accepted["kind"], self._names))
+
+    def definition(self, version: Object) -> Definition:
+        spec, accepted = self._spec, self._accepted
+        schema = self._schemas[version["name"]]
+        subresources = version.get("subresources", {})
+        scale = ScalePaths.of(subresources["scale"]) if "scale" in subresources else None
+        custom = CustomStrategy(schema, scale, has_status="status" in subresources)
+        stored_as = "" if version is self._storage else f"{accepted['plural']}.{spec['group']}"
+        terminating = "deletionTimestamp" in self._stored["metadata"]
+        return CustomDefinition(
+            schema,
+            self._schemas[self._storage["name"]],
+            self._stored["metadata"]["uid"],
+            group=spec["group"],
+            version=version["name"],
+            kind=accepted["kind"],
+            plural=accepted["plural"],
+            names=self._discovery_names,
+            namespaced=spec["scope"] == "Namespaced",
+            check_name=name_is_subdomain,
+            verbs=VERBS,
+            strategic_merge_patch=False,
+            subresources=tuple(self._subresources(subresources, custom, scale)),
+            deprecation_warning=_deprecation(spec, version),
+            create_refusal=TERMINATING if terminating else "",
+            storage=Storage(stored_as=stored_as, versions=self._versions),
+            deletion=Deletion(only_known_finalizers=False),
+            selection=Selection(own_label_conversion=True),
+            table=table_of(version.get("additionalPrinterColumns", [])),
+            strategy=custom.strategy(),
+        )
+
+    def _subresources(
+        self, declared: Object, custom: CustomStrategy, scale: ScalePaths | None
+    ) -> list[Subresource]:
+        found = []
+        if "status" in declared:
+            found.append(
+                Subresource(
+                    name="status",
+                    prepare=custom.prepare_status,
+                    validate=custom.validate_status,
+                    reset_fields=("spec",),
+                )
+            )
+        if scale is not None:
+            found.append(scale_subresource(scale, self._spec["scope"] == "Namespaced"))
+        return found
+
+    def _make_versions(self) -> Versions:
+        spec, accepted = self._spec, self._accepted
+        group, schemas = spec["group"], dict[str, VersionSchema]()
+        first: list[Object] = []  # the first version with each schema
+        for one in spec["versions"]:
+            same = next((other for other in first if other.get("schema") == one.get("schema")), None)
+            if same is None:
+                first.append(same := one)
+            lazy = self._schemas[one["name"]]
+            schemas[f"{group}/{one['name']}"] = VersionSchema(
+                lazy.upgrade, lazy.prune, same["name"], partial(_is_loaded, lazy)
+            )
+        return Versions(
+            self._stored["metadata"]["name"],
+            accepted["kind"],
+            accepted.get("listKind") or f"{accepted['kind']}List",
+            f"{group}/{self._storage['name']}",
+            self._since,
+            schemas,
+            spec["conversion"].get("webhook") if spec["conversion"]["strategy"] == "Webhook" else None,
+        )
+
+
+def _is_loaded(schema: LazySchema) -> bool:
+    return schema.is_loaded
+
+
+def _deprecation(spec: Object, version: Object) -> str:
+    """The warning of a deprecated version; by default it names the newest version that is not deprecated."""
+    if not version.get("deprecated"):
+        return ""
+    if "deprecationWarning" in version:
+        text: str = version["deprecationWarning"]
+        return text
+    group, kind = spec["group"], spec["names"]["kind"]
+    newer = [
+        one["name"]
+        for one in spec["versions"]
+        if one["served"]
+        and not one.get("deprecated")
+        and preference(one["name"]) < preference(version["name"])
+    ]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    return f"{text}; use {group}/{min(newer, key=preference)} {kind}" if newer else text
+
+
+def parsed(body: bytes) -> Object:
+    """A stored CustomResourceDefinition."""
+    found: Object = orjson.loads(body)
+    return found

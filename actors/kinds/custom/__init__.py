@@ -1,1 +1,0 @@
-"""Kinds that CustomResourceDefinitions declare: definitions made of stored objects at run time."""
