@@ -360,14 +360,16 @@ class Http1Connection:
                 if self._transport.closed:
                     return True
                 reserved = self.request is not None and self.request.reserved
-                if self._last or self._large is not None or reserved:
+                if self._last or self._ending or self._large is not None or reserved:
                     await self.send_queued()
                     if reserved:
                         responder.release(self)
                 if self._ending:
                     return True
         finally:
-            responder.release(self)
+            if self.request is not None and self.request.reserved:
+                responder.release(self)
+            self.request = None
         if parser.upgrading and not parser.ready:
             self._early = parser.decline_upgrade() + self._early
         return False

@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.message import Request, Response
+from gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import served
 
 
@@ -56,4 +56,16 @@ async def test_requests_before_a_malformed_one_get_responses() -> None:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/9.9\r\n\r\n")
         assert (await client.reply()).body == b"GET /a"
         assert (await client.reply()).status == 400
+        assert await client.ended()
+
+
+async def test_lost_response_loses_none_before_it() -> None:
+    async def handle(request: Request) -> Response:
+        if request.path == "/2":
+            raise ReplyLost
+        return Response(200, request.path.encode())
+
+    async with served(handle) as host, host.connect() as client:
+        await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % number for number in range(4)))
+        assert [(await client.reply()).body for _ in range(2)] == [b"/0", b"/1"]
         assert await client.ended()
