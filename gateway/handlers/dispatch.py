@@ -129,7 +129,7 @@ class Dispatch:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.forwarded:
                 return self._connect(context, definition, subresource)
-        serve = self._read_computed if definition.storage.computed else self._verbs[route.verb]
+        serve = self._handler(definition, route)
         # Namespaces are in scope by their names; all else follows from the shape of the path.
         if (
             route.shape
@@ -138,6 +138,13 @@ class Dispatch:
         ):
             self._served[route.shape] = definition, serve
         return serve(context, definition)
+
+    def _handler(self, definition: Definition, route: Route) -> Serve:
+        if definition.storage.computed:
+            return self._read_computed
+        if route.verb == "get" and (route.subresource or converts(definition)):
+            return self._get_view
+        return self._verbs[route.verb]
 
     def check(self, context: RequestContext) -> None:
         """Raise if resource or method are not served."""
@@ -161,7 +168,7 @@ class Dispatch:
 
     def _get(self, context: RequestContext, definition: Definition) -> Response | Awaitable[Response]:
         route = context.route
-        if context.parameters is not EMPTY or route.subresource or converts(definition):
+        if context.parameters is not EMPTY:
             return self._get_view(context, definition)
         try:
             body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
