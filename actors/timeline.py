@@ -42,7 +42,8 @@ class Track:
 
 
 class TimelineIndex:
-    """An index in memory of which events the journal has, by type, namespace and change.
+    """Which events the journal has, by type, namespace and change. `update` before reading it; one caller at a
+    time.
 
     A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
     counts: a million events would be a million reads per request. This index has the offset of every event in
@@ -50,10 +51,8 @@ class TimelineIndex:
     read from the journal's index by type with the first timeline that somebody asks for, and continued with
     each later one; nothing follows the feed for it.
 
-    It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `times.py` finds
-    their offsets.
-
-    `update` before reading it. One caller updates at a time.
+    It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `Times` finds their
+    offsets.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -263,13 +262,10 @@ def total(tracks: Iterable[Track], first: int, last: int) -> int:
 
 
 def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[None]:
-    """Counts events per bucket of time.
+    """Add the events of these tracks to a row, per bucket of time.
 
-    edges     [10, 14, 14, 20]           bucket 0 has the offsets 11 to 14, bucket 1 none, bucket 2 those from
-    15 to 20 cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty
-    buckets
-
-    Add the events of these tracks to a row.
+    edges     [10, 14, 14, 20]           bucket 0 has offsets 11 to 14, bucket 1 none, bucket 2 those from 15 to 20
+    cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty buckets
     """
     for track in tracks:
         for change, offsets in enumerate(track.offsets):

@@ -100,9 +100,7 @@ _KEY = itemgetter(0)
 
 
 class Undone:
-    """An old version near the head: the latest state with all later events undone.
-
-    One type's state at an offset, as the latest state with all later events undone.
+    """One type's state at an offset near the head, as the latest state with all later events undone.
 
     It has undone the events up to `seen`. It is immutable, because other threads and slower readers may use it:
     `extended` returns the next one. They share only `offsets`, which grows; each reads only the keys in its own
@@ -203,12 +201,10 @@ RUN_KEYS = 2000  # sorted at a time: about a millisecond
 
 
 class Replayed:
-    """An old version far from the head: replayed from a snapshot near it, or from a version that was replayed
-    before.
+    """One type's state at an offset far from the head: that of a base near it, with the events in between
+    applied or undone.
 
-    One type's state at an offset: that of a base near it, with the events in between applied or undone.
-
-    Nobody reads it until it is complete.
+    The base is a snapshot, or a version that was replayed before. Nobody reads it until it is complete.
     """
 
     def __init__(self, reading: ReadTransaction, type_id: int, offset: int, base: int) -> None:
@@ -318,10 +314,7 @@ Version = Undone | Replayed
 
 
 class Versions:
-    """A bounded cache of old versions, which decides how each is rebuilt.
-
-    A cache of old versions that evicts the least recently used.
-    """
+    """A bounded cache of old versions, which decides how each is rebuilt; it evicts the least recently used."""
 
     def __init__(self) -> None:
         self._cached: OrderedDict[tuple[int, int], Version] = OrderedDict()

@@ -191,13 +191,10 @@ RestoreProgress = Callable[[int, int], None]  # durable events, all events
 
 
 def restore(stream: BinaryIO, path: Path, progress: RestoreProgress | None = None) -> Header:
-    """Creates a new journal from an export, with the same offsets, times, users and state.
+    """Create the journal in `path` from an export, with the same offsets, times, users and state.
 
-    The command line calls it. It builds the journal in a temporary folder beside the target and renames it when
-    the last byte was checked, so a damaged file leaves nothing. It always creates a new journal: merging two
-    logs would need new offsets.
-
-    Create the journal in `path` from an export.
+    It builds the journal in a temporary folder beside the target and renames it when the last byte was checked,
+    so a damaged file leaves nothing. It always creates a new journal: merging two logs would need new offsets.
     """
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
@@ -299,12 +296,11 @@ ForkProgress = Callable[[int], None]  # the offset that was reached
 
 
 def fork(view: View, path: Path, version: int, progress: ForkProgress | None = None) -> None:
-    """Copies a journal up to an offset into a new one, which goes on from there on its own.
+    """Create the journal in `path` from another up to a version; it goes on from there on its own. Compacted
+    below the retention floor.
 
     `rewound replay --writable` calls it. Offsets, times, users, contents, type numbers and the retention floor
     are the same; indexes and state are built again. The first journal is only read, in one transaction.
-
-    Create the journal in `path`. Compacted below the retention floor.
     """
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)

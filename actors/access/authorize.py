@@ -18,15 +18,11 @@ from actors.quoting import quoted_start
 
 
 class Attributes(NamedTuple):
-    """The attributes of a request that authorizers decide on: user, verb, and resource or path.
+    """A resource request, or a non-resource request (`is_resource` False), as authorizers decide on it.
 
-    The gateway creates one `Attributes` per request from its route, access reviews create one from their spec.
-    Authorizers and request observers read it.
-
-    A resource request, or a non-resource request (`is_resource` False).
-
-    A tuple, built with positional arguments: every request creates one, a frozen dataclass takes four times as
-    long, and keyword arguments double the cost.
+    The gateway creates one per request from its route, access reviews create one from their spec. Authorizers
+    and request observers read it. A tuple, built with positional arguments: every request creates one, a frozen
+    dataclass takes four times as long, and keyword arguments double the cost.
     """
 
     user: User
@@ -64,12 +60,10 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Access rules: verbs on resources, and verbs on non-resource paths.
+    """Everything that a user may do in a namespace, as far as the authorizers can list it.
 
     Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles
     (`authorization/rbac/roles.py`).
-
-    Everything that a user may do in a namespace, as far as the authorizers can list it.
     """
 
     resources: tuple[ResourceRule, ...] = ()

@@ -92,9 +92,10 @@ T = TypeVar("T")
 
 
 async def run_concurrently(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> list[RequestError]:
-    """Runs many small writes concurrently, so that one commit carries them; a failed one does not stop the others.
+    """Call `work` for every item, concurrently, so that one commit carries many small writes; returns the
+    errors.
 
-    Call `work` for every item; returns the errors.
+    A write that fails does not stop the others.
     """
     errors: list[RequestError] = []
 

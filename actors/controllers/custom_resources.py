@@ -223,13 +223,10 @@ class CustomResourceController:
 
 
 def accept_names(stored: Object, resources: set[str], kinds: set[str]) -> tuple[Object, str, str]:
-    """Which names of a CustomResourceDefinition are accepted: those that no other definition of its group has.
+    """The accepted names, and reason and message of the conflict, if there is one. Pure.
 
-    Pure. The texts and reasons of the conditions are part of the API.
-
-    The accepted names, and reason and message of the conflict, if there is one.
-
-    `resources` and `kinds` are the names that other definitions have. The last conflict is the one reported.
+    Accepted are names that no other definition of the group has: `resources` and `kinds` are those of the
+    others. The last conflict is the one reported. The texts and reasons of the conditions are part of the API.
     """
     requested, accepted = stored["spec"]["names"], stored["status"]["acceptedNames"]
     new: dict[str, Any] = dict(accepted)

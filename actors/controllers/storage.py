@@ -22,14 +22,13 @@ Key = tuple[str, str]  # namespace and name
 
 
 class FinalizerRelease:
-    """What PVC and PV protection share: release a finalizer of a deleted object once nothing uses the object.
+    """Releases one finalizer of deleted objects of one type, once nothing uses the object; subclasses say what
+    is in use.
 
     The finalizer keeps a claim or volume that is deleted while it is in use. Objects that lack it, because they
     are older than the admission plugin that adds it or because somebody removed it, get it here, as in v1.25. A
     controller reconciles an object when it lacks the finalizer, when its deletion begins, and again when
     something that uses it changes; at rest nothing runs.
-
-    Releases one finalizer of one type; subclasses say what is in use.
     """
 
     def __init__(self, context: ControllerContext, type_name: str, finalizer: str) -> None:

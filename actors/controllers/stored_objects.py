@@ -25,12 +25,11 @@ Position = tuple[str, str]  # namespace and name
 def next_page(
     view: View, type_id: int, namespace: str | None, after: Position | None
 ) -> Iterator[tuple[str, str, Row]]:
-    """Reads a whole collection in pages, each in its own view.
+    """The next objects after a position, at least one; none at the end.
 
-    A controller that scans all objects must not block the event loop: it runs a checkpoint between two pages,
-    while no view is open. The feed reports objects that are written at positions which the scan has passed.
-
-    The next objects after a position, at least one; none at the end.
+    Each page is read in a view of its own. A controller that scans all objects must not block the event loop:
+    it runs a checkpoint between two pages, while no view is open. The feed reports objects that are written at
+    positions which the scan has passed.
     """
     if after is None and view.count(type_id, namespace) <= PAGE_SIZE:
         rows = view.rows(type_id, namespace)  # reads no row of the types that follow
@@ -85,13 +84,11 @@ _FINALIZERS = {name: f'"{name}"'.encode() for name in (ORPHAN, FOREGROUND)}
 
 
 def needs_garbage_collector(body: bytes) -> bool:
-    """Tells from the stored bytes of an object what its deletion waits for.
+    """Whether the object is being deleted and has one of the garbage collector's finalizers.
 
     Controllers check every committed event and, at start, every object. Therefore a search for bytes decides
     the common case, not being deleted, and only the few objects that contain the bytes are parsed: they can
     occur anywhere in a body, so a hit proves nothing.
-
-    Whether the object is being deleted and has one of the garbage collector's finalizers.
     """
     # Not `in`: that first tries to convert the bytes to an integer, which costs an exception.
     return body.find(_DELETION_TIMESTAMP) >= 0 and (_waits_for(body, ORPHAN) or _waits_for(body, FOREGROUND))

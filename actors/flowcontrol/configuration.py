@@ -119,10 +119,8 @@ ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 def matches(spec: Object, request: Attributes) -> bool:
-    """Decides whether a FlowSchema matches a request: its subjects, and its rules for resources and for other
-    paths.
-
-    Whether one of the rules has a subject and a resource rule, or path rule, for the request.
+    """Whether one of the rules of a FlowSchema has a subject and a resource rule, or path rule, for the
+    request.
     """
     return any(
         _matches_subject(rules["subjects"] or (), request.user) and _matches_rule(rules, request)

@@ -190,14 +190,12 @@ BYTES_PER_SEAT: Final = 256 * 1024
 
 
 def list_seats(stored: int, limit: int, *, any_version: bool, selective: bool) -> int:
-    """How many seats a request takes: one, and more for long lists and large bodies.
+    """How many seats a list takes: as in v1.25, by the number of stored objects of the resource.
 
-    Lists as in v1.25, by the number of stored objects of the resource. Kubernetes also keeps seats for some
-    time after a write with many watchers; here the sweeps of watch groups limit themselves. Bodies are our own:
-    decoding and validating one takes time in proportion to its size, so a flow of large bodies gets fewer of
-    them in progress.
-
-    `limit` is 0 without one; `any_version` if the client accepts any (resourceVersion=0).
+    `limit` is 0 without one; `any_version` if the client accepts any (resourceVersion=0). Kubernetes also keeps
+    seats for some time after a write with many watchers; here the sweeps of watch groups limit themselves.
+    `body_seats` is our own: decoding and validating a body takes time in proportion to its size, so a flow of
+    large bodies gets fewer of them in progress.
     """
     wanted = min(limit, stored) if limit > 0 else stored
     if any_version:

@@ -68,12 +68,11 @@ def with_url_credentials(url: str, source: CredentialSource) -> CredentialSource
 
 
 class UrlCredential:
-    """The URL of a server, apart from the credentials that it may hold: https://user:password@host.
+    """Basic authentication with the credentials of a URL (https://user:password@host), and the client
+    certificate of another source.
 
     Everything that shows or stores an address (errors, logs, files) has the URL without them; requests send
-    them as Basic authentication, in place of other credentials for the header, as clients in Go do.
-
-    Basic authentication with the credentials of a URL, and the client certificate of another source.
+    them in place of other credentials for the header, as clients in Go do.
     """
 
     def __init__(self, parts: SplitResult, source: CredentialSource) -> None:

@@ -139,10 +139,7 @@ class NotRunningAuthorizer:
 
 
 class ReadOnlyAuthorizer(NotRunningAuthorizer):
-    """Refuses writes to a replay, and what needs pods that are not there any more.
-
-    Refuses writes too.
-    """
+    """Refuses writes to a replay too."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         if attributes.is_resource and attributes.verb in _WRITES and not _is_review(attributes):

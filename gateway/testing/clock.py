@@ -68,9 +68,8 @@ _PAUSE: Final = 0.001  # seconds between two looks at threads
 
 
 async def wait_until_idle(longest: float = LONGEST) -> bool:
-    """Waits until the server has nothing left to do, as far as it does not wait for clients or for time to pass.
-
-    Let tasks and threads run until all of them wait: controllers have followed what was written.
+    """Let tasks and threads run until all of them wait, for clients or for time: controllers have followed what
+    was written.
 
     False if they still run after so many seconds.
     """

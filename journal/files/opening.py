@@ -123,14 +123,12 @@ def is_new(path: Path) -> bool:
 
 
 def create_journal(path: Path, databases: Iterable[str], meta: Mapping[bytes, bytes], new: Identity) -> None:
-    """Creates a new journal folder; decides whether a folder is new.
+    """Create the journal of a new folder, with these records in the database `meta`.
 
     Only here are databases created: a database that is missing anywhere else is damage. All of a new journal
     (its databases, the records of `meta`, the identity file) is complete before `data.mdb` gets its name, so
     that a process killed at any step leaves either a complete journal or a folder that the next start creates
     again.
-
-    Create the journal of a new folder, with these records in the database `meta`.
     """
     draft = path / DRAFT
     # The draft last: an identity file without it looks like a folder whose `data.mdb` is gone.

@@ -372,14 +372,12 @@ def _has_unique_members(segment: bytes) -> bool:
 
 
 def verified_claims(token: bytes, header: TokenHeader, keys: Sequence[Key]) -> dict[str, Any] | None:
-    """The signing keys of an identity provider, and the check of a token's signature with them.
+    """The claims of a token if one of the keys has signed it. BadSignature if they cannot be read.
 
     Only RSA and EC keys count: a symmetric key in the provider's document would let everybody who can read it
     sign. The algorithm has to be in the list of the settings, and has to fit the key. A token names a key by
     its id and nothing else: keys and addresses in its own header (jwk, jku, x5u, x5c) are never read. Callers
     have imported `jwt` before.
-
-    The claims of a token if one of the keys has signed it. BadSignature if they cannot be read.
     """
     from jwt.exceptions import PyJWTError
 

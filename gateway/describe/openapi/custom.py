@@ -219,12 +219,11 @@ class Fragment:
 
 
 class FragmentCache:
-    """What one version of a custom kind adds to the OpenAPI 3.0 document of its group version, encoded.
+    """The fragments that were used last: what one version of a custom kind adds to the document of its group
+    version, encoded.
 
-    A change of one kind makes its own fragment again and no other. Fragments that were used last are kept, up
-    to a bound of memory: a server may have thousands of custom kinds, and clients read few of their documents.
-
-    The fragments that were used last.
+    A change of one kind makes its own fragment again and no other. Kept up to a bound of memory: a server may
+    have thousands of custom kinds, and clients read few of their documents.
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:

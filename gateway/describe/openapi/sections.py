@@ -1,18 +1,25 @@
-"""Sections of the API: each has one document in OpenAPI 3.0; OpenAPI 2.0 has all of them in one document."""
+"""Sections of the API: each has one document in OpenAPI 3.0; OpenAPI 2.0 has all of them in one document.
+
+Most are group versions with the paths of their kinds. The others have paths that no kind has: discovery, /version,
+the issuer of service account tokens, and the past, whose types are declared here like kinds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.fields import ANY_JSON, BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.names import REWIND_GROUP
-from gateway.describe.openapi.discovery_paths import DiscoveryPaths, paths_of_the_past
 from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.operations import Operations, Path
+from gateway.describe.openapi.operations import Operation, Operations, Path
+from gateway.describe.openapi.parameters import DRY_RUN, NAME, NAMESPACE, PRETTY, Parameter
+from gateway.wire import meta_types
+from gateway.wire.meta_types import LIST_META
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +90,316 @@ def sections(
 
 def _are_custom(definitions: tuple[Definition, ...]) -> bool:
     return all(one.is_custom for one in definitions)
+
+
+_EVENT = (
+    Field("version", STRING, 0),
+    Field("time", STRING, 0),
+    Field("user", STRING, 0),
+    Field("verb", STRING, 0),
+    Field("fieldManager", STRING, 0),
+    Field("reason", STRING, 0),
+)
+_OBJECT = Struct(
+    "rewound.v1.ObjectName",
+    Field("apiVersion", STRING, 0),
+    Field("kind", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+)
+_OPERATION = Struct(
+    "rewound.v1.PatchOperation",
+    Field("op", STRING, 0),
+    Field("path", STRING, 0),
+    Field("value", ANY_JSON, 0),
+)
+_VERSION = Struct(
+    "rewound.v1.ObjectVersion",
+    *_EVENT,
+    Field("uid", STRING, 0),
+    Field("deleted", BOOL, 0),
+    Field("compacted", BOOL, 0),
+    Field("patch", ListOf(_OPERATION), 0),
+)
+_END = Struct("rewound.v1.DifferenceEnd", Field("version", STRING, 0), Field("objectVersion", STRING, 0))
+_FIELD = Struct(
+    "rewound.v1.FieldOwner",
+    Field("field", STRING, 0),
+    Field("path", STRING, 0),
+    Field("value", ANY_JSON, 0),
+    *_EVENT,
+    Field("compacted", BOOL, 0),
+)
+# The response to `history` is a History, or with `diff` a Difference: its fields are here too.
+HISTORY = Struct(
+    "rewound.v1.History",
+    Field("metadata", LIST_META, 0),
+    Field("object", _OBJECT, 0),
+    Field("items", ListOf(_VERSION), 0),
+    Field("from", _END, 0),
+    Field("to", _END, 0),
+    Field("patch", ListOf(_OPERATION), 0),
+)
+BLAME = Struct(
+    "rewound.v1.Blame",
+    Field("object", _OBJECT, 0),
+    Field("version", STRING, 0),
+    Field("time", STRING, 0),
+    Field("fields", ListOf(_FIELD), 0),
+)
+ROLLBACK = Struct("rewound.v1.Rollback", Field("to", STRING, 0, required=True), Field("fields", STRINGS, 0))
+UNDELETE = Struct("rewound.v1.Undelete", Field("uid", STRING, 0))
+RESTORED = Struct("rewound.v1.RestoredObject")  # an object of any kind
+
+# The timeline.
+_MOMENT = Struct("rewound.v1.JournalEnd", Field("version", STRING, 0), Field("time", INT64, 0))
+_ENDS = (Field("oldest", _MOMENT, 0), Field("newest", _MOMENT, 0), Field("now", INT64, 0))
+_ROW = Struct(
+    "rewound.v1.TimelineRow",
+    Field("type", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("total", INT64, 0),
+    Field("cells", ListOf(INT64), 0),
+)
+TIMELINE = Struct(
+    "rewound.v1.Timeline",
+    *_ENDS,
+    Field("start", INT64, 0),
+    Field("width", INT64, 0),
+    Field("buckets", INT64, 0),
+    Field("rows", ListOf(_ROW), 0),
+    Field("rowsLeftOut", INT64, 0),
+    Field("searchedFrom", STRING, 0),
+)
+_JOURNAL_EVENT = Struct(
+    "rewound.v1.TimelineEvent",
+    *_EVENT,
+    Field("micros", INT64, 0),
+    Field("change", STRING, 0),
+    Field("type", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+    Field("uid", STRING, 0),
+    Field("object", ANY_JSON, 0),
+)
+TIMELINE_EVENTS = Struct(
+    "rewound.v1.TimelineEvents",
+    Field("metadata", LIST_META, 0),
+    *_ENDS,
+    Field("upto", STRING, 0),
+    Field("items", ListOf(_JOURNAL_EVENT), 0),
+)
+_TYPE = Struct(
+    "rewound.v1.TimelineType",
+    Field("type", STRING, 0),
+    Field("apiVersion", STRING, 0),
+    Field("resource", STRING, 0),
+    Field("kind", STRING, 0),
+    Field("namespaced", BOOL, 0),
+)
+TIMELINE_TYPES = Struct(
+    "rewound.v1.TimelineTypes",
+    Field("user", STRING, 0),
+    Field("metaGroup", STRING, 0),
+    Field("replays", BOOL, 0),
+    Field("items", ListOf(_TYPE), 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryPaths:
+    naming: Naming
+
+    def versions(self) -> Path:
+        return self._get(
+            "/api/", "getCoreAPIVersions", "core", "Versions of the core group.", meta_types.API_VERSIONS
+        )
+
+    def groups(self) -> Path:
+        return self._get("/apis/", "getAPIVersions", "apis", "API groups.", meta_types.API_GROUP_LIST)
+
+    def group(self, group: str) -> Path:
+        id_ = f"get{self.naming.infix(group)}APIGroup"
+        text = "Versions of the group."
+        return self._get(f"/apis/{group}/", id_, self.naming.tag(group), text, meta_types.API_GROUP)
+
+    def resources(self, group: str, version: str) -> Path:
+        id_ = f"get{self.naming.infix(group, version)}APIResources"
+        path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
+        tag, text = self.naming.tag(group, version), "Resources of the group version."
+        return self._get(path, id_, tag, text, meta_types.API_RESOURCE_LIST)
+
+    def version(self) -> Path:
+        text, media = "Version of the server.", ("application/json",)
+        return _get("/version/", "getCodeVersion", "version", text, meta_types.VERSION_INFO, media, media)
+
+    def issuer_configuration(self) -> Path:
+        return _get(
+            "/.well-known/openid-configuration/",
+            "getServiceAccountIssuerOpenIDConfiguration",
+            "WellKnown",
+            "OpenID configuration of the issuer of service account tokens.",
+            None,
+            ("application/json",),
+        )
+
+    def issuer_keys(self) -> Path:
+        return _get(
+            "/openid/v1/jwks/",
+            "getServiceAccountIssuerOpenIDKeyset",
+            "openid",
+            "Public keys with which service account tokens are verified.",
+            None,
+            ("application/jwk-set+json",),
+        )
+
+    def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
+        return _get(path, id_, tag, text, struct, self.naming.media, self.naming.media)
+
+
+def paths_of_the_past(naming: Naming) -> Iterator[Path]:
+    """The paths below every stored object in the group of the past, and those of the timeline."""
+    root = f"/apis/{REWIND_GROUP}/v1"
+    for place, suffix, more in (("", "", ()), ("/namespaces/{namespace}", "Namespaced", (NAMESPACE,))):
+        for below, operation in _OF_THE_PAST.items():
+            path = f"{root}{place}/{{resource}}/{{name}}/{below}"
+            id_ = f"{operation.id}{suffix}"
+            media = naming.media + (("text/plain",) if operation.method == "get" else ())
+            described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), id=id_, produces=media)
+            yield Path(path, (NAME, *more, _RESOURCE, PRETTY), (described,))
+    for below, operation in _OF_THE_TIMELINE.items():
+        described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), produces=naming.media)
+        yield Path(f"{root}/timeline{below}", (PRETTY,), (described,))
+
+
+_RESOURCE: Final = Parameter(
+    "resource", "Resource of the object, with its group: deployments.apps.", place="path"
+)
+_UID: Final = Parameter("uid", "Which of the objects that had this name.")
+_MANAGED: Final = Parameter(
+    "managedFields", "false: patches leave out managedFields and resourceVersion.", "boolean"
+)
+
+
+def _past(
+    method: str, id_: str, text: str, *parameters: Parameter, sends: Struct | None, returns: Struct
+) -> Operation:
+    status = 200 if method == "get" or sends is ROLLBACK else 201
+    return Operation(
+        tag="",
+        method=method,
+        id=id_,
+        text=text,
+        parameters=parameters,
+        body=sends,
+        consumes=("application/json",) if sends is not None else (),
+        produces=(),
+        responses=((status, "the request succeeded", returns),),
+    )
+
+
+_OF_THE_PAST: Final = {
+    "history": _past(
+        "get",
+        "readRewoundV1History",
+        "Read the versions of an object, newest first, or the difference of two versions.",
+        Parameter("limit", "Maximum number of versions of a page: 50 by default, at most 500.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        Parameter("diff", "Two versions or times, A..B: read the difference between them instead."),
+        _MANAGED,
+        _UID,
+        sends=None,
+        returns=HISTORY,
+    ),
+    "blame": _past(
+        "get",
+        "readRewoundV1Blame",
+        "Read who set each field of an object.",
+        Parameter("at", "A version or a time: the fields that the object had then."),
+        _UID,
+        sends=None,
+        returns=BLAME,
+    ),
+    "rollback": _past(
+        "post",
+        "createRewoundV1Rollback",
+        "Update an object to what it was.",
+        DRY_RUN,
+        sends=ROLLBACK,
+        returns=RESTORED,
+    ),
+    "undelete": _past(
+        "post",
+        "createRewoundV1Undelete",
+        "Create a deleted object again.",
+        DRY_RUN,
+        sends=UNDELETE,
+        returns=RESTORED,
+    ),
+}
+
+
+_SCOPE: Final = (
+    Parameter("type", "A resource with its group, deployments.apps; may be repeated. All unless given."),
+    Parameter("namespace", "A namespace; may be repeated. All unless given."),
+)
+_FROM: Final = Parameter("from", "Begin with this time, or this version of an event.")
+_TO: Final = Parameter("to", "End with this time, or this version of an event.")
+_FILTERS: Final = (
+    Parameter("name", "Name of the objects; web-* for a prefix."),
+    Parameter("verb", "Verb with which they were written."),
+    Parameter("user", "Who wrote them."),
+)
+_OF_THE_TIMELINE: Final = {
+    "": _past(
+        "get",
+        "readRewoundV1Timeline",
+        "Count the events of the journal per bucket of time, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        Parameter("buckets", "Maximum number of buckets: 500 by default, at most 2000.", "integer"),
+        Parameter("by", "What is a row: type, namespace or both."),
+        *_FILTERS,
+        sends=None,
+        returns=TIMELINE,
+    ),
+    "/events": _past(
+        "get",
+        "listRewoundV1TimelineEvents",
+        "Read events of the journal, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS,
+        Parameter("limit", "Maximum number of events of a page: 100 by default, at most 1000.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        Parameter("order", "descending: newest first, or ascending."),
+        Parameter("contents", "true: each event has its object.", "boolean"),
+        Parameter("wait", "With order=ascending, wait for events for up to so many seconds.", "integer"),
+        sends=None,
+        returns=TIMELINE_EVENTS,
+    ),
+    "/types": _past(
+        "get",
+        "listRewoundV1TimelineTypes",
+        "List the types whose events the caller sees.",
+        *_SCOPE,
+        sends=None,
+        returns=TIMELINE_TYPES,
+    ),
+}
+
+
+def _get(
+    path: str,
+    id_: str,
+    tag: str,
+    text: str,
+    struct: Struct | None,
+    media: tuple[str, ...],
+    consumes: tuple[str, ...] = (),
+) -> Path:
+    responses = ((200, "the document", struct),)
+    operation = Operation(tag=tag, id=id_, text=text, consumes=consumes, produces=media, responses=responses)
+    return Path(path, (), (operation,))

@@ -59,12 +59,11 @@ def join_parts(info: Document, parts: Iterable[Part]) -> Iterator[Entry]:
 
 
 class Version2Writer:
-    """Writes the whole API as one OpenAPI 2.0 document, which most clients still read.
+    """Writes the part of one section of the OpenAPI 2.0 document: its paths and the definitions that they refer
+    to.
 
-    Each section adds its paths and the definitions that they refer to; the document has every definition once.
-    It is an iterator of entries, so that the caller can yield to other tasks in between.
-
-    Writes the part of one section.
+    The document has every definition once. It is an iterator of entries, so that the caller can yield to other
+    tasks in between.
     """
 
     def __init__(self, names: Names, schemas: Schemas[bytes]) -> None:
