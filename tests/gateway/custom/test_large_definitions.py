@@ -10,8 +10,7 @@ import pytest
 
 from actors.kinds.structural import compile as compiling
 from actors.large_work import LARGE_BYTES
-from gateway.describe.openapi import schemas
-from gateway.describe.openapi.custom import documents
+from gateway.describe.openapi import custom, schemas
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import (
     DEFINITIONS,
@@ -45,7 +44,7 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (compiling, "compile_validity"),
         (compiling, "compile_embedded"),
         (compiling, "most_checks"),
-        (documents, "published"),
+        (custom, "published"),
         (schemas, "published"),
     ]
     for module, name in steps:
