@@ -18,7 +18,7 @@ from actors.admission.plugin import Plugin
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.timings import Timings
 from actors.aggregation.api_services import ApiServices
-from actors.certificates.authorities import Authorities
+from actors.certificates.signing import Authorities
 from actors.clock import Clock
 from actors.controllers.loop import Loop
 from actors.controllers.publication import Publication

@@ -17,7 +17,7 @@ from typing import Final
 from actors.access.authorization.rbac.roles import aggregate_label, aggregated_rules, autoupdate_key
 from actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
 from actors.allocation.ranges import ServiceRanges, first_address
-from actors.certificates.addresses import address_of
+from actors.certificates.names import address_of
 from actors.flowcontrol.initial_objects import initial_object, initial_specs
 from actors.kinds.catalog import Catalog
 from actors.kinds.scheduling import SYSTEM

@@ -10,23 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.cel.declarations.functions import MIXED_COMPARISONS, functions
-from actors.cel.declarations.names import IDENTIFIERS, MESSAGE_FIELDS, WELL_KNOWN
-from actors.cel.declarations.signatures import Overload
-from actors.cel.source import NOWHERE, Location, Problems, Source
+from actors.cel.declarations import (
+    IDENTIFIERS,
+    MESSAGE_FIELDS,
+    MIXED_COMPARISONS,
+    WELL_KNOWN,
+    Overload,
+    functions,
+)
 from actors.cel.syntax import (
+    NOWHERE,
     Call,
     Comprehension,
     Constant,
     Expression,
     Identifier,
     ListLiteral,
+    Location,
     MapLiteral,
     MessageLiteral,
     Node,
+    Problems,
     Select,
+    Source,
 )
-from actors.cel.type_texts import as_message, signature
 from actors.cel.types import (
     BOOL,
     BYTES,
@@ -38,11 +45,18 @@ from actors.cel.types import (
     STRING,
     UINT,
     UNKNOWN,
+    Bindings,
     Environment,
     Type,
     TypeParameter,
+    TypeTooComplex,
+    as_message,
+    bounded_list,
+    bounded_map,
+    is_as_general,
+    kind_of,
+    signature,
 )
-from actors.cel.unification import Bindings, TypeTooComplex, bounded_list, bounded_map, is_as_general, kind_of
 from actors.cel.values import Uint
 
 

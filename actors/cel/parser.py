@@ -13,12 +13,28 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.cel import recovery
-from actors.cel.lexer import BYTES, END, FLOAT, IDENTIFIER, INT, STRING, UINT, Token, tokenize
-from actors.cel.limits import LONGEST_EXPRESSION, MOST_VISITS, RESERVED
-from actors.cel.literals import bytes_of, double_of, int_of, string_of, uint_of
+from actors.cel.lexer import (
+    BYTES,
+    END,
+    FLOAT,
+    IDENTIFIER,
+    INT,
+    LONGEST_EXPRESSION,
+    MOST_VISITS,
+    RESERVED,
+    STRING,
+    UINT,
+    Token,
+    bytes_of,
+    double_of,
+    int_of,
+    string_of,
+    tokenize,
+    uint_of,
+)
 from actors.cel.macros import Builder, MacroError
-from actors.cel.source import NOWHERE, Problems, Source
 from actors.cel.syntax import (
+    NOWHERE,
     Constant,
     Expression,
     Identifier,
@@ -26,7 +42,9 @@ from actors.cel.syntax import (
     MapLiteral,
     MessageLiteral,
     Node,
+    Problems,
     Select,
+    Source,
 )
 
 _RELATIONS: Final = {

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from actors.cel.planning.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
-from actors.cel.planning.planner import Checked, Planner
+from actors.cel.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
+from actors.cel.planner import Checked, Planner
 from actors.cel.syntax import Expression
 from actors.cel.values import EvaluationError, EvaluationStopped
 

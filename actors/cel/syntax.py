@@ -1,14 +1,101 @@
-"""The syntax tree of a CEL expression, as the parser makes it: macros are expanded into comprehensions.
+"""The source of a CEL expression, problems with it, and its syntax tree.
 
-Every node has an `id` that is unique in its expression; what the checker finds out about a node (its type, the
-function overloads that a call may mean) and what cost estimates say are kept in dicts by that id. Operators are calls
-of functions with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
+Problems have the text that cel-go prints: message, line, caret. The parser makes the tree, with macros expanded into
+comprehensions.
+
+Every node has an `id` that is unique in its expression; what the checker finds out about a node (its type, the function
+overloads that a call may mean) and what cost estimates say are kept in dicts by that id. Operators are calls of
+functions with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+# Above this many problems only their number is printed.
+MOST_PROBLEMS: Final = 100
+
+# A source line of more bytes than this is left out of messages.
+_LONGEST_LINE: Final = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    line: int  # from 1
+    column: int  # from 0, in code points
+
+
+NOWHERE: Final = Location(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    location: Location
+    message: str
+
+
+class Source:
+    """The text of an expression with its lines."""
+
+    __slots__ = ("_starts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0]
+        for line in text.split("\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def location(self, offset: int) -> Location:
+        line = 1
+        for start in self._starts[1:-1]:
+            if start > offset:
+                break
+            line += 1
+        return Location(line, offset - self._starts[line - 1])
+
+    def line(self, number: int) -> str | None:
+        if not self.text or not 0 < number < len(self._starts):
+            return None
+        return self.text[self._starts[number - 1] : self._starts[number] - 1]
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong with an expression. Beyond MOST_PROBLEMS they are only counted."""
+
+    source: Source
+    reported: list[Problem] = field(default_factory=list)
+    count: int = 0
+
+    def report(self, location: Location, message: str) -> None:
+        self.count += 1
+        if self.count <= MOST_PROBLEMS:
+            self.reported.append(Problem(location, message))
+
+    def report_at(self, offset: int, message: str) -> None:
+        self.report(self.source.location(offset), message)
+
+    def __str__(self) -> str:
+        in_order = sorted(self.reported, key=lambda problem: (problem.location.line, problem.location.column))
+        texts = [_display(self.source, problem) for problem in in_order]
+        if self.count > MOST_PROBLEMS:
+            texts.append(f"{self.count - MOST_PROBLEMS} more errors were truncated")
+        return "\n".join(texts)
+
+
+def _display(source: Source, problem: Problem) -> str:
+    location = problem.location
+    text = f"ERROR: <input>:{location.line}:{location.column + 1}: {problem.message}"
+    line = source.line(location.line)
+    if line is None or len(line.encode()) > _LONGEST_LINE:
+        return text
+    line = line.replace("\t", " ")
+    column = max(location.column, 0)
+    before, at = line[:column], line[column : column + 1]
+    dots = "".join("." if character < "\x80" else "．" for character in before)
+    caret = "^" if at < "\x80" else "＾"
+    return f"{text}\n | {line}\n | {dots}{caret}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from actors.certificates.addresses import address_of
-from actors.certificates.names import PROXY_NAME
+from actors.certificates.names import PROXY_NAME, address_of
 from actors.identity import MASTERS
 
 _YEAR = 365 * 86400

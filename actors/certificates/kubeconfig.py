@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from actors.certificates.addresses import address_of
+from actors.certificates.names import address_of
 from actors.certificates.store import Certificates, write_atomically
 
 _TEMPLATE = """\

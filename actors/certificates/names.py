@@ -1,12 +1,90 @@
-"""The names and addresses that a serving certificate is valid for: this machine's, and the API's Service."""
+"""Where others reach a server that listens on an address, and the names that its certificate is valid for.
+
+Addresses are for the certificate, the Endpoints and the banner; the certificate also has the names of the API's
+Service. A server on 0.0.0.0 or :: listens on every address of the machine. The first of them is the one that the
+machine uses towards its default route, as v1.25 chooses its advertise address; loopback where the machine has no other.
+Nothing here sends a packet: connecting a UDP socket only looks up the route. Rejected: resolving the host name, which
+may ask a name server and often gives 127.0.1.1.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import ipaddress
 import re
 import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
-from actors.certificates.addresses import address_of, reachable_addresses
 from actors.names import Names
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Addresses of the documentation ranges: they only select the route, no packet is sent.
+_FAR = {socket.AF_INET: "203.0.113.1", socket.AF_INET6: "2001:db8::1"}
+_DISCARD_PORT = 9
+_GET_INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
+_IPV6_ADDRESSES = Path("/proc/net/if_inet6")
+
+
+def address_of(name: str) -> Address | None:
+    """None for a host name."""
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def reachable_addresses(listening: str) -> tuple[str, ...]:
+    """The addresses at which a server that listens there is reached, the preferred one first.
+
+    A host name is returned as it is. A socket on :: accepts IPv4 connections too.
+    """
+    address = address_of(listening)
+    if address is None or not address.is_unspecified:
+        return (listening if address is None else str(address),)
+    if address.version == 4:
+        return tuple(_machine_addresses(socket.AF_INET)) or ("127.0.0.1",)
+    found = (*_machine_addresses(socket.AF_INET6), *_machine_addresses(socket.AF_INET))
+    return found or ("::1",)
+
+
+def _machine_addresses(family: socket.AddressFamily) -> dict[str, None]:
+    """Each address once, in order."""
+    found = [*_by_default_route(family), *_of_interfaces(family)]
+    return {str(one): None for one in map(ipaddress.ip_address, found) if _ordinary(one)}
+
+
+def _ordinary(address: Address) -> bool:
+    return not (address.is_loopback or address.is_link_local or address.is_unspecified)
+
+
+def _by_default_route(family: socket.AddressFamily) -> Iterator[str]:
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((_FAR[family], _DISCARD_PORT))
+        yield probe.getsockname()[0]
+
+
+def _of_interfaces(family: socket.AddressFamily) -> Iterator[str]:
+    return _ipv4_of_interfaces() if family == socket.AF_INET else _ipv6_of_interfaces()
+
+
+def _ipv4_of_interfaces() -> Iterator[str]:
+    """The first address of each interface; none where the kernel is not Linux."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                request = struct.pack("256s", name.encode()[:15])
+                yield socket.inet_ntoa(fcntl.ioctl(probe, _GET_INTERFACE_ADDRESS, request)[20:24])
+
+
+def _ipv6_of_interfaces() -> Iterator[str]:
+    with suppress(OSError):
+        for line in _IPV6_ADDRESSES.read_text().splitlines():
+            yield str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0])))
+
 
 PROXY_NAME = "front-proxy-client"  # the common name by which aggregated servers know this one
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")

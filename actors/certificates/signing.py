@@ -1,26 +1,228 @@
-"""Issues the certificate of an approved request.
+"""Signs certificate requests: facts of a request, rules of the built-in signers, their CAs, and the certificate.
 
-Subject, public key and names come from the request, usages from the object's spec; every other extension that the
-request asks for is left out, and no certificate is a CA. The functions import the cryptography library when they run:
-controllers call them in a thread.
+The functions import the cryptography library when they run, and take some milliseconds: controllers call them in a
+thread.
+
+Each built-in signer signs the requests below; every other signer is left to other programs.
+
+| signer      | subject                                 | usages                          | names              |
+|-------------|-----------------------------------------|---------------------------------|--------------------|
+| client      | any                                     | client auth, and two more       | any                |
+| node client | organization and name of a node         | exactly three, with client auth | none               |
+| serving     | organization and name of a node         | exactly three, with server auth | DNS and IP, one up |
+| legacy      | any                                     | any                             | any                |
+
+Subject, public key and names of a certificate come from the request, usages from the object's spec; every other
+extension that the request asks for is left out, and no certificate is a CA.
+
+There is one CA for each signer. Without other files, all of it is the data folder's own CA. It is made when a
+controller first needs it if no secure port has made it before: in a thread, which starts a process, never in the event
+loop. Files that an operator names are read again with every use, so that a renewed CA needs no restart.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from actors.certificates.authorities import Authority
-from actors.certificates.requests import UnfitRequest, alternative_names, load_request
-from actors.certificates.store import CertificateError
+import trio
+
+from actors.certificates.store import CertificateError, Certificates
 from actors.kinds.values.pem import blocks_of
+from actors.names import Names
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+
+
+class UnfitRequest(Exception):
+    """A request that no certificate is issued for; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    common_names: tuple[str, ...]
+    organizations: tuple[str, ...]
+    has_alternative_names: bool  # the extension is there, whatever is in it
+    dns_names: int = 0
+    addresses: int = 0
+    other_names: int = 0  # mail addresses, URIs and everything else
+
+
+def load_request(content: str) -> x509.CertificateSigningRequest:
+    """Read the base64 text of `spec.request`."""
+    from cryptography import x509
+
+    block = next(blocks_of(base64.b64decode(content).decode("latin-1")), None)
+    if block is None:
+        raise UnfitRequest("it holds no PEM block")
+    try:
+        request = x509.load_der_x509_csr(block.content)
+        signed = request.is_signature_valid
+    except Exception as error:
+        raise UnfitRequest(f"it cannot be read: {error}") from None
+    if not signed:
+        raise UnfitRequest("its signature is not by its own key")
+    return request
+
+
+def facts_of(content: str) -> RequestFacts:
+    """The facts of the base64 text of `spec.request`."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    request = load_request(content)
+    try:
+        names = alternative_names(request)
+        subject = request.subject
+    except Exception as error:
+        raise UnfitRequest(f"its subject or its names cannot be read: {error}") from None
+    dns = sum(isinstance(name, x509.DNSName) for name in names or ())
+    addresses = sum(isinstance(name, x509.IPAddress) for name in names or ())
+    return RequestFacts(
+        tuple(str(one.value) for one in subject.get_attributes_for_oid(NameOID.COMMON_NAME)),
+        tuple(str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)),
+        names is not None,
+        dns,
+        addresses,
+        len(names or ()) - dns - addresses,
+    )
+
+
+def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName] | None:
+    """The subject alternative names that the request asks for; None without the extension."""
+    from cryptography import x509
+
+    try:
+        return list(request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return None
+
+
+NODES: Final = "system:nodes"
+NODE_PREFIX: Final = "system:node:"
+_SIGNER_KEY_USAGES: Final = frozenset({"digital signature", "key encipherment"})
+CLIENT_USAGES: Final = _SIGNER_KEY_USAGES | {"client auth"}
+SERVING_USAGES: Final = _SIGNER_KEY_USAGES | {"server auth"}
+
+# Why the signer does not sign such a request; empty if it does.
+Rule = Callable[[RequestFacts, Sequence[str]], str]
+
+
+def signer_rules(names: Names) -> dict[str, Rule]:
+    """By the name of the signer."""
+    return {
+        names.client_signer: client_refusal,
+        names.node_client_signer: node_client_refusal,
+        names.serving_signer: serving_refusal,
+        names.legacy_signer: lambda facts, usages: "",
+    }
+
+
+def client_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
+    if "client auth" not in usages:
+        return "its usages must include client auth"
+    return _others("its usages may only be", set(usages) - CLIENT_USAGES, CLIENT_USAGES)
+
+
+def node_client_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
+    if facts.has_alternative_names:
+        return "it may not have subject alternative names"
+    return _not_of_a_node(facts) or _not_exactly(usages, CLIENT_USAGES)
+
+
+def serving_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
+    if facts.other_names:
+        return "its subject alternative names may only be DNS names and IP addresses"
+    if not facts.dns_names and not facts.addresses:
+        return "it must have at least one DNS name or IP address"
+    return _not_of_a_node(facts) or _not_exactly(usages, SERVING_USAGES)
+
+
+def _not_of_a_node(facts: RequestFacts) -> str:
+    if facts.organizations != (NODES,):
+        return f"the organization of its subject must be {NODES} and no other"
+    if len(facts.common_names) != 1 or not facts.common_names[0].startswith(NODE_PREFIX):
+        return f"the subject must have one common name, which starts with {NODE_PREFIX}"
+    return ""
+
+
+def _not_exactly(usages: Sequence[str], expected: frozenset[str]) -> str:
+    if set(usages) == expected:
+        return ""
+    return f"its usages must be {', '.join(sorted(expected))}"
+
+
+def _others(text: str, others: set[str], allowed: frozenset[str]) -> str:
+    return f"{text} {', '.join(sorted(allowed))}" if others else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    certificate: bytes  # PEM; the first certificate is the one that signs
+    key: bytes = field(repr=False)  # PEM
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorityFiles:
+    certificate: Path
+    key: Path
+
+    def read(self) -> Authority:
+        try:
+            return Authority(self.certificate.read_bytes(), self.key.read_bytes())
+        except OSError as error:
+            raise CertificateError(f"cannot read the CA {error.filename}: {error.strerror}") from error
+
+
+class Authorities:
+    def __init__(
+        self,
+        prepare: Callable[[], Certificates],
+        signers: Mapping[str, AuthorityFiles] | None = None,
+        server_certificate: Path | None = None,
+    ) -> None:
+        """`prepare` returns the data folder's certificates; `signers` has the files of signers with another CA."""
+        self._prepare = prepare
+        self._signers = dict(signers or {})
+        self._server_certificate = server_certificate
+        self._own: Certificates | None = None
+        self._preparing = trio.Lock()
+
+    async def of_signer(self, signer: str) -> Authority:
+        """The CA that signs the certificates of this signer. Raises CertificateError."""
+        files = self._signers.get(signer) or await self._own_files()
+        return await trio.to_thread.run_sync(files.read)
+
+    async def server_certificate(self) -> bytes:
+        """PEM: the CA of this server's serving certificate, or that certificate where an operator gave it."""
+        path = self._server_certificate or (await self._own_files()).certificate
+        return await trio.to_thread.run_sync(_read, path)
+
+    async def certificates(self) -> Certificates:
+        """The certificates of the data folder. Raises CertificateError."""
+        async with self._preparing:
+            if self._own is None:
+                self._own = await trio.to_thread.run_sync(self._prepare)
+            return self._own
+
+    async def _own_files(self) -> AuthorityFiles:
+        own = await self.certificates()
+        return AuthorityFiles(own.authority, own.key("ca"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"cannot read {path}: {error.strerror}") from error
+
 
 # A client whose clock is behind must not see a new certificate as not yet valid.
 BACKDATE: Final = 5 * 60

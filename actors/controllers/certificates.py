@@ -11,10 +11,18 @@ import trio
 
 from actors.access.authorize import Attributes, Decision
 from actors.background_import import imported
-from actors.certificates.authorities import Authority
-from actors.certificates.requests import RequestFacts, UnfitRequest, facts_of
-from actors.certificates.signers import CLIENT_USAGES, Rule, node_client_refusal, rules
-from actors.certificates.signing import expiry_of, issue
+from actors.certificates.signing import (
+    CLIENT_USAGES,
+    Authority,
+    RequestFacts,
+    Rule,
+    UnfitRequest,
+    expiry_of,
+    facts_of,
+    issue,
+    node_client_refusal,
+    signer_rules,
+)
 from actors.certificates.store import CertificateError
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
@@ -196,7 +204,7 @@ class CertificateSigning(RequestController):
         super().__init__(context)
         self._authorities = context.authorities
         self._duration = context.signing_duration
-        self._rules = rules(context.names)
+        self._rules = signer_rules(context.names)
         self._reported: dict[str, str] = {}  # uids of requests with a line in the log, by name
 
     def observe(self, events: Sequence[Event]) -> None:

@@ -8,7 +8,7 @@ from actors.access.accounts.tokens import TokenIssuer
 from actors.access.authorize import Authorizer
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.aggregation.context import AggregationContext
-from actors.certificates.authorities import Authorities
+from actors.certificates.signing import Authorities
 from actors.clock import Clock
 from actors.kinds.registry import Registry
 from actors.names import Names

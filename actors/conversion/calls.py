@@ -1,16 +1,54 @@
-"""Runs the conversions that commands of actors wait for, each in a task of its own; their number is bounded."""
+"""Runs work that needs objects in other versions.
+
+Conversions that commands of actors wait for run in a task of their own each; their number is bounded. Synchronous work
+runs again after each conversion, until it has all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
 
 import trio
 
 from actors.conversion.converter import Converter
-from actors.conversion.waiting import converted
-from actors.errors import Overloaded, ShuttingDown
-from actors.kinds.declaration.definition import ConversionNeeded
+from actors.errors import ConversionFailed, Overloaded, ShuttingDown
+from actors.go_json import dumps
+from actors.kinds.declaration.definition import ConversionNeeded, Conversions, Versions
+
+# More than any work needs that asks for the same conversions each time.
+MAX_CONVERSIONS: Final = 64
+
+T = TypeVar("T")
+Run = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+class Converts(Protocol):
+    async def convert(self, versions: Versions, documents: list[bytes], target: str) -> list[bytes]:
+        """ConversionFailed."""
+
+
+async def converted(converter: Converts, needed: ConversionNeeded) -> bytes:
+    document = dumps({"apiVersion": needed.source, **needed.object})
+    [result] = await converter.convert(needed.versions, [document], needed.target)
+    return result
+
+
+async def run_converting(converter: Converts, work: Callable[[], T], run: Run[T]) -> T:
+    """What `work` returns. `run` calls it, perhaps in a thread. ConversionFailed."""
+    known = Conversions()
+
+    def work_with_conversions() -> T:
+        with known.in_use():
+            return work()
+
+    while len(known) < MAX_CONVERSIONS:
+        try:
+            return await run(work_with_conversions)
+        except ConversionNeeded as needed:
+            known.add(needed, await converted(converter, needed))
+    raise ConversionFailed("the object needs too many conversions")
+
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS: Final = 4096

@@ -657,9 +657,9 @@ def _schema_rules(
 ) -> None:
     if schema is not None:
         # Imported with the first definition that is written, together with CEL: some tenths of a second.
-        if not is_imported("actors.kinds.structural.checks", "check_schema"):
+        if not is_imported("actors.kinds.structural.definition_checks", "check_schema"):
             need_thread()
-        from actors.kinds.structural.checks import check_schema
+        from actors.kinds.structural.definition_checks import check_schema
 
         check_schema(errors, f"{field}.openAPIV3Schema", schema, names=names, has_status=has_status)
 
@@ -725,7 +725,7 @@ def _has_status(version: Object) -> bool:
 
 PLURAL = "customresourcedefinitions"
 # What validates schemas and compiles them. Imported with the first definition, because most servers have none.
-SCHEMA_MODULES = ("actors.kinds.structural.checks", "actors.kinds.structural.compile")
+SCHEMA_MODULES = ("actors.kinds.structural.definition_checks", "actors.kinds.structural.compile")
 # On definitions that `rewound record` adds for kinds of a server that has them by itself.
 ADDED_BY_RECORDER = "record.rewound.cluster.io/added"
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"

@@ -1,20 +1,94 @@
-"""Applies a JSON patch, merge patch or strategic merge patch to a document, and bounds the result."""
+"""Applies a JSON patch, merge patch or strategic merge patch to a document, and bounds the result.
+
+The connection bounds one body, but an object can grow with every patch, nest deeper when an operation moves one part
+into another, and gather entries of ever more managers.
+
+A merge patch is that of RFC 7396: maps are merged, null deletes, everything else replaces. Null members of maps inside
+a list are dropped, as Kubernetes does, where RFC 7396 would keep them; as in Kubernetes, a list that takes the place of
+a map keeps them. No recursion, because the client chooses the depth of a patch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from actors.kinds.schema.exact_decoder import Problems
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
-from actors.patch.bounds import check_bounds
-from actors.patch.errors import MalformedPatch
+from actors.large_work import LARGE_BYTES
+from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
-from actors.patch.merge_patch import apply_merge_patch
 from actors.patch.strategic import apply_strategic_patch
 from actors.quoting import quoted_start
+from actors.value_count import MAX_STORED_VALUES, check_values
+
+# Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
+MAX_BYTES: Final = 8 << 20
+
+
+def check_bounds(patched: Any) -> int:
+    """The size of the object in bytes; PatchTooLarge or TooLarge if it is too large."""
+    try:
+        written = orjson.dumps(patched)
+    except TypeError:
+        raise PatchTooLarge("the patched object nests too deep") from None
+    size = len(written)
+    if size > MAX_BYTES:
+        raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MAX_BYTES} are allowed")
+    if size > LARGE_BYTES:
+        check_values(written, MAX_STORED_VALUES)
+    return size
+
+
+def apply_merge_patch(document: Any, patch: Any) -> Any:
+    """The merged document; `document` may be changed, `patch` is not."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = document if isinstance(document, dict) else {}
+    todo: list[tuple[dict[str, Any], dict[str, Any]]] = [(merged, patch)]
+    while todo:
+        target, changes = todo.pop()
+        for key, value in changes.items():
+            if value is None:
+                target.pop(key, None)
+            elif isinstance(value, dict):
+                nested = target.get(key)
+                target[key] = nested if isinstance(nested, dict) else {}
+                todo.append((target[key], value))
+            elif isinstance(value, list) and not isinstance(target.get(key), dict):
+                target[key] = _without_nulls(value)
+            else:
+                target[key] = value
+    return merged
+
+
+def _without_nulls(items: list[Any]) -> Any:
+    """A copy without the null members of its maps."""
+    copied: list[Any] = []
+    todo: list[tuple[Callable[[Any], None], Any]] = [(copied.append, items)]
+    while todo:
+        put, value = todo.pop()
+        if isinstance(value, list):
+            made: list[Any] = []
+            put(made)
+            todo += [(made.append, item) for item in reversed(value)]
+        elif isinstance(value, dict):
+            kept: dict[str, Any] = {}
+            put(kept)
+            todo += [
+                (partial(kept.__setitem__, name), member)
+                for name, member in reversed(value.items())
+                if member is not None
+            ]
+        else:
+            put(value)
+    return copied[0]
+
 
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 

@@ -10,13 +10,11 @@ from actors.errors import BadRequest, Conflict, TooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Patch
-from actors.patch.bounds import check_bounds
 from actors.patch.errors import PatchTooLarge
-from actors.patch.managed_fields.applied_fields import AmbiguousItems
-from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.last_applied import refresh_annotation
-from actors.patch.managed_fields.mismatch import find_mismatch
+from actors.patch.managed_fields.ownership import find_mismatch
+from actors.patch.transform import check_bounds
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, null_empty_lists

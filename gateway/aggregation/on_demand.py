@@ -10,7 +10,7 @@ from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.aggregation.content import RemoteContent
 from actors.background_import import imported
-from actors.certificates.authorities import Authorities
+from actors.certificates.signing import Authorities
 from actors.identity import User
 from actors.names import NAMES
 from gateway.aggregation.trust import proxy_identity

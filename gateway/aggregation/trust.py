@@ -7,8 +7,8 @@ from pathlib import Path
 
 import trio
 
-from actors.certificates.authorities import Authorities
 from actors.certificates.names import PROXY_NAME
+from actors.certificates.signing import Authorities
 from actors.certificates.store import CertificateError
 from actors.go_json import dumps
 from gateway.settings.settings import Settings

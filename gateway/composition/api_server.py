@@ -14,7 +14,7 @@ import trio
 from actors.access.accounts.keys import is_discoverable
 from actors.aggregation.api_services import ApiService
 from actors.background_import import OnDemand
-from actors.certificates.addresses import reachable_addresses
+from actors.certificates.names import reachable_addresses
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog

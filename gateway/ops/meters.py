@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from actors.admission.plugins.pod_security.plugins import PodSecurity
 from actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
-from actors.conversion.timings import BOUNDS as CONVERSION_BOUNDS
+from actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
 from actors.store.committer import BOUNDS as WRITE_BOUNDS
 from gateway.ops.exposition import Distributions
 from gateway.ops.metrics import Metrics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from actors.admission.timings import Timings, WebhookTimings
     from actors.aggregation.api_services import ApiServices
     from actors.controllers.work_queue import WorkQueueStatistics
-    from actors.conversion.timings import ConversionTimings
+    from actors.conversion.converter import ConversionTimings
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from actors.flowcontrol.seats import Level

@@ -18,10 +18,9 @@ import orjson
 from actors.cel.checker import check
 from actors.cel.parser import parse
 from actors.cel.program import Program, compile_program
-from actors.cel.runtime.containers import MapValue
-from actors.cel.source import Problems
+from actors.cel.syntax import Problems
 from actors.cel.types import BOOL, DYN, Environment
-from actors.cel.values import MAX_INT, MIN_INT, CannotCompile
+from actors.cel.values import MAX_INT, MIN_INT, CannotCompile, MapValue
 from actors.names import Names
 from actors.rewind.moments import rfc3339
 from journal.records import Event

@@ -27,7 +27,7 @@ from gateway.settings.checks import (
 )
 
 if TYPE_CHECKING:
-    from actors.certificates.authorities import AuthorityFiles
+    from actors.certificates.signing import AuthorityFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +356,6 @@ class SigningSettings:
         check_file(flags[0], certificate)
         check_file(flags[1], key)
         check_certificate_and_key(flags, certificate, key)
-        from actors.certificates.authorities import AuthorityFiles
+        from actors.certificates.signing import AuthorityFiles
 
         return AuthorityFiles(certificate, key)

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 from actors.errors import Invalid
 from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import Compiled, compile_schema
+from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import FieldError, collect
 from actors.names import NAMES, Names
 from actors.time_limit import run_limited

@@ -20,8 +20,8 @@ from actors.admission.webhooks.documents import new_document, old_document
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
+from actors.conversion.calls import Converts, Run, run_converting
 from actors.conversion.shown import converts
-from actors.conversion.waiting import Converts, Run, run_converting
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from actors.kinds.validation import qualified_name
 from actors.large_work import LARGE_BYTES

@@ -11,10 +11,10 @@ from actors.errors import BadRequest, WebhookFailed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
-from actors.patch.bounds import check_bounds
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.managed_fields.managers import read_entries
+from actors.patch.transform import check_bounds
 from actors.store.document import null_empty_lists
 
 INVALID_MANAGERS = (

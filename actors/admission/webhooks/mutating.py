@@ -24,8 +24,8 @@ from actors.admission.webhooks.documents import Patched, apply_patch, parse_patc
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH
+from actors.conversion.calls import Converts, run_converting
 from actors.conversion.shown import converts
-from actors.conversion.waiting import Converts, run_converting
 from actors.errors import ConversionFailed, RequestError, WebhookFailed
 from actors.go_json import dumps
 from actors.messages import Object

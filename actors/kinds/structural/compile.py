@@ -1,7 +1,16 @@
 """Compiles the schema of one version of a custom resource to what its Definition and its strategy need.
 
-`compile_schema` takes an `openAPIV3Schema` that `checks.check_schema` has accepted. Compiled schemas are immutable and
-usable from any thread. Everything compiles on first use: most kinds of a cluster are never written.
+`compile_schema` takes an `openAPIV3Schema` that `check_schema` has accepted. Compiled schemas are immutable and usable
+from any thread. Everything compiles on first use: most kinds of a cluster are never written.
+
+`CustomSchema` decodes documents, with the interface of the decoder of built-in kinds. The order of the steps, and so of
+the problems that a client gets, is that of v1.25: duplicate fields, kind and apiVersion (required here), metadata,
+unknown fields by name, the metadata of embedded objects. Decoded objects have no kind and apiVersion; their fields are
+in the order of the document, with those that have defaults after them. Numbers are integers of 64 bits where they are
+written as such, and floating point otherwise, also 1.0; rules see the difference. orjson parses most documents. The
+exact parser, ten times slower, reads those in which a field may be duplicate, an integer needs more than 64 bits, or
+something is wrong. A floating-point number without a fraction is stored without one, as Go's JSON does: an object that
+was created with 1.0 has 1 when it is read.
 
 An object is pruned and defaulted when it is written, so that it needs neither when it is read, unless the schema has
 changed since. `prune_and_default` is for those: whoever publishes a Definition whose objects may have been stored under
@@ -11,30 +20,301 @@ charge. `is_canonical` says of one stored object whether it needs the conversion
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cache
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
+from actors.errors import Cause, Invalid
 from actors.kinds.declaration.definition import Conversion, CustomKind
-from actors.kinds.declaration.meta import METADATA
+from actors.kinds.declaration.meta import METADATA, OBJECT_META
+from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized, clean
+from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from actors.kinds.schema.fields import ANY_JSON, Field, Struct
-from actors.kinds.structural.coercion import TYPE_META, Coerce
-from actors.kinds.structural.decoder import CustomSchema
+from actors.kinds.schema.json_tree import MAX_DEPTH, TOO_DEEP, Members, NotJson, Number, parse_tree, plain
+from actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
+from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
+from actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
-from actors.kinds.structural.embedded import compile_validation
+from actors.kinds.structural.formats import has_slow_pattern
 from actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
-from actors.kinds.structural.numbers import compile_numbers
-from actors.kinds.structural.patterns import has_slow_pattern
-from actors.kinds.structural.validation.exact import validate
-from actors.kinds.structural.validation.findings import NO_PATH, report
-from actors.kinds.structural.validation.list_types import compile_list_types
-from actors.kinds.structural.validation.validity import compile_validity, most_checks
+from actors.kinds.structural.validation import (
+    NO_PATH,
+    compile_list_types,
+    compile_validity,
+    most_checks,
+    report,
+    validate,
+)
 from actors.kinds.validation import FieldErrors, collect, invalid
 from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
-from actors.time_limit import need_thread
+from actors.quoting import cut, quoted, quoted_start
+from actors.time_limit import check_time, need_thread
 
 if TYPE_CHECKING:
-    from actors.kinds.structural.rules.evaluation import RuleTree
+    from actors.kinds.structural.rules import RuleTree
+
+
+_SHORTEST_MEMBER: Final = 4  # "":0
+_AS_NINES: Final = bytes.maketrans(b"012345678", b"9" * 9)
+_BIG_NUMBER: Final = b"9" * 19
+_LONGEST_PATH: Final = 4096
+
+
+def parse_document(raw: bytes, *, in_steps: bool) -> tuple[Any, tuple[str, ...]]:
+    """The value and its duplicate fields. Raises NotJson. `in_steps`: not in one uninterruptible call."""
+    if not in_steps:
+        try:
+            value = orjson.loads(raw)
+            if _is_whole(raw, orjson.dumps(value)) and _BIG_NUMBER not in raw.translate(_AS_NINES):
+                return value, ()
+        except (orjson.JSONDecodeError, TypeError):
+            pass  # the exact parser says what is wrong
+    problems = Problems()
+    return _plain(parse_tree(raw), "", MAX_DEPTH, problems), problems.texts()
+
+
+def _is_whole(raw: bytes, written: bytes) -> bool:
+    """Whether no member was lost: the text would be longer than what was read from it."""
+    if len(raw) - len(written) < _SHORTEST_MEMBER:
+        return True
+    return _length(raw) - _length(written) < _SHORTEST_MEMBER
+
+
+def _length(text: bytes) -> int:
+    return len(text.translate(None, b" \t\r\n"))
+
+
+def _plain(value: Any, path: str, depth: int, problems: Problems) -> Any:
+    if not depth:
+        raise NotJson(TOO_DEEP)
+    if type(value) is Members:
+        check_time()
+        found: dict[str, Any] = {}
+        for name, member in value:
+            here = (f"{path}.{name}" if path else name)[:_LONGEST_PATH]
+            if name in found:
+                problems.add(f"duplicate field {quoted(here)}")
+            found[name] = _plain(member, here, depth - 1, problems)
+        return found
+    if type(value) is list:
+        return [_plain(item, f"{path}[{index}]", depth - 1, problems) for index, item in enumerate(value)]
+    return _number(value) if type(value) is Number else value
+
+
+def _number(text: Number) -> int | float:
+    whole = text.whole()
+    if whole is not None and -(2**63) <= whole < 2**63:
+        return whole
+    return float(text.nearest())
+
+
+Convert = Callable[[Any], Any]
+
+_SMALLEST, _LARGEST = -(2.0**63), 2.0**63
+_MAY_CHANGE: Final = frozenset((float, list, dict))
+_NUMERIC: Final = frozenset(("integer", "number", ""))
+
+
+def compile_numbers(node: Node) -> Convert | None:
+    if node.preserve or node.embedded or node.additional is True:
+        return stored_numbers
+    if node.type in _NUMERIC:
+        return stored_numbers
+    items = compile_numbers(node.items) if node.items is not None else None
+    values = compile_numbers(node.values) if node.values is not None else None
+    inner = {
+        name: convert
+        for name, one in node.properties.items()
+        if (convert := compile_numbers(one)) is not None
+    }
+    if items is None and values is None and not inner:
+        return None
+    return _convert(inner, items, values, frozenset(node.properties))
+
+
+def _convert(
+    inner: dict[str, Convert], items: Convert | None, values: Convert | None, declared: frozenset[str]
+) -> Convert:
+    steps = tuple(inner.items())
+
+    def convert(value: Any) -> Any:
+        if type(value) is list:
+            return _items(value, items) if items is not None else value
+        if type(value) is not dict:
+            return value
+        changed: dict[str, Any] = {}
+        for name, step in steps:
+            member = value.get(name)
+            if type(member) in _MAY_CHANGE and (converted := step(member)) is not member:
+                changed[name] = converted
+        if values is not None:
+            for name, member in value.items():
+                if type(member) in _MAY_CHANGE and name not in declared:
+                    changed[name] = values(member)
+        return {**value, **changed} if changed else value
+
+    return convert
+
+
+def _items(value: list[Any], convert: Convert) -> list[Any]:
+    found = [convert(item) if type(item) in _MAY_CHANGE else item for item in value]
+    return value if all(map(is_, found, value)) else found
+
+
+def stored_numbers(value: Any) -> Any:
+    if type(value) is float:
+        return int(value) if value.is_integer() and _SMALLEST <= value < _LARGEST else value
+    if type(value) is dict:
+        return {name: stored_numbers(member) for name, member in value.items()}
+    return [stored_numbers(item) for item in value] if type(value) is list else value
+
+
+_LONGEST_BODY: Final = 1024  # of the document in a message
+_SUMMARY: Final = 30
+
+
+@cache
+def _metadata_decoder() -> PydanticDecoder:
+    return PydanticDecoder(Struct("meta.v1.ObjectWithMeta", METADATA), "", "")
+
+
+class CustomSchema(Schema):
+    def __init__(self, root: Node, fields: Struct, api_version: str, kind: str) -> None:
+        super().__init__(fields, api_version, kind)
+        self._root = root
+        self._embedded = compile_embedded(root, drop_invalid=False)
+
+    @lazy_property
+    def coerce(self) -> Coerce:
+        return compile_coercion(self._root, defaults=True)
+
+    @lazy_property
+    def prune(self) -> Coerce:
+        return compile_coercion(self._root, defaults=False)
+
+    def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:
+        try:
+            document, problems = parse_document(raw, in_steps=in_steps)
+        except NotJson as error:
+            raise Unrecognized(f"couldn't get version/kind; json parse error: {error}") from None
+        if (
+            type(document) is not dict
+            or document.get("kind") != self._kind
+            or document.get("apiVersion") != self._api_version
+        ):
+            self.require_type(document, raw)
+        return self._decoded(document, problems, self.coerce if defaults else self.prune)
+
+    def decode_exactly(self, raw: bytes, *, defaults: bool = True) -> Decoded:
+        return self.decode_json(raw, defaults=defaults, in_steps=True)
+
+    def decode_object(
+        self,
+        value: object,
+        problems: tuple[str, ...] = (),
+        *,
+        defaults: bool = True,
+        in_steps: bool = False,
+    ) -> Decoded:
+        try:
+            document = plain(value) if type(value) is Members else value
+        except NotJson as error:
+            raise NotDecodable(self._not_handled(str(error))) from None
+        self.check_type(document)
+        assert isinstance(document, dict)
+        return self._decoded(document, problems, self.coerce if defaults else self.prune)
+
+    def require_type(self, document: Any, raw: bytes = b"") -> None:
+        """kind and apiVersion must be in what clients send, other than for built-in kinds."""
+        self.check_type(document)
+        if not document.get("kind"):
+            body = raw or orjson.dumps(document)
+            text = body[: _LONGEST_BODY + 1].decode("utf-8", "replace")
+            start = body[:_SUMMARY].decode("utf-8", "replace")
+            summary = f"{start} ..." if len(body) > _SUMMARY else start
+            raise NotDecodable(
+                f"the object provided is unrecognized (must be of type {self._kind}): "
+                f"Object 'Kind' is missing in '{cut(text, _LONGEST_BODY)}' ({summary})"
+            )
+        if not document.get("apiVersion"):
+            raise NotDecodable(self._other_version(""))
+
+    def check_type(self, document: Any) -> None:
+        """apiVersion and kind, where they are present, must be the right ones."""
+        if type(document) is not dict:
+            super().check_type(document)
+        kind, api_version = (
+            document.get("kind") or self._kind,
+            document.get("apiVersion") or self._api_version,
+        )
+        if kind == self._kind and api_version == self._api_version:
+            return
+        if type(kind) is not str or type(api_version) is not str:
+            super().check_type(document)
+        if api_version != self._api_version:
+            raise NotDecodable(self._other_version(api_version))
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else ""
+        cause = Cause(
+            "FieldValueInvalid", f"Invalid value: {quoted_start(kind)}: must be {self._kind}", "kind"
+        )
+        group = self._api_version.rpartition("/")[0]
+        raise Invalid(group, cut(kind), name if isinstance(name, str) else "", [cause])
+
+    def _other_version(self, sent: str) -> str:
+        return (
+            f"the API version in the data ({cut(sent)}) does not match the expected API version "
+            f"({self._api_version})"
+        )
+
+    def _decoded(self, document: Object, problems: tuple[str, ...], coerce: Coerce) -> Decoded:
+        sent = {name: member for name, member in document.items() if name not in TYPE_META}
+        try:
+            found, more = self._metadata(document)
+            dropped: list[str] = []
+            found.update(coerce(sent, dropped))
+            if dropped:
+                more = (*more, *unknown_fields(self._root, sent))
+            if self._embedded is not None:
+                found, more = self._with_embedded(found, more)
+        except RecursionError:
+            raise NotDecodable(self._not_handled(TOO_DEEP)) from None
+        if not more:
+            return clean((found, problems))
+        named = Problems(problems)
+        for path in more:
+            named.add(f'unknown field "{path}"')
+        return Decoded(found, named.texts())
+
+    def _metadata(self, document: Object) -> tuple[Object, tuple[str, ...]]:
+        """The beginning of the object, and the unknown fields in its metadata."""
+        if "metadata" not in document:
+            return {}, ()
+        sent = document["metadata"]
+        if sent and not is_postponed():
+            found = _metadata_decoder().from_object({"metadata": sent})
+            if found is not None:
+                return found, ()
+        decoder = ExactDecoder(defaults=False)
+        try:
+            read = decoder.struct(OBJECT_META, {} if sent is None else sorted_members(sent), "metadata")
+        except ValueError as error:
+            raise NotDecodable(self._not_handled(str(error))) from None
+        return {"metadata": read}, tuple(one.removeprefix('unknown field "')[:-1] for one in decoder.problems)
+
+    def _with_embedded(self, found: Object, more: tuple[str, ...]) -> tuple[Object, tuple[str, ...]]:
+        assert self._embedded is not None
+        unknown: list[str] = []
+        try:
+            coerced: Object = self._embedded(found, "", unknown)
+        except NotAnObject as error:
+            raise NotDecodable(self._not_handled(str(error))) from None
+        return coerced, (*more, *sorted(unknown))
 
 
 # Errors about the types and sizes of values: rules could not read them, or would cost too much.
@@ -185,7 +465,7 @@ class Compiled:
         if not has_rules(self.root):
             return None
         # CEL is imported with the first kind that has rules.
-        from actors.kinds.structural.rules.evaluation import compile_tree
+        from actors.kinds.structural.rules import compile_tree
 
         return compile_tree(self.root, self._names, is_object=True)
 

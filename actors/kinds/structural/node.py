@@ -1,8 +1,8 @@
 """The schema of a custom resource (JSONSchemaProps) as a tree of immutable nodes.
 
 `parse_schema` reads the `openAPIV3Schema` of a CustomResourceDefinition, decoded but not checked: everything that
-`checks` refuses has a place in a node too. All other modules of this folder read nodes; none reads the JSON. Extensions
-have the prefix of the dialect:
+`definition_checks` refuses has a place in a node too. All other modules of this folder read nodes; none reads the JSON.
+Extensions have the prefix of the dialect:
 
     parse_schema({"type": "array", "x-cluster-list-type": "set", "items": {"type": "string"}}, NAMES["cluster"])
 

@@ -12,26 +12,399 @@ equal to the live object makes no new version. The time of an entry is when its 
 that only comes to share fields has none, and keeps the time it had when it only stops setting some.
 
 The caller has decoded the configuration once, so its types are right; it may contain unknown fields.
+
+Applied fields: a map key and a list entry are members of the set together with what they contain. A struct field is a
+member only when it is null or empty, otherwise only its content is: so two appliers can share a struct that neither of
+them owns.
+
+    {"metadata": {"labels": {"a": "1"}}, "data": {}}     {"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {}}
+
+Merging: applied values win, nothing is removed. A null or empty map in a configuration owns the field without changing
+it, so a live map stays as it is; null removes a single value. The order of keyed lists is the applier's; entries that
+only the live list has stay behind the shared entry they stood behind:
+
+    live a b c x, applied c a b    ->  c x a b
+    live a b,     applied c b      ->  a c b
+
+The live object does not change; the result shares its unchanged parts.
+
+Pruning: `last` is what the applier owned before, `own` what it owns now, `others` what all other managers own. A part
+is removed when the applier owned it and nobody owns it now, or nobody owns an enclosing part that the applier owned:
+
+    last data.a, data.b; now data.a                      ->  removes data.b
+    last data.a; now nobody owns anything in data        ->  removes data, with the defaults in it
+    last containers[c] and its image; now nobody         ->  removes the whole container
+
+Fields of a struct count as owned when anything in them is; keys and entries only when they are members themselves.
+
+Migration from client-side apply: A client that changes to server-side apply under its usual manager name has no
+conflicts over fields that the annotation contains and the live object still has. Its applies keep the annotation
+current, so that the client can change back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import orjson
+
+from actors.errors import ApplyConflict, Cause
+from actors.go_json import dumps
+from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
+from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
-from actors.patch.managed_fields.applied_fields import applied_fields, extract
+from actors.patch.managed_fields import field_set
 from actors.patch.managed_fields.comparison import compare
-from actors.patch.managed_fields.conflicts import Conflict, refusal
-from actors.patch.managed_fields.field_path import FIELD
-from actors.patch.managed_fields.field_set import Fields, difference, intersection
+from actors.patch.managed_fields.field_set import (
+    FIELD,
+    HERE,
+    WHOLE,
+    Fields,
+    Path,
+    difference,
+    in_order,
+    intersection,
+    is_member,
+    members,
+    path_text,
+)
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.last_applied import previously_applied
 from actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
-from actors.patch.managed_fields.merging import merge
 from actors.patch.managed_fields.ownership import Comparisons, without
-from actors.patch.managed_fields.pruning import prune
+from actors.patch.managed_fields.topology import (
+    Dictionary,
+    Divided,
+    Entries,
+    Items,
+    Leaf,
+    Open,
+    Record,
+    Repeated,
+    Shape,
+)
+from actors.quoting import quoted
 from actors.time_limit import check_time
+
+MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
+
+
+class Conflict(NamedTuple):
+    owner: Entry
+    fields: Fields
+
+
+def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
+    """`conflicts` are not empty."""
+    found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
+    total = sum(len(paths) for _, paths in found)
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path)
+        for owner, paths in found
+        for path in paths
+    ][:MAX_CAUSES]
+    if total == 1:
+        return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+    lines = [
+        line
+        for owner, paths in found
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MAX_CAUSES]))
+    ]
+    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines[:MAX_CAUSES]), causes)
+
+
+def _by_name(conflict: Conflict) -> tuple[str, ...]:
+    return conflict.owner.identity
+
+
+def _paths(fields: Fields) -> list[str]:
+    return [path_text(path) for path in sorted(members(fields), key=in_order)]
+
+
+def _owner(entry: Entry) -> str:
+    through = f" with subresource {quoted(entry.subresource)}" if entry.subresource else ""
+    using = f" using {entry.version}" if entry.operation == UPDATE else ""
+    return f"{quoted(entry.manager)}{through}{using}"
+
+
+MISSING = object()
+
+
+def merge(shape: Divided, live: Any, config: Any) -> Any:
+    if type(shape) is Record or type(shape) is Dictionary:
+        return _merge_members(shape, live, config)
+    return _merge_items(shape, live, config)
+
+
+def _merge_members(
+    shape: Record | Dictionary, live: dict[str, Any], config: dict[str, Any]
+) -> dict[str, Any]:
+    merged = live
+    for name, wanted in config.items():
+        was = live.get(name, MISSING)
+        if was == wanted:
+            continue
+        element = shape.element(name)
+        if element is None:
+            continue
+        part = _merge_part(shape.part(element), was, wanted)
+        if part is not was:
+            if merged is live:
+                merged = dict(live)
+            merged[name] = part
+    return merged
+
+
+def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
+    """Of a part whose wanted value is not the one that it was."""
+    if type(shape) is Open:
+        shape = shape.of(wanted)
+        was = was if type(shape) is Leaf or isinstance(was, dict) else MISSING
+    if type(shape) is Leaf:
+        return wanted
+    if not wanted:
+        return was if was is not MISSING and was else wanted
+    if was is MISSING or was is None or type(was) is Repeated:
+        was = {} if isinstance(shape, Record | Dictionary) else []
+    return merge(shape, was, wanted)
+
+
+def _merge_items(shape: Items, live: list[Any], config: list[Any]) -> list[Any]:
+    old, wanted = shape.parts(live), shape.parts(config)
+    inner = shape.part("")
+    merged: list[Any] = []
+    for element in old if list(old) == list(wanted) else _interleaved(old, wanted):
+        was, now = old.get(element, MISSING), wanted.get(element, MISSING)
+        if now is not MISSING:
+            merged.append(was if was == now else _merge_part(inner, was, now))
+        elif type(was) is Repeated:
+            merged.extend(was)
+        else:
+            merged.append(was)
+    return merged
+
+
+def _interleaved(live: dict[str, Any], applied: dict[str, Any]) -> Iterator[str]:
+    """Elements of both in their common order."""
+    own, at = list(live), 0
+    shared = (element for element in applied if element in live)
+    awaited = next(shared, None)
+    for element in applied:
+        while at < len(own) and own[at] != awaited:
+            if own[at] not in applied:
+                yield own[at]
+            at += 1
+        yield element
+        if element == awaited:
+            at += 1
+            awaited = next(shared, None)
+    yield from (element for element in own[at:] if element not in applied)
+
+
+_GONE = object()
+
+
+def prune(shape: Record, value: Any, last: Fields, own: Fields, others: Sequence[Fields]) -> Any:
+    """The value without what was given up; the same value when that is nothing."""
+    return _Pruning(own, others, within=False, given_up=False).run(shape, value, last)
+
+
+class _Pruning:
+    """One step down the object: who owns what from here on, and what is known from above."""
+
+    __slots__ = ("_given_up", "_others", "_own", "_within")
+
+    def __init__(self, own: Fields | None, others: Sequence[Fields], *, within: bool, given_up: bool) -> None:
+        self._own, self._others = own, others
+        self._within = within  # the applier owned an enclosing part
+        self._given_up = given_up  # that nobody owns now
+
+    def run(self, shape: Divided, value: Any, last: Fields) -> Any:
+        check_time()
+        parts = shape.parts(value)
+        changes: dict[str, Any] = {}
+        own = self._own or {}
+        for element, node in last.items():
+            if own.get(element) == node and not self._given_up:
+                continue
+            part = parts.get(element)
+            if part is not None:
+                left = self._part(shape, element, part, node)
+                if left is not part:
+                    changes[element] = left
+        return _rebuilt(shape, value, parts, changes) if changes else value
+
+    def _part(self, shape: Divided, element: str, part: Any, last: Fields) -> Any:
+        inner = shape.part(element)
+        if type(inner) is Open:
+            inner = inner.of(part)
+        own = self._own.get(element) if self._own is not None else None
+        others = [other[element] for other in self._others if element in other]
+        now = others if own is None else [own, *others]
+        whole = type(inner) is Leaf or (type(shape) is Record and shape.declares(element))
+        was_owned = whole or is_member(last)
+        is_owned = bool(now) if whole else any(map(is_member, now))
+        within = self._within or was_owned
+        given_up = self._given_up or (within and not is_owned)
+        if given_up and was_owned:
+            return _GONE
+        if type(inner) is Leaf or not part or type(part) is Repeated:
+            return part
+        left = _Pruning(own, others, within=within, given_up=given_up).run(inner, part, last)
+        return left or None
+
+
+def _rebuilt(shape: Divided, value: Any, parts: dict[str, Any], changes: dict[str, Any]) -> Any:
+    if isinstance(shape, Record | Dictionary):
+        members = dict(value)
+        for element, left in changes.items():
+            if left is _GONE:
+                del members[element[2:]]
+            else:
+                members[element[2:]] = left
+        return members
+    items: list[Any] = []
+    for element, part in parts.items():
+        left = changes.get(element, part)
+        if left is not _GONE:
+            items.extend(left if type(left) is Repeated else (left,))
+    return items
+
+
+class AmbiguousItems(Exception):
+    """A configuration has list entries with equal or missing keys."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.path: Path = ()
+
+    def __str__(self) -> str:
+        return f"{field_set.path_text(self.path)}: {self.why}"
+
+
+def applied_fields(shape: Divided, config: Any) -> Fields:
+    if type(shape) is Record:
+        return _of_record(shape, config)
+    parts = shape.parts(config)
+    if type(shape) is not Dictionary:
+        _refuse_ambiguous(shape, config, parts)
+    inner = shape.part("")
+    if type(inner) is Leaf:
+        return dict.fromkeys(sorted(parts), WHOLE)
+    fields: Fields = {}
+    for element in sorted(parts):
+        node = _fields_of_part(inner, element, parts[element])
+        fields[element] = {HERE: {}, **node} if node else {}
+    return fields
+
+
+def _of_record(shape: Record, config: Any) -> Fields:
+    fields: Fields = {}
+    for name, element, inner in shape.plan(config):
+        if type(inner) is Leaf:
+            fields[element] = WHOLE
+            continue
+        node = _fields_of_part(inner, element, config[name])
+        if node is not None:
+            fields[element] = node
+    return _with_keys(shape, fields) if shape.is_open else fields
+
+
+def _with_keys(shape: Record, fields: Fields) -> Fields:
+    return {
+        element: node if shape.declares(element) or is_member(node) else {HERE: {}, **node}
+        for element, node in fields.items()
+    }
+
+
+def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | None:
+    """The node of a part; None for an empty list, which sets nothing."""
+    if type(shape) is Open:
+        resolved = shape.of(part)
+        if type(resolved) is Leaf:
+            return WHOLE
+        shape = resolved
+    if not part and part != []:
+        return {}
+    try:
+        return applied_fields(shape, part) or None
+    except AmbiguousItems as error:
+        error.path = (element, *error.path)
+        raise
+
+
+def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
+    if len(parts) < len(config):
+        twice = next(element for element, part in parts.items() if type(part) is Repeated)
+        raise AmbiguousItems(f"duplicate entries for key {field_set.path_text((twice,))}")
+    if type(shape) is Entries:
+        for item in config:
+            lacking = "value" if item is None else shape.lacks(item)
+            if lacking:
+                why = f"an entry of this list has no {lacking}, which identifies its entries"
+                raise AmbiguousItems(why)
+
+
+def extract(shape: Divided, value: Any, fields: Fields) -> Any:
+    """The part of a value that the set names."""
+    named: dict[str, Any] = {}
+    for element, part in shape.parts(value).items():
+        if element in fields:
+            named[element] = _owned(shape.part(element), part, fields[element])
+    if isinstance(shape, Record | Dictionary):
+        return {element[2:]: part for element, part in named.items()}
+    return list(named.values())
+
+
+def _owned(shape: Shape, part: Any, node: Fields) -> Any:
+    if type(shape) is Open:
+        shape = shape.of(part)
+    if type(shape) is Leaf or not part:
+        return part
+    return extract(shape, part, node)
+
+
+USUAL_MANAGER: Final = "kubectl"  # the default manager name of such clients, in both dialects
+
+
+def previously_applied(view: FieldView, live: Object, annotation: str) -> Fields:
+    """Fields over which such a client has no conflicts; none when the annotation is of another version."""
+    try:
+        recorded = orjson.loads(live["metadata"].get("annotations", {}).get(annotation, "{}"))
+        if not (isinstance(recorded, dict) and recorded.get("apiVersion") and recorded.get("kind")):
+            return {}
+        config = view.schema.decode_object(recorded, defaults=False).object
+        fields = applied_fields(view.shape, config)
+    except (orjson.JSONDecodeError, NotDecodable, AmbiguousItems):
+        return {}
+    differing = compare(view.shape, config, live)
+    return difference(difference(fields, differing.changed), differing.removed)
+
+
+def refresh_annotation(metadata: Object, config: Object, annotation: str) -> None:
+    """Write the applied configuration into the annotation if it exists; remove it when it is too large."""
+    annotations = metadata.get("annotations", {})
+    if not annotations.get(annotation):
+        return
+    current = {**annotations, annotation: _text(config, annotation)}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in current.items()) > MAX_ANNOTATION_BYTES:
+        del current[annotation]
+    metadata["annotations"] = current
+
+
+def _text(config: Object, annotation: str) -> str:
+    metadata = dict(config.get("metadata") or {})
+    if annotation in (metadata.get("annotations") or {}):
+        metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != annotation}
+    whole = {**config, "metadata": metadata}
+    text = dumps(whole, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
+    return text.translate(_ESCAPES)
+
+
+# Such clients escape these characters, and they compare the annotation as text.
+_ESCAPES: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 IDENTITY: Final = ("name", "namespace", "uid")

@@ -18,8 +18,7 @@ from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import zero_struct
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import NewObjects
-from actors.patch.managed_fields.schema_topology import SchemaShapes
-from actors.patch.managed_fields.topology import NOTHING, Excluded, Record, Shapes
+from actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
 
 # Metadata that the server sets; no manager owns it.
 NEVER_OWNED: Final = (

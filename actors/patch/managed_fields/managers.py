@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from actors.messages import Object
-from actors.patch.managed_fields.field_path import NotFields, read_fields
-from actors.patch.managed_fields.field_set import Fields, union_of_all
+from actors.patch.managed_fields.field_set import Fields, NotFields, read_fields, union_of_all
 from actors.time_limit import check_time
 
 APPLY: Final = "Apply"

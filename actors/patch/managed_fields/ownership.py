@@ -6,6 +6,10 @@ object without managedFields: a client reset them, or nobody owned anything; the
 leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies them.
 So does one of a custom resource with fields that the version of another manager does not have, or that a webhook cannot
 convert to that version: a webhook that is down must not block writes in the storage version.
+
+Objects of built-in kinds have the right types once they are decoded. Those of custom kinds are validated after their
+managers were found, and objects that are stored may have the types of an earlier schema: `find_mismatch` finds values
+of other types than the schema says.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from actors.errors import ConversionFailed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import Changes, compare
-from actors.patch.managed_fields.field_set import Fields, difference, union
+from actors.patch.managed_fields.field_set import FIELD, Fields, difference, path_text, union
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.managers import (
     UPDATE,
@@ -31,9 +35,39 @@ from actors.patch.managed_fields.managers import (
     is_reset,
     read_entries,
 )
-from actors.patch.managed_fields.mismatch import find_mismatch
-from actors.patch.managed_fields.topology import DuplicateKeys
+from actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf, Open, Record, Shape
+from actors.quoting import cut
 from actors.time_limit import check_time
+
+_LONGEST = 64  # characters of the value in a message
+
+
+def find_mismatch(shape: Shape, value: Any) -> str:
+    """Such as `.spec.ports: expected list, got 5`; empty if there is none."""
+    found = _find(shape, value, ())
+    if found is None:
+        return ""
+    path, expected, wrong = found
+    return f"{path_text(path)}: expected {expected}, got {cut(str(wrong), _LONGEST)}"
+
+
+def _find(shape: Shape, value: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], str, Any] | None:
+    if value is None or type(shape) is Leaf or type(shape) is Open:
+        return None
+    check_time()
+    if isinstance(shape, Record | Dictionary):
+        if not isinstance(value, dict):
+            return path, "map", value
+        parts = [(element, value[element[len(FIELD) :]]) for element in shape.parts(value)]
+    else:
+        if not isinstance(value, list):
+            return path, "list", value
+        parts = [(f"i:{index}", item) for index, item in enumerate(value)]
+    for element, part in parts:
+        found = _find(shape.part(element), part, (*path, element))
+        if found is not None:
+            return found
+    return None
 
 
 class UndeclaredFields(Exception):

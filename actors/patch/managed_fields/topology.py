@@ -1,7 +1,7 @@
-"""Shapes: which parts of an object managers own separately, derived from the declaration of its kind.
+"""Shapes: which parts of an object managers own separately, derived from its declaration or schema.
 
-`schema_topology` derives the same shapes from the schema of a custom resource. A shape says what is atomic and what is
-granular. Comparing, merging and pruning walk shapes and never see a declaration:
+A shape says what is atomic and what is granular. Comparing, merging and pruning walk shapes and never see a
+declaration:
 
     Leaf        a scalar, or anything atomic: one value with one owner, however much is inside
     Record      a struct: its parts are fields
@@ -10,9 +10,22 @@ granular. Comparing, merging and pruning walk shapes and never see a declaration
     Elements    a list of type set
     Open        no schema: a map is granular, everything else atomic (custom resources only)
 
-Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
-are Elements, otherwise atomic. Shapes are created when first walked into, because types may contain themselves.
-Items with equal keys count as one value; exact shapes raise DuplicateKeys for them.
+Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they are
+Elements, otherwise atomic. Shapes are created when first walked into, because types may contain themselves. Items with
+equal keys count as one value; exact shapes raise DuplicateKeys for them.
+
+The shapes of a custom resource are derived from its OpenAPI v3 structural schema:
+
+    {"type": "array", "items": {...},                       {"f:list": {'k:{"host":"a","port":80}': ...}}
+     "x-kubernetes-list-type": "map",
+     "x-kubernetes-list-map-keys": ["host", "port"]}
+
+Objects with properties are structs, with additionalProperties maps, and both are granular unless they are marked
+atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; a map's keys have
+the defaults that the schema gives them. Unknown fields that the schema preserves are Open: maps there are granular,
+lists atomic. An embedded resource also has apiVersion, kind and the metadata of every object, which its own schema
+cannot change. Nothing else of a schema matters here, and the caller has validated it. The dialect gives the prefix of
+the markers.
 """
 
 from __future__ import annotations
@@ -21,9 +34,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 from actors.kinds.schema.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, new_default, zero
-from actors.patch.managed_fields import field_path
-from actors.patch.managed_fields.field_path import FIELD
-from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
+from actors.patch.managed_fields import field_set
+from actors.patch.managed_fields.field_set import FIELD, HERE, WHOLE, Fields
 
 # Fields that no manager owns: None for a whole field, or what is excluded inside it.
 Excluded = Mapping[str, Any]
@@ -169,7 +181,7 @@ class Elements:
         self._items, self._exact = items, exact
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
-        return _gathered([field_path.value(item) for item in value], value, self._exact)
+        return _gathered([field_set.value(item) for item in value], value, self._exact)
 
     def element(self, name: str) -> str:
         return name
@@ -201,7 +213,7 @@ class Entries:
         if not name:
             return []
         try:
-            begin, quoted = field_path.ENTRY + f'{{"{name}":', field_path.quoted
+            begin, quoted = field_set.ENTRY + f'{{"{name}":', field_set.quoted
             return [begin + quoted(item[name]) + "}" for item in value]
         except (KeyError, TypeError):
             return []
@@ -210,7 +222,7 @@ class Entries:
         defaults = self._defaults
         if self._exact and self.lacks(item):
             raise DuplicateKeys
-        return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
+        return field_set.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
     def lacks(self, item: Mapping[str, Any]) -> str:
         """A key of which the item says nothing, and that has no default either. One that is null goes by null."""
@@ -324,3 +336,93 @@ def _keys(field: Field) -> Sequence[str]:
     if field.list_type:
         return field.list_keys if field.list_type == "map" else ()
     return (field.merge_key,) if field.merge_key and "merge" in field.patch.split(",") else ()
+
+
+Schema = Mapping[str, Any]
+
+_VALUE: Final = LEAF
+_OPEN: Final = Open()
+_TYPE: Final = ("apiVersion", "kind")
+
+
+class _SchemaParts(dict[str, Shape]):
+    """The shapes of properties by element, made when they are first looked at: objects use few of a large schema."""
+
+    def __init__(self, properties: Mapping[str, Schema], make: Callable[[Schema], Shape]) -> None:
+        self._properties, self._make = properties, make
+
+    def __missing__(self, element: str) -> Shape:
+        made = self[element] = self._make(self._properties[element[len(FIELD) :]])
+        return made
+
+
+class SchemaShapes:
+    """Makes the shapes of one dialect.
+
+    `metadata` is the shape that the metadata of every object has, `embedded_metadata` that of embedded resources.
+    """
+
+    def __init__(
+        self, extension_prefix: str, metadata: Shape, embedded_metadata: Shape, *, exact: bool = False
+    ) -> None:
+        self._prefix, self._metadata, self._exact = extension_prefix, metadata, exact
+        # What every embedded resource has, whatever its schema says about it.
+        self._embedded = {
+            FIELD + "apiVersion": _VALUE,
+            FIELD + "kind": _VALUE,
+            FIELD + "metadata": embedded_metadata,
+        }
+
+    def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
+        """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
+        properties = schema.get("properties", {})
+        parts = _SchemaParts(properties, self._of)
+        parts[FIELD + "metadata"] = self._metadata
+        hidden = {*_TYPE, *(name for name, inside in excluded.items() if inside is None)}
+        elements = [FIELD + name for name in {**properties, "metadata": {}} if name not in hidden]
+        return Record(parts, elements, _OPEN if self._is_open(schema) else None, frozenset(hidden))
+
+    def _of(self, schema: Schema) -> Shape:
+        if schema.get("type") == "array":
+            return self._list(schema)
+        if schema.get("type") == "object":
+            return self._object(schema)
+        return _OPEN if self._is_open(schema) else _VALUE
+
+    def _object(self, schema: Schema) -> Shape:
+        if self._marker(schema, "map-type") == "atomic":
+            return _VALUE
+        values = schema.get("additionalProperties")
+        if isinstance(values, Mapping):
+            return Dictionary(self._of(values))
+        rest = _OPEN if values or self._is_open(schema) else None
+        properties = schema.get("properties", {})
+        parts, elements = _SchemaParts(properties, self._of), [FIELD + name for name in properties]
+        if self._marker(schema, "embedded-resource"):
+            parts.update(self._embedded)
+            elements = list({*elements, *self._embedded})
+        if not elements:
+            return rest or _VALUE
+        return Record(parts, elements, rest)
+
+    def _list(self, schema: Schema) -> Shape:
+        items = schema.get("items", {})
+        match self._marker(schema, "list-type"):
+            case "set":
+                return Elements(_VALUE, exact=self._exact)
+            case "map":
+                return self._entries(items, self._marker(schema, "list-map-keys") or ())
+        return _VALUE
+
+    def _entries(self, items: Schema, keys: Sequence[str]) -> Shape:
+        properties = items.get("properties", {})
+        known = [properties.get(key, {}) for key in keys]
+        defaults = {key: one.get("default") for key, one in zip(keys, known, strict=True)}
+        texts = all(one.get("type") == "string" for one in known)
+        return Entries(self._of(items), defaults, texts=texts, exact=self._exact)
+
+    def _is_open(self, schema: Schema) -> bool:
+        return bool(self._marker(schema, "preserve-unknown-fields"))
+
+    def _marker(self, schema: Schema, name: str) -> Any:
+        return schema.get(self._prefix + name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.cel.checker import Checked, check
-from actors.cel.data.shapes import IntegerShape, ObjectShape, Shape, StringShape
+from actors.cel.data import IntegerShape, ObjectShape, Shape, StringShape
 from actors.cel.parser import parse
 from actors.cel.program import Program, compile_program
 from actors.cel.syntax import Expression

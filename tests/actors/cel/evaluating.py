@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.cel.checker import Checked, check
-from actors.cel.data.shapes import (
+from actors.cel.data import (
     BooleanShape,
     IntegerShape,
     IntOrStringShape,

@@ -6,19 +6,8 @@ import pytest
 
 from actors.cel.checker import Checked, check
 from actors.cel.parser import parse
-from actors.cel.source import Problems
-from actors.cel.syntax import Expression
-from actors.cel.types import (
-    DYN,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Environment,
-    MessageType,
-    Type,
-    list_of,
-    map_of,
-)
+from actors.cel.syntax import Expression, Problems
+from actors.cel.types import DYN, INT, STRING, TIMESTAMP, Environment, MessageType, Type, list_of, map_of
 from actors.names import CLUSTER
 from tests.cases import cases
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from actors.cel.checker import Checked, check
-from actors.cel.cost.definition import TotalCost, cardinality_below, exceeds_budget, rule_cost
-from actors.cel.cost.estimate import estimate
-from actors.cel.cost.ranges import MOST
+from actors.cel.cost_estimate import MOST, TotalCost, cardinality_below, estimate, exceeds_budget, rule_cost
 from actors.cel.parser import parse
 from actors.cel.syntax import Expression
 from actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of

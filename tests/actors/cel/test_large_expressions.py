@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from actors.cel.library.go_regexp import InvalidExpression, compile_re2, is_large
+from actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from actors.cel.parser import parse
 from actors.cel.recovery import explain
-from actors.cel.source import Problems
 from actors.cel.syntax import (
     Call,
     Comprehension,
@@ -15,6 +14,7 @@ from actors.cel.syntax import (
     MapLiteral,
     MessageLiteral,
     Node,
+    Problems,
     Select,
 )
 from tests.cases import cases

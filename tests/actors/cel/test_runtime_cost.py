@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.cel.planning.costs import LIMIT
+from actors.cel.costs import LIMIT
 from actors.cel.values import CostExceeded
 from tests.actors.cel.evaluating import evaluate
 from tests.cases import cases

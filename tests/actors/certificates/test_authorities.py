@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.certificates.authorities import Authorities, AuthorityFiles
+from actors.certificates.signing import Authorities, AuthorityFiles
 from actors.certificates.store import CertificateError, Certificates
 from tests.actors.certificates.shared_folder import own_certificates
 

@@ -8,8 +8,14 @@ from collections.abc import Sequence
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from actors.certificates.requests import UnfitRequest, facts_of
-from actors.certificates.signers import client_refusal, node_client_refusal, rules, serving_refusal
+from actors.certificates.signing import (
+    UnfitRequest,
+    client_refusal,
+    facts_of,
+    node_client_refusal,
+    serving_refusal,
+    signer_rules,
+)
 from actors.names import CLUSTER, KUBERNETES
 from tests.actors.certificates.making_requests import NODE, Wanted
 from tests.cases import cases
@@ -24,13 +30,13 @@ Names = Sequence[x509.GeneralName]
 
 
 def test_names_of_signers_follow_the_dialect() -> None:
-    assert set(rules(CLUSTER)) == {
+    assert set(signer_rules(CLUSTER)) == {
         "cluster.io/api-server-client",
         "cluster.io/api-server-client-node-agent",
         "cluster.io/node-agent-serving",
         "cluster.io/legacy-unknown",
     }
-    assert set(rules(KUBERNETES)) == {
+    assert set(signer_rules(KUBERNETES)) == {
         "kubernetes.io/kube-apiserver-client",
         "kubernetes.io/kube-apiserver-client-kubelet",
         "kubernetes.io/kubelet-serving",

@@ -26,7 +26,7 @@ from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.certificates.authorities import Authorities
+from actors.certificates.signing import Authorities
 from actors.controllers.built_in import controllers
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext

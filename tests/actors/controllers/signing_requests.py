@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
-from actors.certificates.authorities import Authorities
+from actors.certificates.signing import Authorities
 from actors.controllers.context import ControllerContext
 from actors.identity import User
 from actors.messages import Object

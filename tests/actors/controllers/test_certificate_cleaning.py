@@ -9,8 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.certificates.authorities import Authority
-from actors.certificates.signing import issue
+from actors.certificates.signing import Authority, issue
 from actors.controllers.certificates import CertificateCleaning
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
+from actors.patch.managed_fields.apply import AmbiguousItems, applied_fields, extract
 from actors.patch.managed_fields.topology import Shapes
 from tests.cases import cases
 

@@ -8,8 +8,8 @@ import pytest
 
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, WriteContext
-from actors.patch.bounds import MAX_BYTES
 from actors.patch.managed_fields.field_view import FieldViews
+from actors.patch.transform import MAX_BYTES
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
 

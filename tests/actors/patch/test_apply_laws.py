@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.kinds.schema.fields import zero_struct
-from actors.patch.managed_fields.applied_fields import applied_fields, extract
+from actors.patch.managed_fields.apply import applied_fields, extract
 from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_set import intersection
 from actors.patch.managed_fields.topology import Shapes

@@ -18,7 +18,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.patch.managed_fields.applied_fields import AmbiguousItems
+from actors.patch.managed_fields.apply import AmbiguousItems
 from tests.cases import cases
 
 from .managed_object import ManagedObject

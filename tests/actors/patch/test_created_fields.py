@@ -10,13 +10,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.values.times import seconds_text
 from actors.names import CLUSTER
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import (
-    MAX_CREATORS,
-    MAX_KEYS,
-    MAX_SHAPES,
-    Creation,
-    owned_after,
-)
+from actors.patch.managed_fields.ownership import MAX_CREATORS, MAX_KEYS, MAX_SHAPES, Creation, owned_after
 from tests.cases import cases
 
 TIME = 1_700_000_000_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.patch.managed_fields.field_path import NotFields, entry, in_order, path_text, read_fields, value
+from actors.patch.managed_fields.field_set import NotFields, entry, in_order, path_text, read_fields, value
 from tests.cases import cases
 
 

@@ -5,8 +5,14 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.managed_fields.field_path import read_fields
-from actors.patch.managed_fields.field_set import Fields, difference, intersection, members, union
+from actors.patch.managed_fields.field_set import (
+    Fields,
+    difference,
+    intersection,
+    members,
+    read_fields,
+    union,
+)
 
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", "f:spec", 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:0"]

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.patch.bounds import MAX_BYTES
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
 from actors.patch.managed_fields import field_set
@@ -20,7 +19,7 @@ from actors.patch.managed_fields.managers import (
     encode_entries,
     read_entries,
 )
-from actors.patch.transform import read_patch, transform
+from actors.patch.transform import MAX_BYTES, read_patch, transform
 from tests.cases import cases
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))

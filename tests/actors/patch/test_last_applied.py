@@ -5,7 +5,7 @@ import json
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.patch.managed_fields.last_applied import refresh_annotation
+from actors.patch.managed_fields.apply import refresh_annotation
 from tests.cases import cases
 
 from .managed_object import VERSION, ManagedObject

@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 
-from actors.patch.managed_fields.merging import merge
+from actors.patch.managed_fields.apply import merge
 from actors.patch.managed_fields.topology import Shapes
 from tests.cases import cases
 

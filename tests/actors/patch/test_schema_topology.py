@@ -9,13 +9,20 @@ import pytest
 from actors.errors import ApplyConflict
 from actors.kinds.declaration.meta import METADATA
 from actors.names import NAMES
-from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
-from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.apply import AmbiguousItems, Applier, applied_fields, apply, extract
 from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
 from actors.patch.managed_fields.ownership import owned_after
-from actors.patch.managed_fields.schema_topology import SchemaShapes
-from actors.patch.managed_fields.topology import Dictionary, Elements, Entries, Leaf, Open, Record, Shapes
+from actors.patch.managed_fields.topology import (
+    Dictionary,
+    Elements,
+    Entries,
+    Leaf,
+    Open,
+    Record,
+    SchemaShapes,
+    Shapes,
+)
 from tests.cases import cases
 
 from .managed_object import THING, define

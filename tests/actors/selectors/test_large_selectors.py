@@ -13,7 +13,7 @@ from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.selectors import fields as fields_module
 from actors.selectors import labels as labels_module
 from actors.selectors.facts import pack_facts
-from actors.selectors.large import large_matcher
+from actors.selectors.matcher import large_matcher
 from tests.cases import cases
 
 FORMS = ("{0}={1}", "{0}!={1}", "{0} in ({2})", "{0} notin ({2})", "{0}", "!{0}", "{0}>4", "{0}<7")

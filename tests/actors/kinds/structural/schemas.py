@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from actors.kinds.schema.decoder import Decoded
-from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import Compiled, compile_schema
+from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import collect
 from actors.names import NAMES
 from actors.time_limit import NeedsThread, run_limited

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.errors import Invalid
 from actors.kinds.schema import pydantic_decoder
 from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.structural.decoder import _metadata_decoder
+from actors.kinds.structural.compile import _metadata_decoder
 
 from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, decode_text, list_of, record
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.structural.checks import check_schema
+from actors.kinds.structural import validation
 from actors.kinds.structural.compile import compile_schema
+from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.structural.node import Node, parse_schema
-from actors.kinds.structural.validation import validity
-from actors.kinds.structural.validation.list_types import compile_list_types
+from actors.kinds.structural.validation import compile_list_types
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, TookTooLong, run_limited
@@ -164,13 +164,13 @@ def test_looking_for_equal_items_takes_linear_time(name: str, alike: bool) -> No
 
 def test_objects_compile_only_the_part_of_a_schema_that_they_use(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes: list[Node] = []
-    original = validity.compile_validity
+    original = validation.compile_validity
 
-    def recorded(node: Node) -> validity.IsValid:
+    def recorded(node: Node) -> validation.IsValid:
         nodes.append(node)
         return original(node)
 
-    monkeypatch.setattr(validity, "compile_validity", recorded)
+    monkeypatch.setattr(validation, "compile_validity", recorded)
     made = compiled(record(**{f"p{number}": record(a=WHOLE, b=TEXT) for number in range(500)}))
     assert run_limited(problems, made, {"p7": {"a": 1}}) == []
     assert len(nodes) == 2  # p7 and its a

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.structural.checks import check_schema
 from actors.kinds.structural.compile import Compiled
+from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
 from actors.time_limit import NeedsThread, run_limited

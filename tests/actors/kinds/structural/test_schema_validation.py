@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.kinds.structural.node import parse_schema
-from actors.kinds.structural.validation.exact import validate
-from actors.kinds.structural.validation.validity import compile_validity
+from actors.kinds.structural.validation import compile_validity, validate
 from actors.names import NAMES
 from tests.cases import cases
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cel.library.go_regexp import InvalidExpression
-from actors.kinds.structural.patterns import compile_pattern
-from actors.kinds.structural.validation.formats import format_check
+from actors.cel.go_regexp import InvalidExpression
+from actors.kinds.structural.formats import compile_pattern, format_check
 from tests.cases import cases
 
 

@@ -1,0 +1,217 @@
+"""Variables and what is selected of them: self.spec.names[0], x[key], (a ? b : c).d.
+
+A step is what the planner makes of a node. An `Attribute` collects the selections on a variable or on the result of
+another step, so that a chain of them is one closure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.cel.costs import COST, Cells
+from actors.cel.data import DataObject
+from actors.cel.values import (
+    BadData,
+    EvaluationError,
+    ListValue,
+    MapLike,
+    Uint,
+    go_type_name,
+    list_get,
+    no_such_overload,
+    printed,
+)
+
+Run = Callable[[Cells], Any]
+
+
+class Step:
+    """`run` evaluates the node and counts its cost; it raises an EvaluationError for a CEL error."""
+
+    run: Run
+
+
+class Fixed(Step):
+    """A constant, which costs nothing."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.run = lambda _: value
+
+
+class Computed(Step):
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+
+class Qualifier:
+    """A selection by a key that is known (`dynamic` is None), or by one that an evaluation finds."""
+
+    __slots__ = ("dynamic", "key")
+
+    def __init__(self, key: Any, dynamic: Run | None = None) -> None:
+        self.key, self.dynamic = key, dynamic
+
+
+class Attribute(Step):
+    """`slot` is the cell of the variable; or else `operand` is the step that the selections begin with."""
+
+    def __init__(self, slot: int | None, operand: Run | None, qualifiers: tuple[Qualifier, ...] = ()) -> None:
+        self._slot, self._operand, self._qualifiers = slot, operand, qualifiers
+        self._run: Run | None = None
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]
+        """Costs 1, and 1 for each selection."""
+        if self._run is None:
+            self._run = self._compile(1)
+        return self._run
+
+    def resolve(self) -> Run:
+        """As a branch of ?: or as a key in brackets an attribute costs its selections alone."""
+        return self._compile(0)
+
+    def select(self, qualifier: Qualifier) -> Attribute:
+        return Attribute(self._slot, self._operand, (*self._qualifiers, qualifier))
+
+    def _compile(self, own: int) -> Run:
+        slot, operand, qualifiers = self._slot, self._operand, self._qualifiers
+        if slot is None:
+            assert operand is not None
+            return _operand_chain(operand, own, qualifiers)
+        fixed = all(qualifier.dynamic is None for qualifier in qualifiers)
+        if fixed and len(qualifiers) < 3:
+            keys = [qualifier.key for qualifier in qualifiers]
+            return (_variable, _one_key, _two_keys)[len(keys)](slot, own, *keys)
+        return _variable_chain(slot, own, qualifiers)
+
+
+class Choice(Attribute):
+    """condition ? one : other, which costs only what it evaluates. A selection on it is one on each branch."""
+
+    def __init__(self, condition: Run, one: Attribute, other: Attribute) -> None:
+        super().__init__(None, None)
+        self._condition, self._one, self._other = condition, one, other
+
+    def resolve(self) -> Run:
+        return self._compile(0)
+
+    def select(self, qualifier: Qualifier) -> Attribute:
+        return Choice(self._condition, self._one.select(qualifier), self._other.select(qualifier))
+
+    def _compile(self, own: int) -> Run:
+        condition, one, other = self._condition, self._one.resolve(), self._other.resolve()
+
+        def run(cells: Cells) -> Any:
+            chosen = condition(cells)
+            if chosen is True:
+                return one(cells)
+            if chosen is False:
+                return other(cells)
+            raise no_such_overload()
+
+        return run
+
+
+def branch(step: Step) -> Attribute:
+    return step if isinstance(step, Attribute) else Attribute(None, step.run)
+
+
+def select(value: Any, key: Any) -> Any:
+    if isinstance(value, MapLike):
+        return value.get(key)
+    if isinstance(value, list | ListValue):
+        return list_get(value, key)
+    if isinstance(value, EvaluationError):
+        raise value
+    raise EvaluationError(f"no such key: {printed(key)}")
+
+
+def _variable(slot: int, own: int) -> Run:
+    def run(cells: Cells) -> Any:
+        cells[COST] += own
+        value = cells[slot]
+        if isinstance(value, EvaluationError):
+            raise value
+        return value
+
+    return run
+
+
+def _one_key(slot: int, own: int, key: Any) -> Run:
+    cost = own + 1
+
+    def run(cells: Cells) -> Any:
+        cells[COST] += cost
+        value = cells[slot]
+        if value.__class__ is DataObject:
+            # Most of what rules do: DataObject.get without the call.
+            field = value.properties.fields.get(key)
+            if field is not None:
+                name, wrap, direct = field
+                raw = value.raw.get(name)
+                if raw is not None:
+                    return raw if raw.__class__ is direct else wrap(raw)
+        return select(value, key)
+
+    return run
+
+
+def _two_keys(slot: int, own: int, first: Any, second: Any) -> Run:
+    cost = own + 1
+
+    def run(cells: Cells) -> Any:
+        cells[COST] += cost
+        value = cells[slot]
+        try:
+            value = value.get(first) if value.__class__ is DataObject else select(value, first)
+        except BadData:
+            cells[COST] += value.__class__ is not BadData  # cel-go finds the error when it selects from it
+            raise
+        cells[COST] += 1
+        return value.get(second) if value.__class__ is DataObject else select(value, second)
+
+    return run
+
+
+def _variable_chain(slot: int, own: int, qualifiers: tuple[Qualifier, ...]) -> Run:
+    def run(cells: Cells) -> Any:
+        cells[COST] += own
+        return _follow(cells, cells[slot], qualifiers)
+
+    return run
+
+
+def _operand_chain(operand: Run, own: int, qualifiers: tuple[Qualifier, ...]) -> Run:
+    if not own and not qualifiers:
+        return operand
+
+    def run(cells: Cells) -> Any:
+        try:
+            value = operand(cells)
+        finally:
+            cells[COST] += own
+        return _follow(cells, value, qualifiers)
+
+    return run
+
+
+def _follow(cells: Cells, value: Any, qualifiers: tuple[Qualifier, ...]) -> Any:
+    last = len(qualifiers) - 1
+    for index, qualifier in enumerate(qualifiers):
+        cells[COST] += 1
+        before = value
+        key = qualifier.key if qualifier.dynamic is None else _key(qualifier.dynamic(cells))
+        try:
+            value = select(value, key)
+        except BadData:
+            cells[COST] += index < last and before.__class__ is not BadData
+            raise
+    return value
+
+
+def _key(key: Any) -> Any:
+    if key.__class__ not in (str, int, Uint, bool, float):
+        raise EvaluationError(f"invalid qualifier type: {go_type_name(key)}")
+    return key

@@ -1,0 +1,190 @@
+"""What an evaluation costs, in the units of cel-go: the limit of a rule, and the price of each call.
+
+An evaluation has one list of cells, which every closure of a program gets: the cost so far, the cost at which a loop
+calls `pause` next, the caller's function for that, the memory that is left, and then the variables. Identifiers,
+selections and most calls cost 1 and only add to the first cell; `charge` adds other amounts. Loops and `charge` compare
+with the limit, so that a program without a loop pays for no comparison; one that passes the limit in steps of 1 ends
+with one more than it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors.cel.go_regexp import may_take_long
+from actors.cel.values import CostExceeded, EvaluationError, EvaluationStopped, ListValue, MapLike, list_items
+
+Cells = list[Any]
+
+COST: Final = 0
+NEXT: Final = 1
+PAUSE: Final = 2
+ROOM: Final = 3
+FIRST_VARIABLE: Final = 4
+
+LIMIT: Final = 1_000_000  # one evaluation of one rule
+MOST_ROOM: Final = (
+    64 << 20
+)  # bytes that one evaluation may make with functions whose cost leaves out their result
+STRIDE: Final = 2_000  # cost between two calls of the caller's function: some tenths of a millisecond
+LIST_COST: Final = 10
+MAP_COST: Final = 30
+MESSAGE_COST: Final = 40
+TENTHS: Final = tuple(math.ceil(size * 0.1) for size in range(1024))
+
+Charge = Callable[[Cells, Any, Any], None]  # cells, first and second argument
+
+
+def pause(cells: Cells) -> None:
+    """Called by loops when the cost has reached the second cell."""
+    if cells[COST] > LIMIT:
+        raise exceeded(cells)
+    if cells[PAUSE] is not None:
+        cells[PAUSE]()
+    cells[NEXT] = min(cells[COST] + STRIDE, LIMIT + 1)
+
+
+def exceeded(cells: Cells) -> CostExceeded:
+    """The cost passed the limit in steps of 1."""
+    cells[COST] = LIMIT + 1
+    return CostExceeded("operation cancelled: actual cost limit exceeded")
+
+
+def charge(cells: Cells, amount: int) -> None:
+    if cells[COST] > LIMIT:
+        raise exceeded(cells)
+    cells[COST] += amount
+    if cells[COST] > LIMIT:
+        raise CostExceeded("operation cancelled: actual cost limit exceeded")
+
+
+def take_room(cells: Cells, size: int) -> None:
+    """Kubernetes has no such bound: a million times a text of a megabyte would cost what the first text costs."""
+    cells[ROOM] -= size
+    if cells[ROOM] < 0:
+        raise EvaluationStopped("internal error: the texts that the rule makes take too much memory")
+
+
+def tenth(size: int) -> int:
+    return TENTHS[size] if size < 1024 else math.ceil(size * 0.1)
+
+
+def size_of(value: Any) -> int:
+    """The length of a text, list or map; 1 for everything else."""
+    if isinstance(value, str | bytes | list):
+        return len(value)
+    return int(value.size()) if isinstance(value, ListValue | MapLike) else 1
+
+
+def traversal(value: Any) -> int:
+    """The cost to look at all of a value: bytes of texts divided by ten, and 1 for each other scalar."""
+    if value.__class__ is str:
+        return int(len(value if value.isascii() else value.encode(errors="surrogatepass")) * 0.1)
+    if value.__class__ is bytes:
+        return int(len(value) * 0.1)
+    if isinstance(value, list | ListValue):
+        return sum(map(traversal, list_items(value)))
+    if isinstance(value, MapLike):
+        return _map_traversal(value)
+    return 1
+
+
+def _map_traversal(value: MapLike) -> int:
+    known = list(value.keys())
+    cost = 2 * (value.size() - len(known))  # fields that the schema does not know
+    for key in known:
+        try:
+            cost += traversal(value.get(key))
+        except EvaluationError:
+            cost += 1
+        cost += traversal(key)
+    return cost
+
+
+def _one(cells: Cells, _: Any, __: Any) -> None:
+    cells[COST] += 1
+
+
+def _tenth_of_first(cells: Cells, first: Any, _: Any) -> None:
+    charge(cells, tenth(size_of(first)))
+
+
+def _fifth_of_first(cells: Cells, first: Any, _: Any) -> None:
+    charge(cells, math.ceil(size_of(first) * 2 * 0.1))
+
+
+def _tenth_of_smaller(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(min(size_of(first), size_of(second))))
+
+
+def _tenth_of_sum(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(size_of(first) + size_of(second)))
+
+
+def _size_of_second(cells: Cells, _: Any, second: Any) -> None:
+    charge(cells, size_of(second))
+
+
+def _expression(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(1 + size_of(first)) * math.ceil(size_of(second) * 0.25))
+
+
+def charge_compiled(cells: Cells, first: Any, second: Any) -> None:
+    """As above, for an expression that must be compiled first, which may take milliseconds: the loop pauses next."""
+    _expression(cells, first, second)
+    if second.__class__ is str and may_take_long(second):
+        pause(cells)
+    cells[NEXT] = 0
+
+
+def charge_large(cells: Cells, first: Any, second: Any) -> None:
+    """As above, for a large expression, which takes microseconds for each character of a text."""
+    _expression(cells, first, second)
+    pause(cells)
+
+
+def _contains(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(size_of(first)) * tenth(size_of(second)))
+
+
+def _traversal_of_first(cells: Cells, first: Any, _: Any) -> None:
+    charge(cells, traversal(first))
+
+
+def _nothing(cells: Cells, first: Any, second: Any) -> None:
+    """The function charges itself, by its result."""
+
+
+_BY_FUNCTION: Final[dict[str, Charge]] = {
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal_of_first),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _tenth_of_first),
+    **dict.fromkeys(("replace", "split"), _fifth_of_first),
+    **dict.fromkeys(("find", "findAll"), _expression),
+    "join": _nothing,
+    "_==_": _tenth_of_smaller,
+    "_!=_": _tenth_of_smaller,
+}
+_ORDERS: Final = ("less", "greater", "less_equals", "greater_equals")
+_BY_OVERLOAD: Final[dict[str, Charge]] = {
+    **dict.fromkeys(
+        ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _tenth_of_first
+    ),
+    **{f"{order}_{kind}": _tenth_of_smaller for order in _ORDERS for kind in ("string", "bytes")},
+    "in_list": _size_of_second,
+    "add_string": _tenth_of_sum,
+    "add_bytes": _tenth_of_sum,
+    "matches_string": _expression,
+    "contains_string": _contains,
+}
+
+
+def charge_of(function: str, overload: str) -> Charge | None:
+    """How a call pays; None if it costs 1. `overload` is empty where only the evaluation knows which one it is."""
+    return _BY_FUNCTION.get(function) or _BY_OVERLOAD.get(overload)
+
+
+def charge_result(cells: Cells, result: Any) -> None:
+    """What join pays, for a text or for an error."""
+    charge(cells, math.ceil(size_of(result) * 2 * 0.1))

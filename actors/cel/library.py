@@ -1,0 +1,536 @@
+"""Functions of the libraries, with the types of their parameters, which an evaluation checks where they were dyn.
+
+The string functions are those of cel-go's ext package; positions are of code points. The list functions are those of
+Kubernetes: isSorted, sum, min, max, indexOf, lastIndexOf. Regular expressions find all matches in a text as Go does.
+`RESULT_SIZES` says how many bytes the results of functions take at most, where that can be much more than their
+arguments do.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from actors.cel import times, urls
+from actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
+from actors.cel.operations import COMPARABLE, add, compare, same
+from actors.cel.values import (
+    Duration,
+    EvaluationError,
+    EvaluationStopped,
+    Timestamp,
+    Uint,
+    is_list,
+    list_get,
+    list_items,
+    list_size,
+    no_such_overload,
+    type_name,
+)
+
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+# What Go's unicode.IsSpace knows.
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+def _out_of_range(index: int) -> EvaluationError:
+    return EvaluationError(f"index out of range: {index}")
+
+
+def char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def text_index_of(text: str, searched: str, start: int = 0) -> int:
+    if not searched:
+        return start
+    if not 0 <= start < len(text):
+        raise _out_of_range(start)
+    return text.find(searched, start)
+
+
+def text_last_index_of(text: str, searched: str) -> int:
+    return last_index_of_offset(text, searched, len(text) - 1) if searched else len(text)
+
+
+def last_index_of_offset(text: str, searched: str, last: int) -> int:
+    if not searched:
+        return last
+    if not 0 <= last < len(text):
+        raise _out_of_range(last)
+    return text.rfind(searched, 0, last + len(searched))
+
+
+def lower_ascii(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def upper_ascii(text: str) -> str:
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+def trim(text: str) -> str:
+    return text.strip(_SPACE)
+
+
+def replace(text: str, old: str, new: str, count: int = -1) -> str:
+    return text.replace(old, new, max(count, -1))
+
+
+def split(text: str, separator: str, limit: int = -1) -> list[Any]:
+    if limit == 0:
+        return []
+    count = limit - 1 if limit > 0 else -1
+    if separator:
+        return list(text.split(separator, count))
+    characters = list(text)
+    if limit <= 0 or len(characters) <= limit:
+        return characters
+    return [*characters[: limit - 1], "".join(characters[limit - 1 :])]
+
+
+def substring(text: str, start: int) -> str:
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    return text[start:]
+
+
+def substring_range(text: str, start: int, end: int) -> str:
+    if start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise _out_of_range(index)
+    return text[start:end]
+
+
+def join(values: Any, separator: str = "") -> str:
+    """Works on lists that the expression made; on a list of the object v1.25 fails, and not as an error of CEL."""
+    if hasattr(values, "raw"):
+        raise EvaluationStopped(
+            "internal error: interface conversion: interface {} is []interface {}, not []string"
+        )
+    if not is_list(values):
+        raise EvaluationError("no such overload")
+    items = list(list_items(values))
+    for item in items:
+        if item.__class__ is not str:
+            raise EvaluationError(_not_text(item))
+    return separator.join(items)
+
+
+def _not_text(item: Any) -> str:
+    if isinstance(item, EvaluationError):
+        return item.message
+    names = {
+        "int": "unsupported type conversion from 'int' to string",
+        "bool": "type conversion error from bool to 'string'",
+    }
+    return names.get(type_name(item), f"type conversion error from '{type_name(item)}' to 'string'")
+
+
+def _comparable(values: Any) -> list[Any]:
+    items = list(list_items(values))
+    for item in items:
+        if item.__class__ not in COMPARABLE:
+            raise item if isinstance(item, EvaluationError) else no_such_overload()
+    return items
+
+
+def _order(left: Any, right: Any) -> int:
+    """0 also for what cannot be compared: NaN."""
+    try:
+        return compare(left, right, "")
+    except EvaluationError:
+        return 0
+
+
+def is_sorted(values: Any) -> bool:
+    items = _comparable(values)
+    return all(_order(left, right) <= 0 for left, right in itertools.pairwise(items))
+
+
+def total(values: Any, zero: Any) -> Any:
+    result = zero
+    for item in list_items(values):
+        if isinstance(item, EvaluationError):
+            raise item
+        result = add(result, item)
+    return result
+
+
+def smallest(values: Any) -> Any:
+    return _extreme(values, "min", 1)
+
+
+def largest(values: Any) -> Any:
+    return _extreme(values, "max", -1)
+
+
+def _extreme(values: Any, name: str, replaced: int) -> Any:
+    items = _comparable(values)
+    if not items:
+        raise EvaluationError(f"{name} called on empty list")
+    result = items[0]
+    for item in items[1:]:
+        if _order(result, item) == replaced:
+            result = item
+    return result
+
+
+def list_index_of(values: Any, searched: Any) -> int:
+    return _first(values, searched, range(list_size(values)))
+
+
+def list_last_index_of(values: Any, searched: Any) -> int:
+    return _first(values, searched, range(list_size(values) - 1, -1, -1))
+
+
+def _first(values: Any, searched: Any, indexes: range) -> int:
+    for index in indexes:
+        try:
+            if same(list_get(values, index), searched):
+                return index
+        except EvaluationError:
+            continue
+    return -1
+
+
+_LONGEST_REMEMBERED: Final = 256  # characters
+_MOST_REMEMBERED: Final = 64
+
+
+class Expression:
+    """A compiled regular expression."""
+
+    __slots__ = ("_found", "_matches", "_pattern", "is_large")
+
+    def __init__(self, pattern: Any) -> None:
+        self._pattern = pattern
+        self.is_large = is_large(pattern)
+        self._matches: dict[str, bool] = {}
+        self._found: dict[tuple[str, int], list[Any]] = {}
+
+    def matches(self, text: str) -> bool:
+        """Whether the expression matches somewhere in the text."""
+        known = self._matches.get(text)
+        if known is None:
+            known = self._pattern.search(_encode(text)) is not None
+            _remember(self._matches, text, text, known)
+        return known
+
+    def find(self, text: str) -> str:
+        found = self.find_all(text, 1)
+        return str(found[0]) if found else ""
+
+    def find_all(self, text: str, limit: int = -1) -> list[Any]:
+        """All matches that do not overlap, without an empty one right after another match."""
+        known = self._found.get((text, limit))
+        if known is None:
+            known = self._search(text, limit)
+            _remember(self._found, (text, limit), text, known)
+        return known
+
+    def _search(self, text: str, limit: int) -> list[Any]:
+        data = _encode(text)
+        results: list[Any] = []
+        position, previous = 0, -1
+        while len(results) != limit and position <= len(data):
+            found = self._pattern.search(data, position)
+            if not found:
+                break
+            start, end = found.span()
+            if end > position or start != previous:
+                results.append(found.group().decode())
+            position = end if end > position else _next_character(data, position)
+            previous = end
+        return results
+
+
+def _remember(known: dict[Any, Any], key: Any, text: str, result: Any) -> None:
+    """Loops of a rule ask for the same few texts again and again."""
+    if len(text) <= _LONGEST_REMEMBERED:
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()
+        known[key] = result
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _next_character(data: bytes, position: int) -> int:
+    position += 1
+    while position < len(data) and data[position] & 0xC0 == 0x80:
+        position += 1
+    return position
+
+
+def expression_of_object(source: str) -> Expression:
+    """One that is no constant of the rule. The last short ones are remembered; a loop uses one again and again."""
+    return _recent(source) if len(source) <= _LONGEST_REMEMBERED else compile_expression(source)
+
+
+@functools.lru_cache(maxsize=16)
+def _recent(source: str) -> Expression:
+    return compile_expression(source)
+
+
+def compile_expression(source: str) -> Expression:
+    """Raises InvalidExpression."""
+    return Expression(compile_re2(_encode(source)))
+
+
+_CHARACTER: Final = 4
+_ITEM: Final = 80  # a text of one character in a list
+
+
+def _replace(text: Any, old: Any, new: Any, count: Any = -1) -> int:
+    if not all(isinstance(value, str) for value in (text, old, new)) or not isinstance(count, int):
+        return 0
+    found: int = text.count(old) if count < 0 else min(text.count(old), count)
+    return _CHARACTER * (len(text) + found * max(0, len(new) - len(old)))
+
+
+def _join(values: Any, separator: Any = "") -> int:
+    if not is_list(values) or not isinstance(separator, str):
+        return 0
+    lengths = [len(item) + len(separator) for item in list_items(values) if isinstance(item, str)]
+    return _CHARACTER * sum(lengths)
+
+
+def _split(text: Any, separator: Any, limit: Any = -1) -> int:
+    if not isinstance(text, str) or not isinstance(separator, str):
+        return 0
+    return _ITEM * (text.count(separator) + 1)
+
+
+RESULT_SIZES: Final[dict[str, Callable[..., int]]] = {"replace": _replace, "join": _join, "split": _split}
+
+
+_NOTHING: Final = object()
+
+
+class ListOf:
+    """A list whose first item has this class, as far as an evaluation checks."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: type | None) -> None:
+        self.item = item
+
+    def accepts(self, value: Any) -> bool:
+        if not is_list(value):
+            return False
+        if self.item is None:
+            return True
+        first = next(iter(list_items(value)), _NOTHING)
+        return first is _NOTHING or first.__class__ is self.item
+
+
+Parameter = type | ListOf | None  # None accepts everything
+
+
+class Overload:
+    __slots__ = ("_parameters", "id", "run")
+
+    def __init__(self, id: str, parameters: tuple[Parameter, ...], run: Callable[..., Any]) -> None:
+        self.id, self._parameters, self.run = id, parameters, run
+
+    def only_class(self) -> type | None:
+        """The class of the argument, if there is one argument and it is no list."""
+        first = self._parameters[0]
+        return first if len(self._parameters) == 1 and isinstance(first, type) else None
+
+    def accepts(self, arguments: tuple[Any, ...]) -> bool:
+        return len(arguments) == len(self._parameters) and all(map(_accepts, self._parameters, arguments))
+
+
+def _accepts(parameter: Parameter, value: Any) -> bool:
+    if parameter is None:
+        return True
+    return parameter.accepts(value) if isinstance(parameter, ListOf) else value.__class__ is parameter
+
+
+def _find(text: str, source: str) -> str:
+    return _expression(source).find(text)
+
+
+def _find_all(text: str, source: str, limit: int = -1) -> list[Any]:
+    return _expression(source).find_all(text, limit)
+
+
+def _expression(source: str) -> Expression:
+    try:
+        return expression_of_object(source)
+    except InvalidExpression as problem:
+        raise EvaluationError(f"Illegal regex: {problem}") from None
+
+
+def _part(part: Callable[[times.Moment], int]) -> tuple[Callable[..., int], Callable[..., int]]:
+    return (lambda value: part(times.civil(value, 0))), (lambda value, zone: part(times.in_zone(value, zone)))
+
+
+def _time_overloads() -> dict[str, list[Overload]]:
+    found = {}
+    for function, name, part in (
+        ("getFullYear", "year", lambda moment: moment.year),
+        ("getMonth", "month", lambda moment: moment.month - 1),
+        ("getDayOfYear", "day_of_year", lambda moment: moment.day_of_year),
+        ("getDayOfMonth", "day_of_month", lambda moment: moment.day - 1),
+        ("getDate", "day_of_month_1_based", lambda moment: moment.day),
+        ("getDayOfWeek", "day_of_week", lambda moment: moment.day_of_week),
+        ("getHours", "hours", lambda moment: moment.hour),
+        ("getMinutes", "minutes", lambda moment: moment.minute),
+        ("getSeconds", "seconds", lambda moment: moment.second),
+        ("getMilliseconds", "milliseconds", lambda moment: moment.millisecond),
+    ):
+        plain, zoned = _part(part)
+        found[function] = [
+            Overload(f"timestamp_to_{name}", (Timestamp,), plain),
+            Overload(f"timestamp_to_{name}_with_tz", (Timestamp, str), zoned),
+        ]
+    return found
+
+
+def _truncated(unit: int) -> Callable[[Duration], int]:
+    def divide(value: Duration) -> int:
+        amount = abs(value.nanoseconds) // unit
+        return -amount if value.nanoseconds < 0 else amount
+
+    return divide
+
+
+def _duration_overloads(found: dict[str, list[Overload]]) -> None:
+    for function, name, unit in (
+        ("getHours", "hours", 3600 * times.SECOND),
+        ("getMinutes", "minutes", 60 * times.SECOND),
+        ("getSeconds", "seconds", times.SECOND),
+        ("getMilliseconds", "milliseconds", times.SECOND // 1000),
+    ):
+        found[function].insert(0, Overload(f"duration_to_{name}", (Duration,), _truncated(unit)))
+
+
+_COMPARABLE: Final[dict[str, type]] = {
+    "int": int,
+    "uint": Uint,
+    "double": float,
+    "bool": bool,
+    "duration": Duration,
+    "timestamp": Timestamp,
+    "string": str,
+    "bytes": bytes,
+}
+_ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+
+
+def _sum(zero: Any) -> Callable[[Any], Any]:
+    return lambda values: total(values, zero)
+
+
+def _list_overloads() -> dict[str, list[Overload]]:
+    kinds = [(name, (ListOf(kind),)) for name, kind in _COMPARABLE.items()]
+    return {
+        "isSorted": [Overload(f"list_{name}_is_sorted_bool", of, is_sorted) for name, of in kinds],
+        "min": [Overload(f"list_{name}_min_{name}", of, smallest) for name, of in kinds],
+        "max": [Overload(f"list_{name}_max_{name}", of, largest) for name, of in kinds],
+        "sum": [
+            Overload(f"list_{name}_sum_{name}", of, _sum(_ZEROS[name]))
+            for name, of in kinds
+            if name in _ZEROS
+        ],
+        "indexOf": [Overload("list_a_index_of_int", (ListOf(None), None), list_index_of)],
+        "lastIndexOf": [Overload("list_a_last_index_of_int", (ListOf(None), None), list_last_index_of)],
+    }
+
+
+def _string_overloads(found: dict[str, list[Overload]]) -> None:
+    for function, overload in (
+        ("charAt", Overload("string_char_at_int", (str, int), char_at)),
+        ("indexOf", Overload("string_index_of_string", (str, str), text_index_of)),
+        ("indexOf", Overload("string_index_of_string_int", (str, str, int), text_index_of)),
+        ("lastIndexOf", Overload("string_last_index_of_string", (str, str), text_last_index_of)),
+        (
+            "lastIndexOf",
+            Overload("string_last_index_of_string_int", (str, str, int), last_index_of_offset),
+        ),
+        ("lowerAscii", Overload("string_lower_ascii", (str,), lower_ascii)),
+        ("upperAscii", Overload("string_upper_ascii", (str,), upper_ascii)),
+        ("trim", Overload("string_trim", (str,), trim)),
+        ("replace", Overload("string_replace_string_string", (str, str, str), replace)),
+        ("replace", Overload("string_replace_string_string_int", (str, str, str, int), replace)),
+        ("split", Overload("string_split_string", (str, str), split)),
+        ("split", Overload("string_split_string_int", (str, str, int), split)),
+        ("substring", Overload("string_substring_int", (str, int), substring)),
+        ("substring", Overload("string_substring_int_int", (str, int, int), substring_range)),
+        ("join", Overload("list_join", (ListOf(str),), join)),
+        ("join", Overload("list_join_string", (ListOf(str), str), join)),
+        ("find", Overload("string_find_string", (str, str), _find)),
+        ("findAll", Overload("string_find_all_string", (str, str), _find_all)),
+        ("findAll", Overload("string_find_all_string_int", (str, str, int), _find_all)),
+    ):
+        found.setdefault(function, []).append(overload)
+
+
+def _url_overloads() -> dict[str, list[Overload]]:
+    """All but url() itself, see `bind_url`."""
+    url = (urls.URL,)
+    return {
+        "isURL": [Overload("is_url_string", (str,), urls.is_url)],
+        "getScheme": [Overload("url_get_scheme", url, lambda value: value.scheme)],
+        "getHost": [Overload("url_get_host", url, lambda value: value.host)],
+        "getHostname": [Overload("url_get_hostname", url, urls.URL.hostname)],
+        "getPort": [Overload("url_get_port", url, urls.URL.port)],
+        "getEscapedPath": [Overload("url_get_escaped_path", url, urls.URL.escaped_path)],
+        "getQuery": [Overload("url_get_query", url, urls.URL.parameters)],
+    }
+
+
+def _all() -> dict[str, list[Overload]]:
+    found = _time_overloads() | _list_overloads() | _url_overloads()
+    _duration_overloads(found)
+    _string_overloads(found)
+    return found
+
+
+FUNCTIONS: Final = _all()
+
+
+def bind_url(type_name: str) -> Callable[[Any], Any]:
+    """url(), which makes values with this name of their type."""
+    return _guarded("url", str, partial(urls.to_url, type_name))
+
+
+def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:
+    """The function that checks its arguments, and whether it is one of several that an evaluation chooses from."""
+    declared = FUNCTIONS[function]
+    candidates = [found for found in declared if found.id == overload] or declared
+    kind = candidates[0].only_class()
+    if len(candidates) == 1 and kind is not None:
+        return _guarded(function, kind, candidates[0].run), False
+
+    def call(*arguments: Any) -> Any:
+        for candidate in candidates:
+            if candidate.accepts(arguments):
+                return candidate.run(*arguments)
+        raise no_such_overload(function, *arguments)
+
+    return call, len(candidates) > 1
+
+
+def _guarded(function: str, kind: type, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def call(value: Any) -> Any:
+        if value.__class__ is not kind:
+            raise no_such_overload(function, value)
+        return run(value)
+
+    return call

@@ -1,0 +1,493 @@
+"""Plans calls of operators, conversions, and functions of the language and of the libraries, as closures.
+
+cel-go evaluates both operands of an operator even if the first one fails, and counts the call; a function with more
+arguments stops at the first error and then counts nothing, unless it was the last argument that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors.cel import operations
+from actors.cel.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Run, Step, branch
+from actors.cel.costs import (
+    COST,
+    Cells,
+    Charge,
+    charge,
+    charge_compiled,
+    charge_large,
+    charge_of,
+    charge_result,
+    size_of,
+    take_room,
+    tenth,
+)
+from actors.cel.go_regexp import InvalidExpression
+from actors.cel.library import (
+    FUNCTIONS,
+    RESULT_SIZES,
+    Expression,
+    bind,
+    bind_url,
+    compile_expression,
+    expression_of_object,
+)
+from actors.cel.operations import CONVERSIONS, equal, list_contains
+from actors.cel.values import (
+    MAX_INT,
+    CannotCompile,
+    EvaluationError,
+    EvaluationStopped,
+    ListValue,
+    MapLike,
+    Uint,
+    go_type_name,
+    is_list,
+    key_of,
+    list_items,
+    no_such_overload,
+)
+
+_PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
+
+
+def contains(value: Any, container: Any) -> bool:
+    if is_list(container):
+        return list_contains(container, value)
+    if isinstance(container, MapLike):
+        return container.contains(value)
+    raise no_such_overload()
+
+
+def is_primitive(values: list[Any]) -> bool:
+    return all(value.__class__ in _PRIMITIVE for value in values)
+
+
+def in_constants(value_of: Run, values: list[Any]) -> Run:
+    """`in` a list of constants, which costs nothing. An error on the left is in no list: the result is false."""
+    members = frozenset(key for value in values for key in _keys(value))
+
+    def run(cells: Cells) -> bool:
+        try:
+            value = value_of(cells)
+        except EvaluationError:
+            return False
+        if value.__class__ is bytes:
+            raise EvaluationStopped("internal error: runtime error: hash of unhashable type types.Bytes")
+        return key_of(value) in members
+
+    return run
+
+
+def _keys(value: Any) -> list[Any]:
+    """The value, and the same number of other types as far as they can express it."""
+    keys = [key_of(value)]
+    if value.__class__ is float and value.is_integer():
+        keys += [(int, int(value)), (Uint, int(value))]
+    elif value.__class__ is int:
+        keys += [(float, float(value))] + ([(Uint, value)] if value >= 0 else [])
+    elif value.__class__ is Uint:
+        keys += [(float, float(value))] + ([(int, int(value))] if value <= MAX_INT else [])
+    return keys
+
+
+_SCALARS: Final = frozenset({int, bool, float, type(None)})
+Unary = Callable[[Any], Any]
+Binary = Callable[[Any, Any], Any]
+
+
+def _pay(cells: Cells, price: Charge | None, first: Any, second: Any) -> None:
+    if price is None:
+        cells[COST] += 1
+    else:
+        price(cells, first, second)
+
+
+def unary(argument: Run, operation: Unary, price: Charge | None) -> Run:
+    def run(cells: Cells) -> Any:
+        try:
+            value = argument(cells)
+        except EvaluationError as error:
+            _pay(cells, price, error, None)
+            raise
+        if price is None:
+            cells[COST] += 1
+        else:
+            price(cells, value, None)
+        return operation(value)
+
+    return run
+
+
+def _failed_first(cells: Cells, error: EvaluationError, second: Run, price: Charge | None) -> EvaluationError:
+    """The error of the first operand, after the second one was evaluated and the call paid."""
+    try:
+        other = second(cells)
+    except EvaluationError as following:
+        other = following
+    _pay(cells, price, error, other)
+    return error
+
+
+def binary(first: Step, second: Step, operation: Binary, price: Charge | None) -> Run:
+    if price is None and isinstance(second, Fixed):
+        return _cheap_with_constant(first.run, second.value, operation)
+    left_of, right_of = first.run, second.run
+
+    def run(cells: Cells) -> Any:
+        try:
+            left = left_of(cells)
+        except EvaluationError as error:
+            raise _failed_first(cells, error, right_of, price) from None
+        try:
+            right = right_of(cells)
+        except EvaluationError as error:
+            _pay(cells, price, left, error)
+            raise
+        if price is None:
+            cells[COST] += 1
+        else:
+            price(cells, left, right)
+        return operation(left, right)
+
+    return run
+
+
+def _cheap_with_constant(left_of: Run, right: Any, operation: Binary) -> Run:
+    def run(cells: Cells) -> Any:
+        try:
+            left = left_of(cells)
+        finally:
+            cells[COST] += 1
+        return operation(left, right)
+
+    return run
+
+
+def equality(first: Step, second: Step, wanted: bool) -> Run:
+    """== and !=, which costs a tenth of the shorter text, list or map. != is true for what cannot be compared."""
+    if isinstance(second, Fixed) and second.value.__class__ is str:
+        return _text_equality(first.run, second.value, wanted)
+    compare = equal if wanted else _differs
+    return binary(first, second, compare, _pay_equality)
+
+
+def _pay_equality(cells: Cells, left: Any, right: Any) -> None:
+    if left.__class__ in _SCALARS or right.__class__ in _SCALARS:
+        cells[COST] += 1 if size_of(left) and size_of(right) else 0
+    else:
+        charge(cells, tenth(min(size_of(left), size_of(right))))
+
+
+def _differs(left: Any, right: Any) -> bool:
+    try:
+        return not equal(left, right)
+    except EvaluationError:
+        return True
+
+
+def _text_equality(left_of: Run, right: str, wanted: bool) -> Run:
+    """A comparison with a constant text, the most frequent one."""
+    most = tenth(len(right))
+    cheap = len(right) <= 10
+
+    def run(cells: Cells) -> bool:
+        try:
+            left = left_of(cells)
+        except EvaluationError:
+            cells[COST] += min(most, 1)
+            raise
+        if left.__class__ is str:
+            if cheap:
+                cells[COST] += most if left else 0
+            else:
+                charge(cells, min(most, tenth(len(left))))
+            return (left == right) is wanted
+        charge(cells, tenth(min(size_of(left), len(right))))
+        return (equal if wanted else _differs)(left, right)
+
+    return run
+
+
+def function(
+    name: str, price: Charge | None, arguments: list[Run], operation: Callable[..., Any], sequential: bool
+) -> Run:
+    """A call of a function of a library. `sequential` ones stop at the first argument that fails."""
+    pays_result = name == "join"
+    measure = RESULT_SIZES.get(name)
+
+    def run(cells: Cells) -> Any:
+        values: list[Any] = []
+        failed: EvaluationError | None = None
+        for argument in arguments:
+            try:
+                values.append(argument(cells))
+            except EvaluationError as error:
+                failed = failed or error
+                values.append(error)
+                if sequential:
+                    break
+        if failed is not None:
+            if len(values) == len(arguments):
+                _pay_function(cells, price, pays_result, values, failed)
+            raise failed
+        if measure is not None:
+            take_room(cells, measure(*values))
+        if not pays_result:
+            _pay(cells, price, values[0], values[1] if len(values) > 1 else None)
+            return operation(*values)
+        try:
+            result = operation(*values)
+        except EvaluationError as error:
+            charge_result(cells, error)
+            raise
+        charge_result(cells, result)
+        return result
+
+    return run
+
+
+def _pay_function(
+    cells: Cells, price: Charge | None, pays_result: bool, values: list[Any], failed: EvaluationError
+) -> None:
+    if pays_result:
+        charge_result(cells, failed)
+    else:
+        _pay(cells, price, values[0], values[1] if len(values) > 1 else None)
+
+
+def logical(first: Run, second: Run, decides: bool) -> Run:
+    """&& (decided by false) and || (decided by true), on either side, whatever error the other side has."""
+    undecided = not decides
+
+    def run(cells: Cells) -> Any:
+        left: Any
+        right: Any
+        try:
+            left = first(cells)
+        except EvaluationError as error:
+            left = error
+        if left is decides:
+            return decides
+        try:
+            right = second(cells)
+        except EvaluationError as error:
+            right = error
+        if right is decides:
+            return decides
+        if left is undecided and right is undecided:
+            return undecided
+        if isinstance(left, EvaluationError):
+            raise left
+        raise right if isinstance(right, EvaluationError) else no_such_overload()
+
+    return run
+
+
+def chain(parts: list[Run], decides: bool) -> Run:
+    """The same for many operands, all of which are of type bool."""
+
+    def run(cells: Cells) -> Any:
+        failed: EvaluationError | None = None
+        for part in parts:
+            try:
+                if part(cells) is decides:
+                    return decides
+            except EvaluationError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return not decides
+
+    return run
+
+
+def construct(parts: list[Run], cost: int, make: Callable[[list[Any]], Any]) -> Run:
+    """A list, map or message of the expression. An error in it ends it, but it is paid."""
+
+    def run(cells: Cells) -> Any:
+        try:
+            values = [part(cells) for part in parts]
+        finally:
+            charge(cells, cost)
+        return make(values)
+
+    return run
+
+
+_BINARY: Final[dict[str, Binary]] = {
+    "_+_": operations.add,
+    "_-_": operations.subtract,
+    "_*_": operations.multiply,
+    "_/_": operations.divide,
+    "_%_": operations.modulo,
+    "_<_": operations.less,
+    "_<=_": operations.less_equals,
+    "_>_": operations.greater,
+    "_>=_": operations.greater_equals,
+    "@in": contains,
+}
+_KEYS: Final = (str, int, Uint, bool, float)
+
+
+def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Step:
+    """`overload` is empty where only an evaluation knows which one it is; a receiver is the first of `steps`.
+
+    `url_type` is the name of the type of URLs.
+    """
+    if name in ("_&&_", "_||_"):
+        return Computed(logical(steps[0].run, steps[1].run, name == "_||_"))
+    if name == "_?_:_":
+        return Choice(steps[0].run, branch(steps[1]), branch(steps[2]))
+    if name in ("_==_", "_!=_"):
+        return Computed(equality(steps[0], steps[1], name == "_==_"))
+    if name == "_[_]":
+        return _index(steps[0], steps[1])
+    if name in _BINARY:
+        return _binary(name, overload, steps)
+    if name in CONVERSIONS:
+        return _conversion(name, overload, steps[0])
+    if name == "url":
+        return Computed(unary(steps[0].run, bind_url(url_type), charge_of(name, overload)))
+    if name in FUNCTIONS:
+        return _library(name, overload, steps)
+    return _standard(name, overload, steps)
+
+
+def _index(operand: Step, key: Step) -> Step:
+    attribute = operand if isinstance(operand, Attribute) else Attribute(None, operand.run)
+    if isinstance(key, Fixed):
+        if key.value.__class__ not in _KEYS:
+            raise CannotCompile(f"invalid qualifier type: {go_type_name(key.value)}")
+        return attribute.select(Qualifier(key.value))
+    return attribute.select(Qualifier(None, key.resolve() if isinstance(key, Attribute) else key.run))
+
+
+def _binary(name: str, overload: str, steps: list[Step]) -> Step:
+    values = steps[1]
+    if name == "@in" and overload == "in_list" and isinstance(values, Fixed):
+        constants = list(list_items(values.value))
+        if not constants:
+            return Fixed(False)
+        if is_primitive(constants):
+            return Computed(in_constants(steps[0].run, constants))
+    return Computed(binary(steps[0], values, _BINARY[name], charge_of(name, overload)))
+
+
+def _conversion(name: str, overload: str, argument: Step) -> Step:
+    convert = CONVERSIONS[name]
+    if not isinstance(argument, Fixed):
+        return Computed(unary(argument.run, convert, charge_of(name, overload)))
+    try:
+        return Fixed(convert(argument.value))
+    except EvaluationError as error:
+        raise CannotCompile(error.message) from None
+
+
+def _library(name: str, overload: str, steps: list[Step]) -> Step:
+    operation, dynamic = bind(name, overload)
+    sequential = dynamic or len(steps) > 2
+    price = charge_of(name, overload)
+    if name in ("find", "findAll"):
+        source = steps[1]
+        if isinstance(source, Fixed) and source.value.__class__ is str:
+            expression = _compiled(source.value)
+            operation, sequential = _constant_search(name, expression), True
+            price = charge_large if expression.is_large else price
+        else:
+            price = charge_compiled
+    if len(steps) == 1 and name != "join":
+        return Computed(unary(steps[0].run, operation, price))
+    return Computed(function(name, price, [step.run for step in steps], operation, sequential))
+
+
+def _compiled(source: str) -> Expression:
+    try:
+        return compile_expression(source)
+    except InvalidExpression as problem:
+        raise CannotCompile(str(problem)) from None
+
+
+def _constant_search(name: str, expression: Expression) -> Callable[..., Any]:
+    def find(text: Any, _: str, limit: Any = -1) -> Any:
+        if text.__class__ is not str or limit.__class__ is not int:
+            raise no_such_overload()
+        return expression.find(text) if name == "find" else expression.find_all(text, limit)
+
+    return find
+
+
+def _standard(name: str, overload: str, steps: list[Step]) -> Step:
+    """The functions of the language itself that are neither operators nor conversions."""
+    price = charge_of(name, overload)
+    if name == "matches":
+        return _matches(overload, steps)
+    if len(steps) == 2 and name in _TEXT:
+        return Computed(binary(steps[0], steps[1], _TEXT[name], price))
+    return Computed(unary(steps[0].run, _UNARY[name], price))
+
+
+def _matches(overload: str, steps: list[Step]) -> Step:
+    source = steps[1]
+    if not isinstance(source, Fixed) or source.value.__class__ is not str:
+        compiled = charge_compiled if overload == "matches_string" else None
+        return Computed(binary(steps[0], source, _match, compiled))
+    expression = _compiled(source.value)
+    price = charge_large if expression.is_large else charge_of("matches", overload)
+
+    def match(text: Any, _: str) -> bool:
+        if text.__class__ is not str:
+            raise no_such_overload()
+        return bool(expression.matches(text))
+
+    return Computed(function("matches", price, [step.run for step in steps], match, True))
+
+
+def _match(text: Any, source: Any) -> bool:
+    if text.__class__ is not str:
+        raise operations.unsupported("matches", text)
+    if source.__class__ is not str:
+        raise no_such_overload()
+    try:
+        return expression_of_object(source).matches(text)
+    except InvalidExpression as problem:
+        raise EvaluationError(str(problem)) from None
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str | bytes | list):
+        return len(value)
+    if isinstance(value, ListValue | MapLike):
+        return value.size()
+    raise operations.unsupported("size", value)
+
+
+def _not_strictly_false(value: Any) -> bool:
+    return value is not False
+
+
+def _text_function(name: str, apply: Callable[[str, str], bool]) -> Binary:
+    def call(text: Any, part: Any) -> bool:
+        if text.__class__ is not str:
+            raise operations.unsupported(name, text)
+        if part.__class__ is not str:
+            raise no_such_overload()
+        return apply(text, part)
+
+    return call
+
+
+_TEXT: Final = {
+    "contains": _text_function("contains", str.__contains__),
+    "startsWith": _text_function("startsWith", str.startswith),
+    "endsWith": _text_function("endsWith", str.endswith),
+}
+_UNARY: Final[dict[str, Unary]] = {
+    "!_": operations.logical_not,
+    "-_": operations.negate,
+    "size": _size,
+    "@not_strictly_false": _not_strictly_false,
+    "__not_strictly_false__": _not_strictly_false,
+}

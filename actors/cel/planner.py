@@ -1,0 +1,456 @@
+"""Makes closures of a checked tree.
+
+What cel-go's optimizer does when a program is made is done here too, because clients see it: lists, maps and
+conversions of constants are constants (they cost nothing, and an invalid one is refused with the definition), and so
+are regular expressions.
+
+Comprehensions are what the macros all, exists, exists_one, map and filter expand to. An error inside a loop does not
+end it: the accumulator holds the error, and a later item may decide the result, as with && and ||. All of it costs what
+cel-go counts, so that a loop ends at the same item when the limit is reached. Of protobuf's well-known messages an
+expression may make values: google.protobuf.Int64Value{value: 1} is 1. Struct, Value and ListValue are data of JSON:
+every number in them is a double.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from actors.cel import operations, operators, times
+from actors.cel.attributes import Attribute, Computed, Fixed, Qualifier, Run, Step, branch
+from actors.cel.costs import (
+    COST,
+    FIRST_VARIABLE,
+    LIST_COST,
+    MAP_COST,
+    MESSAGE_COST,
+    NEXT,
+    Cells,
+    pause,
+)
+from actors.cel.operations import to_string
+from actors.cel.operators import plan_call
+from actors.cel.syntax import (
+    Call,
+    Comprehension,
+    Constant,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    MessageLiteral,
+    Node,
+    Select,
+)
+from actors.cel.types import BOOL, Type
+from actors.cel.values import (
+    Building,
+    CannotCompile,
+    Duration,
+    EvaluationError,
+    ListValue,
+    MapLike,
+    MapValue,
+    Timestamp,
+    TypeValue,
+    Uint,
+    go_type_name,
+    list_items,
+    no_such_overload,
+    type_name,
+)
+
+
+def _iterate(values: Any) -> Iterator[Any]:
+    if isinstance(values, list | ListValue):
+        return list_items(values)
+    if isinstance(values, MapLike):
+        return values.keys()
+    raise EvaluationError(f"got '{go_type_name(values)}', expected iterable type")
+
+
+def fold(
+    values: Run, initial: Run, condition: Run, step: Run, result: Run, variable: int, accumulator: int
+) -> Run:
+    """Any comprehension; `variable` and `accumulator` are cells."""
+
+    def run(cells: Cells) -> Any:
+        items = _iterate(values(cells))
+        start = initial(cells)
+        building = start.__class__ is list and not start
+        cells[accumulator] = Building() if building else start
+        for item in items:
+            cells[variable] = item
+            try:
+                if condition(cells) is False:
+                    break
+            except EvaluationError:
+                pass
+            try:
+                cells[accumulator] = step(cells)
+            except EvaluationError as error:
+                cells[accumulator] = error.with_traceback(None)
+            if cells[COST] >= cells[NEXT]:
+                pause(cells)
+        found = result(cells)
+        return list(found) if found.__class__ is Building else found
+
+    return run
+
+
+def quantifier(values: Run, predicate: Run, variable: int, ends: bool) -> Run:
+    """all (which ends at false) and exists (which ends at true), which are most loops.
+
+    all is __result__ && predicate while @not_strictly_false(__result__); exists is the same with || and one ! more.
+    """
+    condition_cost = 3 if ends else 2
+
+    def run(cells: Cells) -> Any:
+        result: Any = not ends
+        for item in _iterate(values(cells)):
+            cells[COST] += condition_cost
+            if result is ends:
+                break
+            cells[COST] += 1
+            cells[variable] = item
+            try:
+                found = predicate(cells)
+            except EvaluationError as error:
+                found = error.with_traceback(None)
+            if found is ends:
+                result = ends
+            elif result is not ends and found is not (not ends) and not isinstance(result, EvaluationError):
+                result = found if isinstance(found, EvaluationError) else no_such_overload()
+            if cells[COST] >= cells[NEXT]:
+                pause(cells)
+        cells[COST] += 1
+        if isinstance(result, EvaluationError):
+            raise result
+        return result
+
+    return run
+
+
+_PREFIX: Final = "google.protobuf."
+_WRAPPED: Final[dict[str, Any]] = {
+    "BoolValue": False,
+    "BytesValue": b"",
+    "DoubleValue": 0.0,
+    "FloatValue": 0.0,
+    "Int32Value": 0,
+    "Int64Value": 0,
+    "StringValue": "",
+    "UInt32Value": Uint(0),
+    "UInt64Value": Uint(0),
+}
+_SAFE: Final = 2**53 - 1  # larger integers are texts in JSON
+_BOUNDS: Final = {
+    "Int32Value": (-(2**31), 2**31 - 1, "integer overflow"),
+    "UInt32Value": (0, 2**32 - 1, "unsigned integer overflow"),
+}
+
+
+class Empty:
+    type_name: Final = "google.protobuf.Empty"
+    go_name: Final = "*types.protoObj"
+
+    def equals(self, other: Any) -> bool:
+        if not isinstance(other, Empty):
+            raise no_such_overload()
+        return True
+
+
+def make_message(name: str, fields: list[str]) -> Callable[[list[Any]], Any]:
+    """The function that makes the value of the values of its fields."""
+    short = name.removeprefix(_PREFIX)
+    make = _MAKERS.get(short)
+    if short in _WRAPPED:
+        return lambda values: _wrapped(short, values)
+    if make is None:
+        raise CannotCompile(f"unknown type: {name}")
+    return lambda values: make(dict(zip(fields, values, strict=True)))
+
+
+def _wrapped(name: str, values: list[Any]) -> Any:
+    value = values[-1] if values else _WRAPPED[name]
+    if name == "FloatValue" and value.__class__ is float:
+        return _single(value)
+    if name in _BOUNDS and isinstance(value, int):
+        least, most, text = _BOUNDS[name]
+        if not least <= value <= most:
+            raise EvaluationError(f"field type conversion error for {_PREFIX}{name}.value value type: {text}")
+    return value
+
+
+def _single(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _duration(fields: dict[str, int]) -> Any:
+    return times.checked_duration(fields.get("seconds", 0) * times.SECOND + fields.get("nanos", 0))
+
+
+def _timestamp(fields: dict[str, int]) -> Any:
+    return times.add_duration(Timestamp(fields.get("seconds", 0)), fields.get("nanos", 0))
+
+
+def _value(fields: dict[str, Any]) -> Any:
+    for name, value in fields.items():
+        return None if name == "null_value" else _json(value)
+    return None
+
+
+def _any(_: dict[str, Any]) -> Any:
+    raise EvaluationError("unsupported conversion to ref.Val: (*anypb.Any)")
+
+
+def _json(value: Any) -> Any:
+    if value.__class__ in (int, Uint):
+        return float(value) if abs(value) <= _SAFE else str(int(value))
+    if value.__class__ is bytes:
+        return base64.b64encode(value).decode()
+    if value.__class__ in (Duration, Timestamp):
+        return to_string(value)
+    if isinstance(value, list | ListValue):
+        return [_json(item) for item in list_items(value)]
+    if isinstance(value, MapLike):
+        keys = list(value.keys())
+        return MapValue([(_json_key(key), _json(value.get(key))) for key in keys])
+    if value is None or value.__class__ in (bool, float, str):
+        return value
+    raise EvaluationError(f"type conversion error from '{type_name(value)}' to '*structpb.Value'")
+
+
+def _json_key(key: Any) -> str:
+    if key.__class__ is not str:
+        raise EvaluationError(f"unsupported type conversion from '{type_name(key)}' to string")
+    return str(key)
+
+
+_MAKERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "Duration": _duration,
+    "Timestamp": _timestamp,
+    "Struct": lambda fields: _json(fields.get("fields", MapValue([]))),
+    "ListValue": lambda fields: _json(fields.get("values", [])),
+    "Value": _value,
+    "Any": _any,
+    "Empty": lambda _: Empty(),
+}
+
+
+class Reference(Protocol):
+    """What the checker found for a node: the name of a variable or type, or the overloads of a call."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def overloads(self) -> tuple[str, ...]: ...
+
+
+class Checked(Protocol):
+    @property
+    def references(self) -> Mapping[int, Reference]: ...
+
+    @property
+    def types(self) -> Mapping[int, Type]: ...
+
+    @property
+    def url_type(self) -> str: ...
+
+
+class Planner:
+    def __init__(self, checked: Checked, variables: tuple[str, ...]) -> None:
+        self._references, self._types = checked.references, checked.types
+        self._url_type = checked.url_type
+        self._slots = {name: FIRST_VARIABLE + index for index, name in enumerate(variables)}
+        self.cells = FIRST_VARIABLE + len(variables)
+
+    def plan(self, node: Node) -> Step:
+        return _PLANS[node.__class__](self, node)
+
+    def _constant(self, node: Constant) -> Step:
+        return Fixed(node.value)
+
+    def _identifier(self, node: Identifier) -> Step:
+        return self._name(node, node.name)
+
+    def _name(self, node: Node, written: str) -> Step:
+        reference = self._references.get(node.id)
+        name = (reference.name if reference is not None else "") or written.lstrip(".")
+        kind = self._types.get(node.id)
+        if kind is not None and kind.name == "type" and name not in self._slots:
+            return Fixed(TypeValue(name))
+        if name not in self._slots:
+            return Attribute(None, _unknown(f"no such attribute: id: {node.id}, names: [{name}]"))
+        return Attribute(self._slots[name], None)
+
+    def _select(self, node: Select) -> Step:
+        if node.id in self._references:
+            return self._name(node, node.field)
+        operand = self.plan(node.operand)
+        if node.test_only:
+            return Computed(_has(operand.run, node.field))
+        return (
+            branch(operand).select(Qualifier(node.field))
+            if isinstance(operand, Attribute)
+            else Attribute(None, operand.run, (Qualifier(node.field),))
+        )
+
+    def _call(self, node: Call) -> Step:
+        if node.function in ("_&&_", "_||_"):
+            operands = _operands(node, node.function)
+            if all(self._types.get(operand.id) == BOOL for operand in operands):
+                parts = [self.plan(operand).run for operand in operands]
+                return Computed(operators.chain(parts, node.function == "_||_"))
+        nodes = node.arguments if node.target is None else (node.target, *node.arguments)
+        steps = [self.plan(argument) for argument in nodes]
+        reference = self._references.get(node.id)
+        overloads = reference.overloads if reference is not None else ()
+        overload = overloads[0] if len(overloads) == 1 else ""
+        return plan_call(node.function, overload, steps, self._url_type)
+
+    def _list(self, node: ListLiteral) -> Step:
+        steps = [self.plan(item) for item in node.items]
+        fixed = [step.value for step in steps if isinstance(step, Fixed)]
+        if len(fixed) == len(steps):
+            return Fixed(fixed)
+        return Computed(operators.construct([step.run for step in steps], LIST_COST, _as_it_is))
+
+    def _map(self, node: MapLiteral) -> Step:
+        steps = [self.plan(part) for entry in node.entries for part in entry]
+        fixed = [step.value for step in steps if isinstance(step, Fixed)]
+        if len(fixed) == len(steps):
+            return Fixed(_make_map(fixed))
+        return Computed(operators.construct([step.run for step in steps], MAP_COST, _make_map))
+
+    def _message(self, node: MessageLiteral) -> Step:
+        steps = [self.plan(value).run for _, value in node.fields]
+        make = make_message(node.name.lstrip("."), [name for name, _ in node.fields])
+        return Computed(operators.construct(steps, MESSAGE_COST, make))
+
+    def _comprehension(self, node: Comprehension) -> Step:
+        values = self.plan(node.range).run
+        initial = self.plan(node.initial).run
+        before = dict(self._slots)
+        variable, accumulator = self.cells, self.cells + 1
+        self.cells += 2
+        self._slots[node.accumulator] = accumulator
+        result = self.plan(node.result).run
+        self._slots[node.variable] = variable
+        try:
+            found = self._quantifier(node, values, variable)
+            if found is not None:
+                return found
+            condition, step = self.plan(node.condition).run, self.plan(node.step).run
+        finally:
+            self._slots = before
+        return Computed(fold(values, initial, condition, step, result, variable, accumulator))
+
+    def _quantifier(self, node: Comprehension, values: Any, variable: int) -> Step | None:
+        """The comprehension as one of all or exists; None if it is another one."""
+        step, initial = node.step, node.initial
+        if (
+            not isinstance(step, Call)
+            or not isinstance(initial, Constant)
+            or initial.value.__class__ is not bool
+        ):
+            return None
+        ends = step.function == "_||_"
+        if step.function != ("_&&_" if initial.value else "_||_") or node.variable == node.accumulator:
+            return None
+        if not _is(step.arguments[0], node.accumulator) or not _is(node.result, node.accumulator):
+            return None
+        if not _goes_on(node.condition, node.accumulator, ends) or _mentions(
+            step.arguments[1], node.accumulator
+        ):
+            return None
+        return Computed(quantifier(values, self.plan(step.arguments[1]).run, variable, ends))
+
+
+def _operands(node: Node, function: str) -> list[Node]:
+    """The operands of a tree of && or of ||, from left to right."""
+    if not isinstance(node, Call) or node.function != function:
+        return [node]
+    return [operand for argument in node.arguments for operand in _operands(argument, function)]
+
+
+def _is(node: Node, name: str) -> bool:
+    return isinstance(node, Identifier) and node.name == name
+
+
+def _goes_on(node: Node, accumulator: str, negated: bool) -> bool:
+    """Whether the condition is @not_strictly_false(accumulator), or of its negation."""
+    if not isinstance(node, Call) or node.function != "@not_strictly_false":
+        return False
+    inner = node.arguments[0]
+    if negated:
+        return isinstance(inner, Call) and inner.function == "!_" and _is(inner.arguments[0], accumulator)
+    return _is(inner, accumulator)
+
+
+def _mentions(node: Node, name: str) -> bool:
+    """Whether the accumulator's name is used where a nested macro does not give it another meaning."""
+    if isinstance(node, Identifier):
+        return node.name.lstrip(".") == name
+    if isinstance(node, Select):
+        return _mentions(node.operand, name)
+    if isinstance(node, Call):
+        parts = node.arguments if node.target is None else (node.target, *node.arguments)
+        return any(_mentions(part, name) for part in parts)
+    if isinstance(node, ListLiteral):
+        return any(_mentions(part, name) for part in node.items)
+    if isinstance(node, MapLiteral):
+        return any(_mentions(part, name) for entry in node.entries for part in entry)
+    if isinstance(node, MessageLiteral):
+        return any(_mentions(part, name) for _, part in node.fields)
+    if isinstance(node, Comprehension):
+        return _mentions(node.range, name) or (node.accumulator != name and _mentions(node.step, name))
+    return False
+
+
+def _unknown(message: str) -> Callable[[Cells], Any]:
+    """`duration` and `timestamp`, which the checker knows, but which have no value."""
+
+    def run(_: Cells) -> Any:
+        raise EvaluationError(message)
+
+    return run
+
+
+def _as_it_is(values: list[Any]) -> list[Any]:
+    return values
+
+
+def _make_map(parts: list[Any]) -> MapValue:
+    return MapValue(list(zip(parts[::2], parts[1::2], strict=True)))
+
+
+def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
+    """has() costs what its operand costs."""
+
+    def run(cells: Cells) -> bool:
+        value = operand(cells)
+        if isinstance(value, MapLike):
+            return value.contains(field)
+        if isinstance(value, list | ListValue):
+            return operations.list_contains(value, field)
+        raise EvaluationError("invalid type for field selection.")
+
+    return run
+
+
+_PLANS: Final[dict[type[Node], Callable[[Planner, Any], Step]]] = {
+    Constant: Planner._constant,
+    Identifier: Planner._identifier,
+    Select: Planner._select,
+    Call: Planner._call,
+    ListLiteral: Planner._list,
+    MapLiteral: Planner._map,
+    MessageLiteral: Planner._message,
+    Comprehension: Planner._comprehension,
+}

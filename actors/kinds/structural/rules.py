@@ -1,0 +1,470 @@
+"""The rules in CEL of a schema: their types, their programs, and their evaluation on an object.
+
+The CEL types of schema nodes have the sizes that cost estimates need. A node has no type where its schema says nothing
+that CEL could check: rules cannot be there, and fields of such types do not exist for rules. Objects have a type of
+their own each, named by their place: `selfType7.spec`, `.@idx` for the items of a list, `.@elem` for the values of a
+map. Sizes without a limit in the schema follow from the largest request.
+
+The rules of a node are parsed, checked against its type, and made programs, which read the values of an object by the
+shape of each node. Parents are evaluated before children, items in order. A rule that uses oldSelf runs only where the
+old object has a value at the same place: properties and keys of maps correspond by name, items of keyed lists by their
+keys, items of other lists do not. All rules of an object share one budget; the rule that exceeds it ends the
+evaluation. On the event loop rules run as long as they are cheap together; then `need_thread` asks for a worker thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from actors.cel.checker import check
+from actors.cel.cost_estimate import estimate
+from actors.cel.data import (
+    BooleanShape,
+    IntegerShape,
+    IntOrStringShape,
+    ListShape,
+    MapShape,
+    NumberShape,
+    ObjectShape,
+    OpaqueObjectShape,
+    Shape,
+    StringShape,
+    UnknownShape,
+    UntypedShape,
+    escape,
+)
+from actors.cel.parser import parse
+from actors.cel.program import Program, compile_program
+from actors.cel.syntax import Problems
+from actors.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Environment,
+    MessageType,
+    Type,
+    list_of,
+    map_of,
+)
+from actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
+from actors.kinds.structural.node import Node, Rule, has_rules
+from actors.kinds.structural.validation import NO_PATH
+from actors.kinds.validation import FieldErrors, invalid
+from actors.names import Names
+from actors.time_limit import need_thread
+
+_LARGEST_REQUEST: Final = 3 * 1024 * 1024
+_LONGEST_TEXT: Final = _LARGEST_REQUEST - 2
+_META: Final = Node(type="string")
+_UNNAMED: Final = "object"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """`least` is the size of the shortest JSON of a value, `elements` how many items, members or
+    characters it has at most."""
+
+    type: Type
+    least: int
+    elements: int = 0
+    fields: Mapping[str, Declared] | None = None  # of an object, by identifier
+    element: Declared | None = None  # of a list or map
+
+    @property
+    def is_map(self) -> bool:
+        return self.element is not None and self.type.name == "map"
+
+    def most(self, path: Sequence[str]) -> int | None:
+        """The size of the value at a path: a variable, then field names, @items, @values and @keys.
+
+        None: the schema has no such value.
+        """
+        at: Declared | None = self
+        for name in path[1:]:
+            if at is None:
+                return None
+            if name in ("@items", "@values"):
+                at = at.element
+            elif name == "@keys":
+                at = _KEY if at.is_map else None
+            else:
+                at = (at.fields or {}).get(name)
+        return None if at is None else at.elements
+
+
+_KEY: Final = Declared(STRING, 2)
+
+
+def declare(node: Node, *, is_object: bool) -> Declared | None:
+    """`is_object`: the root of a resource, or an embedded object. None: the node has no type."""
+    if node.int_or_string:
+        return Declared(DYN, 1, _LONGEST_TEXT)
+    if is_object:
+        node = with_meta(node)
+    match node.type:
+        case "array":
+            return _list(node)
+        case "object":
+            return _map(node) if node.values is not None else _object(node)
+        case "string":
+            return _string(node)
+        case "boolean":
+            return Declared(BOOL, 4)
+        case "number":
+            return Declared(DOUBLE, 1)
+        case "integer":
+            return Declared(INT, 1)
+    return None
+
+
+def with_meta(node: Node) -> Node:
+    """Rules see kind, apiVersion and the two names of an object, whatever its schema says about them."""
+    properties = node.properties
+    metadata = properties.get("metadata")
+    if (
+        _is_text(properties.get("kind"))
+        and _is_text(properties.get("apiVersion"))
+        and metadata is not None
+        and metadata.type == "object"
+        and _is_text(metadata.properties.get("name"))
+        and _is_text(metadata.properties.get("generateName"))
+    ):
+        return node
+    names = Node(type="object", properties={"name": _META, "generateName": _META})
+    return node.but(properties={**properties, "kind": _META, "apiVersion": _META, "metadata": names})
+
+
+def _is_text(node: Node | None) -> bool:
+    return node is not None and node.type == "string"
+
+
+def _list(node: Node) -> Declared | None:
+    if node.items is None:
+        return None
+    item = declare(node.items, is_object=node.items.embedded)
+    if item is None:
+        return None
+    limit = node.max_items
+    most = (_LARGEST_REQUEST - 2) // (item.least + 1) if limit is None else max(limit, 0)
+    return Declared(list_of(item.type), 2, most, element=item)
+
+
+def _map(node: Node) -> Declared | None:
+    assert node.values is not None
+    value = declare(node.values, is_object=node.values.embedded)
+    if value is None:
+        return None
+    limit = node.max_properties
+    most = (_LARGEST_REQUEST - 2) // (value.least + 6) if limit is None else max(limit, 0)
+    return Declared(map_of(STRING, value.type), 2, most, element=value)
+
+
+def _object(node: Node) -> Declared:
+    fields: dict[str, Declared] = {}
+    least = 2
+    for name, inner in node.properties.items():
+        declared = declare(inner, is_object=inner.embedded)
+        if declared is None:
+            continue
+        identifier = escape(name)
+        if identifier is not None:
+            fields[identifier] = declared
+        if name in node.required and inner.default is None:
+            least += len(name.encode()) + declared.least + 4
+    return Declared(Type(_UNNAMED), least, fields=fields)
+
+
+_FORMATS: Final = {
+    "duration": Declared(DURATION, 3, 32),
+    "date": Declared(TIMESTAMP, 12, 12),
+    "date-time": Declared(TIMESTAMP, 21, 32),
+}
+
+
+def _string(node: Node) -> Declared:
+    known = _FORMATS.get(node.format)
+    if known is not None:
+        return known
+    if node.format == "byte":
+        return Declared(BYTES, 2, _LONGEST_TEXT if node.max_length is None else max(node.max_length, 0))
+    # maxLength counts characters, which may have four bytes.
+    return Declared(STRING, 2, _LONGEST_TEXT if node.max_length is None else max(node.max_length, 0) * 4)
+
+
+def named(declared: Declared, name: str, messages: dict[str, MessageType]) -> Declared:
+    """The same with the names of its object types, which are added to `messages`."""
+    if declared.fields is not None:
+        fields = {
+            field: named(inner, f"{name}.{field}", messages) for field, inner in declared.fields.items()
+        }
+        messages[name] = MessageType(name, {field: inner.type for field, inner in fields.items()})
+        return replace(declared, type=Type(name), fields=fields)
+    if declared.element is None:
+        return declared
+    if declared.is_map:
+        element = named(declared.element, f"{name}.@elem", messages)
+        return replace(declared, type=map_of(STRING, element.type), element=element)
+    element = named(declared.element, f"{name}.@idx", messages)
+    return replace(declared, type=list_of(element.type), element=element)
+
+
+def shape_of(node: Node, prefix: str, *, is_object: bool = False) -> Shape:
+    """`is_object`: the root of a resource, whose type and names rules see. `prefix` is that of schema extensions."""
+    nullable = node.nullable
+    if node.int_or_string:
+        return IntOrStringShape(nullable)
+    match node.type:
+        case "object":
+            return _shape_object(with_meta(node) if is_object or node.embedded else node, prefix)
+        case "array":
+            items = None if node.items is None else shape_of(node.items, prefix)
+            return ListShape(items, node.list_type, node.list_keys, nullable)
+        case "string":
+            return StringShape(node.format, nullable)
+        case "number":
+            return NumberShape(nullable)
+        case "integer":
+            return IntegerShape(nullable)
+        case "boolean":
+            return BooleanShape(nullable)
+    return UnknownShape(nullable) if node.preserve else UntypedShape(node.type, prefix, nullable)
+
+
+def _shape_object(node: Node, prefix: str) -> Shape:
+    if node.properties:
+        shapes = {name: shape_of(inner, prefix) for name, inner in node.properties.items()}
+        return ObjectShape(shapes, node.nullable)
+    if node.values is not None:
+        return MapShape(shape_of(node.values, prefix), node.nullable)
+    return ObjectShape(None, node.nullable) if node.preserve else OpaqueObjectShape(node.nullable)
+
+
+VARIABLES: Final = ("self", "oldSelf")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """`program` is None for an empty rule and for one with an `error`."""
+
+    rule: Rule
+    program: Program | None = None
+    error: str = ""
+    is_transition: bool = False  # it uses oldSelf
+    cost: int = 0  # estimated, of one evaluation
+
+
+def compile_rules(
+    rules: tuple[Rule, ...], declared: Declared, names: Names, number: int = 0
+) -> tuple[CompiledRule, ...]:
+    """`number` is part of the name of the node's type, on which no rule may depend."""
+    messages: dict[str, MessageType] = {}
+    root = named(declared, f"selfType{number}", messages)
+    variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
+    environment = Environment(variables, messages, names.url_type)
+    return tuple(_compile(rule, root, environment) for rule in rules)
+
+
+def _compile(rule: Rule, root: Declared, environment: Environment) -> CompiledRule:
+    if not rule.rule.strip():
+        return CompiledRule(rule)
+    expression = parse(rule.rule)
+    checked = expression if isinstance(expression, Problems) else check(expression, environment)
+    if isinstance(checked, Problems):
+        return CompiledRule(rule, error=f"compilation failed: {checked}")
+    if checked.result != BOOL:
+        return CompiledRule(rule, error="cel expression must evaluate to a bool")
+    is_transition = checked.names("oldSelf")
+    try:
+        program = compile_program(checked.expression, checked, VARIABLES)
+    except CannotCompile as error:
+        text = f"program instantiation failed: {error}"
+        return CompiledRule(rule, error=text, is_transition=is_transition)
+    cost = estimate(checked, root).most
+    return CompiledRule(rule, program, is_transition=is_transition, cost=cost)
+
+
+BUDGET: Final = 10_000_000  # of one object
+_CHEAP: Final = 20_000  # some milliseconds
+_OUT_OF_BUDGET: Final = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+
+
+class _Stopped(Exception):
+    """Nothing more is evaluated."""
+
+
+class _Run:
+    """One evaluation of all rules of an object."""
+
+    __slots__ = ("errors", "left")
+
+    def __init__(self, errors: FieldErrors, budget: int) -> None:
+        self.errors, self.left = errors, budget
+
+    def spend(self, cost: int) -> bool:
+        if cost > self.left:
+            return False
+        self.left -= cost
+        if self.left < BUDGET - _CHEAP:
+            need_thread()
+        return True
+
+
+class RuleTree:
+    """The rules of a node and of all nodes in it."""
+
+    __slots__ = ("_items", "_keys", "_properties", "_rules", "_shape", "_type", "_values")
+
+    def __init__(
+        self,
+        node: Node,
+        rules: tuple[CompiledRule, ...],
+        shape: Shape,
+        items: RuleTree | None,
+        properties: Mapping[str, RuleTree],
+        values: RuleTree | None,
+    ) -> None:
+        self._rules, self._shape, self._type = rules, shape, node.type
+        self._items, self._properties, self._values = items, properties, values
+        self._keys = node.list_keys if node.type == "array" and node.list_type == "map" else ()
+
+    def validate(
+        self, errors: FieldErrors, new: Any, old: Any = None, path: str = "", budget: int = BUDGET
+    ) -> int:
+        """Add what the rules find wrong; returns what is left of the budget, -1 if it was exceeded."""
+        run = _Run(errors, budget)
+        try:
+            self._validate(run, path, new, old)
+        except _Stopped:
+            return -1
+        return run.left
+
+    def _validate(self, run: _Run, path: str, new: Any, old: Any) -> None:
+        if new is None:
+            return
+        if self._rules:
+            self._evaluate(run, path or NO_PATH, new, old)
+        if type(new) is list:
+            if self._items is not None:
+                find = self._old_finder(old)
+                for index, item in enumerate(new):
+                    self._items._validate(run, f"{path}[{index}]", item, find(item))
+        elif type(new) is dict:
+            before = old if type(old) is dict else {}
+            if self._values is not None:
+                for name, member in new.items():
+                    self._values._validate(run, f"{path}[{name}]", member, before.get(name))
+            for name, tree in self._properties.items():
+                if name in new:
+                    here = f"{path}.{name}" if path else name
+                    tree._validate(run, here, new[name], before.get(name))
+
+    def _old_finder(self, old: Any) -> Callable[[Any], Any]:
+        if not self._keys or type(old) is not list:
+            return _no_old_value
+        by_key: dict[Any, Any] = {}
+        for item in old:
+            key = _key_of(item, self._keys)
+            if key is not None:
+                by_key.setdefault(key, item)
+        return lambda item: by_key.get(_key_of(item, self._keys))
+
+    def _evaluate(self, run: _Run, path: str, new: Any, old: Any) -> None:
+        if run.left <= 0:
+            self._stop(run, path, _OUT_OF_BUDGET)
+        variables = (self._read(new), None if old is None else self._read(old))
+        for one in self._rules:
+            if one.error:
+                self._fail(run, path, f"rule compile error: {one.error}")
+            elif one.program is not None and (old is not None or not one.is_transition):
+                result, cost = one.program.evaluate(variables, need_thread)
+                if not run.spend(cost):
+                    self._stop(run, path, _OUT_OF_BUDGET)
+                if result is not True:
+                    self._report(run, path, one.rule, result)
+
+    def _read(self, value: Any) -> Any:
+        try:
+            return self._shape.wrap(value)
+        except BadData as error:
+            return error
+
+    def _report(self, run: _Run, path: str, rule: Rule, result: Any) -> None:
+        if not isinstance(result, (EvaluationError, EvaluationStopped)):
+            self._fail(run, path, rule.message or f"failed rule: {rule.rule.strip()}")
+            return
+        text, said = result.message, (rule.message or rule.rule).strip()
+        if text.startswith("no such overload"):
+            why = "call arguments did not match a supported operator, function or macro signature for rule"
+            self._fail(run, path, f"'{text}': {why}: {said}")
+        elif text.startswith("operation cancelled: actual cost limit exceeded"):
+            why = "no further validation rules will be run due to call cost exceeds limit for rule"
+            self._stop(run, path, f"'{text}': {why}: {said}")
+        else:
+            self._fail(run, path, f"{text} evaluating rule: {said}")
+
+    def _fail(self, run: _Run, path: str, text: str) -> None:
+        run.errors.add(invalid(path, self._type, text))
+
+    def _stop(self, run: _Run, path: str, text: str) -> None:
+        self._fail(run, path, text)
+        raise _Stopped
+
+
+def _no_old_value(_: Any) -> Any:
+    return None
+
+
+def _key_of(item: Any, names: Sequence[str]) -> Any:
+    """What identifies an item of a keyed list; None without all keys, or with keys that are no scalars."""
+    if type(item) is not dict:
+        return None
+    key = []
+    for name in names:
+        value = item.get(name)
+        if value is None or isinstance(value, (dict, list)):
+            return None
+        key.append((type(value), value))
+    return tuple(key)
+
+
+def compile_tree(node: Node, names: Names, *, is_object: bool) -> RuleTree | None:
+    """The rules of a schema; None without any. `is_object`: the node is the root of a resource."""
+    if not has_rules(node):
+        return None
+    return _tree(node, names, declare(node, is_object=is_object), is_object)
+
+
+def _tree(node: Node, names: Names, declared: Declared | None, is_object: bool) -> RuleTree | None:
+    if declared is None:
+        return None
+    rules = compile_rules(node.rules, declared, names) if node.rules else ()
+    items = values = None
+    if node.items is not None:
+        items = _tree(node.items, names, declared.element, node.items.embedded)
+    if node.values is not None:
+        values = _tree(node.values, names, declared.element, node.values.embedded)
+    properties = {
+        name: tree
+        for name, inner in node.properties.items()
+        if has_rules(inner) and (tree := _property_tree(name, inner, names, declared)) is not None
+    }
+    if not (rules or items or values or properties):
+        return None
+    shape = shape_of(node, names.extension_prefix, is_object=is_object)
+    return RuleTree(node, rules, shape, items, properties, values)
+
+
+def _property_tree(name: str, inner: Node, names: Names, around: Declared) -> RuleTree | None:
+    identifier = escape(name)
+    if identifier is None:
+        return _tree(inner, names, declare(inner, is_object=inner.embedded), inner.embedded)
+    return _tree(inner, names, (around.fields or {}).get(identifier), inner.embedded)
