@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from functools import lru_cache
+from math import inf
 from typing import Any, Final
 from urllib.parse import quote
+
+import trio
 
 from actors.certificates.pools import TrustPools
 from gateway.connections.arriving import Fault, escape_fault
@@ -44,16 +47,26 @@ class AcceptedConnection:
     peer: Peer
     transport: Transport | None = None
     running: int = 0  # requests
+    _idle: trio.Event = field(default_factory=trio.Event)
 
     def begin(self) -> None:
         self.running += 1
         if self.transport is not None:
             self.transport.idle = False
+            self.transport.deadline = inf  # its head has arrived
 
     def end(self) -> None:
         self.running -= 1
         if self.transport is not None:
             self.transport.idle = not self.running
+        if not self.running:
+            self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Return when no request is in progress."""
+        while self.running:
+            self._idle = trio.Event()
+            await self._idle.wait()
 
 
 @dataclass(slots=True)

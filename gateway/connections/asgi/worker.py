@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ssl
 from functools import partial
+from math import inf
 from typing import Final, cast
 
 import trio
@@ -39,6 +40,7 @@ from gateway.settings.server import Address
 # Bytes of a message that are encrypted at once.
 _SLICE: Final = 256 * KIB
 _PING_SECONDS: Final = 30.0
+_HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
 _BROKEN: Final = (OSError, trio.ClosedResourceError, trio.BrokenResourceError)
 
 
@@ -103,13 +105,23 @@ class HypercornServer:
         stream = (_TlsStream if peer.secure else _Stream)(transport, self._server.state, accepted)
         serve = partial(TCPServer, self._application, self._config, self._context)
         try:
-            await serve(state, cast("trio.SSLStream[trio.SocketStream]", stream))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_end_with, stream, accepted, nursery.cancel_scope)
+                await serve(state, cast("trio.SSLStream[trio.SocketStream]", stream))
+                nursery.cancel_scope.cancel()
         except* _BROKEN:
             pass
         except* KeyError:  # a frame for a stream that has ended: Hypercorn looks for it
             transport.abort()
         finally:
             self._server.state.partial_heads.hold(transport, 0)
+
+
+async def _end_with(stream: _Stream, accepted: AcceptedConnection, scope: trio.CancelScope) -> None:
+    """End a connection when its client has: Hypercorn's waits until it would have been idle for too long."""
+    await stream.ended.wait()
+    await accepted.wait_idle()
+    scope.cancel()
 
 
 def _complete(config: Config) -> None:
@@ -129,26 +141,49 @@ class _Stream:
         self._server = server
         self._accepted = accepted
         self._head = 0  # bytes since the last request
+        self._http2 = transport.protocol == "h2"
+        self.ended = trio.Event()  # nothing more is read
         self.socket = transport.socket
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        transport, accepted = self._transport, self._accepted
+        try:
+            data = await self._receive()
+        except trio.ClosedResourceError:
+            self.ended.set()
+            raise
+        except OSError as error:
+            self.ended.set()
+            raise trio.BrokenResourceError from error
+        if not data:
+            self.ended.set()
+        self._http2 = self._http2 or data.startswith(_HTTP2_PREFACE)
+        if not self._http2:  # frames of an idle connection are no part of a head
+            self._bound_head(len(data))
+        return data
+
+    async def _receive(self) -> bytes:
+        """An interruption ends an idle connection, and one whose peer is too slow; no request in progress."""
+        transport = self._transport
         while True:
             try:
-                data = await transport.receive()
+                return await transport.receive()
             except trio.ClosedResourceError:
-                # An interruption ends an idle connection, and one whose peer is too slow; no request in progress.
-                if transport.closed or not accepted.running or transport.deadline <= trio.current_time():
+                if transport.closed or not self._accepted.running:
                     raise
-                continue
-            except OSError as error:
-                raise trio.BrokenResourceError from error
-            self._head = 0 if accepted.running else self._head + len(data)
-            self._server.partial_heads.hold(transport, self._head)
-            return data
+
+    def _bound_head(self, size: int) -> None:
+        """Bound the time and the memory of a head that arrives in part; what Hypercorn has read is not known."""
+        transport, server = self._transport, self._server
+        if self._accepted.running:
+            self._head = 0
+        else:
+            self._head += size
+            if transport.deadline == inf and self._head:
+                transport.deadline = trio.current_time() + server.limits.head_seconds
+        server.partial_heads.hold(transport, self._head)
 
     async def send_all(self, data: bytes) -> None:
-        self._head = 0
+        self._head, self._transport.deadline = 0, inf
         try:
             for at in range(0, len(data), _SLICE):
                 await self._transport.send(data[at : at + _SLICE])
