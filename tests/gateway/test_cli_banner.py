@@ -21,6 +21,11 @@ def test_banner_shows_addresses_and_next_commands() -> None:
     assert "http://" not in text
 
 
+def test_banner_says_how_to_sign_in_over_http3() -> None:
+    text = banner(Settings(), Addresses(("127.0.0.1", 6443), None, quic=("0.0.0.0", 6443)))
+    assert "http3    https://127.0.0.1:6443 (over QUIC; callers sign in with tokens only)\n" in text
+
+
 def test_banner_of_kubernetes_dialect_shows_kubectl() -> None:
     text = banner(Settings(dialect="kubernetes"), SECURE)
     assert "kubectl --kubeconfig rewound-data/admin.kubeconfig get namespaces\n" in text
