@@ -39,30 +39,80 @@ from actors.store.document import api_version_of, in_usual_order, kind_prefix, t
 from actors.value_count import MAX_VALUES, check_values
 from actors.write_context import new_uid
 
-# Seconds, as in v1.25.
-BOUNDS: Final = tuple(0.001 * 2**power for power in range(15))
-MAX_SERIES: Final = 1000
-OTHER: Final = "other"
-
-Labels = tuple[str, ...]
+SECONDS: Final = 30
+REVIEW_VERSIONS: Final = ("v1", "v1beta1")
+LARGEST_RESPONSE: Final = 1 << 20
 
 
-class ConversionTimings:
-    def __init__(self) -> None:
-        self._series: dict[Labels, tuple[float, list[int]]] = {}
+class Clients(Protocol):
+    async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
+        """The body of the response. WebhookError."""
 
-    def called(self, name: str, source: str, target: str, succeeded: bool, seconds: float) -> None:
-        """`source` and `target` are apiVersions."""
-        labels = name, source.rpartition("/")[2], target.rpartition("/")[2], str(succeeded).lower()
-        if labels not in self._series and len(self._series) >= MAX_SERIES:
-            labels = OTHER, OTHER, OTHER, labels[3]
-        total, counts = self._series.get(labels, (0.0, [0] * (len(BOUNDS) + 1)))
-        counts[bisect_left(BOUNDS, seconds)] += 1
-        self._series[labels] = total + seconds, counts
 
-    def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
-        """Seconds in all, and how many calls took up to each bound and more than the one before, by labels."""
-        return {labels: (total, tuple(counts)) for labels, (total, counts) in self._series.items()}
+class NoClients:
+    """In place of clients, where a server must not call webhooks."""
+
+    async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
+        raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
+
+
+class Converter:
+    def __init__(self, names: Names, clients: Clients) -> None:
+        self._group = names.group("apiextensions")
+        self._clients = clients
+        self.timings = ConversionTimings()
+        # One: more threads would only take turns with the interpreter lock.
+        self._thread = trio.CapacityLimiter(1)
+
+    async def convert(
+        self, versions: Versions, documents: list[bytes], target: str, *, listed: bool = False
+    ) -> list[bytes]:
+        """Objects in another version, in the same order. ConversionFailed.
+
+        `documents` are stored objects in other versions than `target`. `listed`: they are a part of a list.
+        """
+        batch = Batch(versions, documents, target, listed)
+        batch.check_versions()
+        began = perf_counter()
+        succeeded = False
+        try:
+            converted = await self._call(batch)
+            succeeded = True
+        finally:
+            versions_used = api_version_of(documents[0]), target
+            self.timings.called(versions.name, *versions_used, succeeded, perf_counter() - began)
+        return converted
+
+    async def _call(self, batch: Batch) -> list[bytes]:
+        webhook = batch.versions.webhook
+        assert webhook is not None
+        version = next((one for one in webhook["conversionReviewVersions"] if one in REVIEW_VERSIONS), None)
+        if version is None:
+            raise ConversionFailed("no supported conversion review versions")
+        api_version, uid = f"{self._group}/{version}", new_uid()
+        body = batch.review(api_version, uid)
+        try:
+            raw = await self._clients.send(
+                address_of(webhook["clientConfig"]), body, 4 * len(body) + LARGEST_RESPONSE
+            )
+        except WebhookError as error:
+            raise ConversionFailed(f"conversion webhook for {batch.shown} failed: {error}") from None
+        if len(raw) + len(body) <= LARGE_BYTES:
+            return batch.results(api_version, uid, raw)
+        return await trio.to_thread.run_sync(batch.results, api_version, uid, raw, limiter=self._thread)
+
+
+def address_of(config: Object) -> WebhookAddress:
+    """Where a webhook is, from its clientConfig."""
+    try:
+        bundle = base64.b64decode(config.get("caBundle") or "").strip()
+    except (binascii.Error, ValueError):
+        bundle = b""
+    service = config.get("service")
+    if service is None:
+        return WebhookAddress(config.get("url", ""), None, bundle, SECONDS)
+    address = ServiceAddress(service["namespace"], service["name"], service.get("port", 443))
+    return WebhookAddress(service.get("path", ""), address, bundle, SECONDS)
 
 
 SUCCESS: Final = "Success"
@@ -297,77 +347,27 @@ def _json_type(value: Any) -> str:
     return "null" if value is None else "array"
 
 
-SECONDS: Final = 30
-REVIEW_VERSIONS: Final = ("v1", "v1beta1")
-LARGEST_RESPONSE: Final = 1 << 20
+# Seconds, as in v1.25.
+BOUNDS: Final = tuple(0.001 * 2**power for power in range(15))
+MAX_SERIES: Final = 1000
+OTHER: Final = "other"
+
+Labels = tuple[str, ...]
 
 
-class Clients(Protocol):
-    async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
-        """The body of the response. WebhookError."""
+class ConversionTimings:
+    def __init__(self) -> None:
+        self._series: dict[Labels, tuple[float, list[int]]] = {}
 
+    def called(self, name: str, source: str, target: str, succeeded: bool, seconds: float) -> None:
+        """`source` and `target` are apiVersions."""
+        labels = name, source.rpartition("/")[2], target.rpartition("/")[2], str(succeeded).lower()
+        if labels not in self._series and len(self._series) >= MAX_SERIES:
+            labels = OTHER, OTHER, OTHER, labels[3]
+        total, counts = self._series.get(labels, (0.0, [0] * (len(BOUNDS) + 1)))
+        counts[bisect_left(BOUNDS, seconds)] += 1
+        self._series[labels] = total + seconds, counts
 
-class NoClients:
-    """In place of clients, where a server must not call webhooks."""
-
-    async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
-        raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
-
-
-class Converter:
-    def __init__(self, names: Names, clients: Clients) -> None:
-        self._group = names.group("apiextensions")
-        self._clients = clients
-        self.timings = ConversionTimings()
-        # One: more threads would only take turns with the interpreter lock.
-        self._thread = trio.CapacityLimiter(1)
-
-    async def convert(
-        self, versions: Versions, documents: list[bytes], target: str, *, listed: bool = False
-    ) -> list[bytes]:
-        """Objects in another version, in the same order. ConversionFailed.
-
-        `documents` are stored objects in other versions than `target`. `listed`: they are a part of a list.
-        """
-        batch = Batch(versions, documents, target, listed)
-        batch.check_versions()
-        began = perf_counter()
-        succeeded = False
-        try:
-            converted = await self._call(batch)
-            succeeded = True
-        finally:
-            versions_used = api_version_of(documents[0]), target
-            self.timings.called(versions.name, *versions_used, succeeded, perf_counter() - began)
-        return converted
-
-    async def _call(self, batch: Batch) -> list[bytes]:
-        webhook = batch.versions.webhook
-        assert webhook is not None
-        version = next((one for one in webhook["conversionReviewVersions"] if one in REVIEW_VERSIONS), None)
-        if version is None:
-            raise ConversionFailed("no supported conversion review versions")
-        api_version, uid = f"{self._group}/{version}", new_uid()
-        body = batch.review(api_version, uid)
-        try:
-            raw = await self._clients.send(
-                address_of(webhook["clientConfig"]), body, 4 * len(body) + LARGEST_RESPONSE
-            )
-        except WebhookError as error:
-            raise ConversionFailed(f"conversion webhook for {batch.shown} failed: {error}") from None
-        if len(raw) + len(body) <= LARGE_BYTES:
-            return batch.results(api_version, uid, raw)
-        return await trio.to_thread.run_sync(batch.results, api_version, uid, raw, limiter=self._thread)
-
-
-def address_of(config: Object) -> WebhookAddress:
-    """Where a webhook is, from its clientConfig."""
-    try:
-        bundle = base64.b64decode(config.get("caBundle") or "").strip()
-    except (binascii.Error, ValueError):
-        bundle = b""
-    service = config.get("service")
-    if service is None:
-        return WebhookAddress(config.get("url", ""), None, bundle, SECONDS)
-    address = ServiceAddress(service["namespace"], service["name"], service.get("port", 443))
-    return WebhookAddress(service.get("path", ""), address, bundle, SECONDS)
+    def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        """Seconds in all, and how many calls took up to each bound and more than the one before, by labels."""
+        return {labels: (total, tuple(counts)) for labels, (total, counts) in self._series.items()}

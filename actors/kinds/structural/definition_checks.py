@@ -50,114 +50,102 @@ from actors.names import Names
 from actors.quoting import quoted
 from actors.time_limit import check_time, need_thread
 
-
-def check_rule_syntax(errors: FieldErrors, path: str, rules: Sequence[Rule]) -> None:
-    for index, one in enumerate(rules):
-        where = f"{path}[{index}]"
-        rule, message = one.rule.strip(), one.message.strip()
-        if not rule:
-            errors.add(required(f"{where}.rule", "rule is not specified"))
-        elif one.message and not message:
-            errors.add(invalid(f"{where}.message", one.message, "message must be non-empty if specified"))
-        elif _has_breaks(message):
-            errors.add(invalid(f"{where}.message", one.message, "message must not contain line breaks"))
-        elif _has_breaks(rule) and not message:
-            errors.add(required(f"{where}.message", "message must be specified if rule contains line breaks"))
+_AT_ROOT_WITH_STATUS: Final = (
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
+    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
+    "XValidations]"
+)
 
 
-def _has_breaks(text: str) -> bool:
-    return "\n" in text or "\r" in text
-
-
-_NO_TYPE: Final = "unable to convert structural schema to CEL declarations"
-
-
-@dataclass(slots=True, eq=False)
-class RuleContext:
-    """Of one node: whether it or a node around it has rules, how often it can occur, and its type."""
-
-    node: Node
-    total: TotalCost
-    parent: RuleContext | None = None
-    name: str | None = None  # of the property; None for items and values
-    cardinality: int | None = 1
-    in_scope: bool = False
-    _declared: Declared | None = field(default=None, init=False)
-    _is_known: bool = field(default=False, init=False)
-
-    @staticmethod
-    def root(node: Node) -> RuleContext:
-        return RuleContext(node, TotalCost(), in_scope=bool(node.rules))
-
-    def child(self, node: Node, name: str | None = None) -> RuleContext:
-        """Of a property with its name, of the items, or of additionalProperties."""
-        around = self.node
-        is_map = around.additional is not None
-        most = around.max_properties if is_map else around.max_items
-        cardinality = cardinality_below(self.cardinality, around.type, most, is_map)
-        return RuleContext(node, self.total, self, name, cardinality, self.in_scope or bool(node.rules))
-
-    def declared(self) -> Declared | None:
-        """The type of the node; None if it has none, or if a node around it with rules has none."""
-        if not self._is_known:
-            self._declared, self._is_known = self._find(), True
-        return self._declared
-
-    def _find(self) -> Declared | None:
-        if self.parent is not None and self.parent.in_scope:
-            around = self.parent.declared()
-            if around is None:
-                return None
-            found = around.element if self.name is None else _field(around, self.name)
-            if found is not None:
-                return found
-        return declare(self.node, is_object=self.parent is None or self.node.embedded)
-
-
-def _field(around: Declared, name: str) -> Declared | None:
-    identifier = escape(name)
-    return None if identifier is None else (around.fields or {}).get(identifier)
-
-
-def check_rules(
-    errors: FieldErrors, path: str, context: RuleContext, uncorrelated: str, names: Names
+def check_schema(
+    errors: FieldErrors, path: str, schema: Object, *, names: Names, has_status: bool = False
 ) -> None:
-    """`path` is that of the rules; `uncorrelated` that of the node whose parts have no old values, if any."""
-    check_time()
-    declared = context.declared()
-    if declared is None:
-        why = f"failed to construct type information for {path.rpartition('.')[2]} rules: {_NO_TYPE}"
-        errors.add(undecided(path, f"internal error: {why}"))
-        return
-    rules = context.node.rules
-    for index, one in enumerate(compile_rules(rules, declared, names, zlib.crc32(path.encode()))):
-        check_time()
-        where = f"{path}[{index}].rule"
-        cost = rule_cost(one.cost, context.cardinality, declared.least)
-        if cost > MOST_OF_A_RULE:
-            errors.add(forbidden(where, exceeds_budget("estimated rule cost", cost, MOST_OF_A_RULE)))
-        context.total.add(where, cost)
-        if one.error:
-            errors.add(invalid(where, _shown(one.rule), one.error))
-        if one.is_transition and uncorrelated:
-            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
-            errors.add(invalid(where, one.rule.rule, text))
+    """`path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
+    root = parse_schema(schema, names)
+    if has_rules(root):
+        need_thread()  # each takes a millisecond to check, and a long one a second
+    found = collect(_check, path, root, names, has_status)
+    errors.add_all(found)
 
 
-def check_total(errors: FieldErrors, path: str, total: TotalCost, prefix: str) -> None:
-    if total.total <= MOST_OF_A_DEFINITION:
-        return
-    text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-    for _, where in total.dearest:
-        errors.add(forbidden(where, text))
-    what = f"{prefix}validations estimated rule cost total for entire OpenAPIv3 schema"
-    errors.add(forbidden(path, exceeds_budget(what, total.total, MOST_OF_A_DEFINITION)))
+def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status: bool) -> None:
+    prefix = names.extension_prefix
+    if has_status:
+        _check_root_with_status(errors, path, root)
+    if root.nullable:
+        errors.add(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    not_convertible = next(_not_convertible(root, prefix), "")
+    sound = False
+    if not not_convertible:
+        sound = not errors.added_by(check_structure, path, root, prefix) and not errors.added_by(
+            check_defaults, path, root, names
+        )
+    KeywordChecks(names, with_rules=sound).check(errors, path, root)
+    if not errors.found and not_convertible:
+        errors.add(invalid(path, "", not_convertible))
 
 
-def _shown(rule: Rule) -> Formatted:
-    return Formatted(
-        f"apiextensions.ValidationRule{{Rule:{quoted(rule.rule)}, Message:{quoted(rule.message)}}}"
+def _check_root_with_status(errors: FieldErrors, path: str, root: Node) -> None:
+    """The schema of the status must be found at properties.status, and nowhere else."""
+    if root.type and root.type != "object":
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        errors.add(invalid(f"{path}.type", root.type, text))
+    elif _has_more_than_allowed(root):
+        text = (
+            f"only {_AT_ROOT_WITH_STATUS} fields are allowed at the root of the schema if the status subresource "
+            "is enabled"
+        )
+        errors.add(invalid(path, Formatted("apiextensions.JSONSchemaProps{...}"), text))
+
+
+def _has_more_than_allowed(root: Node) -> bool:
+    return any(
+        (
+            root.default is not None,
+            root.nullable,
+            root.enum,
+            root.max_properties is not None,
+            root.min_properties is not None,
+            root.all_of,
+            root.any_of,
+            root.one_of,
+            root.not_,
+            root.additional is not None,
+            root.unsupported,
+            root.embedded,
+            root.int_or_string,
+            root.list_keys,
+            root.list_type is not None,
+            root.map_type is not None,
+        )
     )
+
+
+_UNSUPPORTED_NAMES: Final = (
+    ("id", "id"),
+    ("$schema", "schema"),
+    ("$ref", "$ref"),
+    ("patternProperties", "patternProperties"),
+    ("dependencies", "dependencies"),
+    ("additionalItems", "additionalItems"),
+    ("definitions", "definitions"),
+)
+
+
+def _not_convertible(node: Node, prefix: str) -> Iterator[str]:
+    """Why a schema cannot be a structural one at all; the first reason counts."""
+    for keyword, name in _UNSUPPORTED_NAMES:
+        if keyword in node.unsupported:
+            yield f"OpenAPIV3Schema '{name}' is not supported"
+    if node.preserve is False:
+        yield f"internal error: '{prefix}preserve-unknown-fields' must be true or undefined"
+    if node.item_list:
+        yield "OpenAPIV3Schema 'items' must be a schema, but is an array"
+    for inner in (node.not_, node.items, node.values):
+        if inner is not None:
+            yield from _not_convertible(inner, prefix)
+    for inner in (*node.all_of, *node.any_of, *node.one_of, *node.properties.values()):
+        yield from _not_convertible(inner, prefix)
 
 
 ROOT, ITEM, FIELD = "root", "items", "field"
@@ -743,99 +731,110 @@ class KeywordChecks:
                 errors.add(forbidden(f"{where}.nullable", f"{reason} cannot be nullable"))
 
 
-_AT_ROOT_WITH_STATUS: Final = (
-    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
-    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
-    "XValidations]"
-)
+def check_rule_syntax(errors: FieldErrors, path: str, rules: Sequence[Rule]) -> None:
+    for index, one in enumerate(rules):
+        where = f"{path}[{index}]"
+        rule, message = one.rule.strip(), one.message.strip()
+        if not rule:
+            errors.add(required(f"{where}.rule", "rule is not specified"))
+        elif one.message and not message:
+            errors.add(invalid(f"{where}.message", one.message, "message must be non-empty if specified"))
+        elif _has_breaks(message):
+            errors.add(invalid(f"{where}.message", one.message, "message must not contain line breaks"))
+        elif _has_breaks(rule) and not message:
+            errors.add(required(f"{where}.message", "message must be specified if rule contains line breaks"))
 
 
-def check_schema(
-    errors: FieldErrors, path: str, schema: Object, *, names: Names, has_status: bool = False
+def _has_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+_NO_TYPE: Final = "unable to convert structural schema to CEL declarations"
+
+
+@dataclass(slots=True, eq=False)
+class RuleContext:
+    """Of one node: whether it or a node around it has rules, how often it can occur, and its type."""
+
+    node: Node
+    total: TotalCost
+    parent: RuleContext | None = None
+    name: str | None = None  # of the property; None for items and values
+    cardinality: int | None = 1
+    in_scope: bool = False
+    _declared: Declared | None = field(default=None, init=False)
+    _is_known: bool = field(default=False, init=False)
+
+    @staticmethod
+    def root(node: Node) -> RuleContext:
+        return RuleContext(node, TotalCost(), in_scope=bool(node.rules))
+
+    def child(self, node: Node, name: str | None = None) -> RuleContext:
+        """Of a property with its name, of the items, or of additionalProperties."""
+        around = self.node
+        is_map = around.additional is not None
+        most = around.max_properties if is_map else around.max_items
+        cardinality = cardinality_below(self.cardinality, around.type, most, is_map)
+        return RuleContext(node, self.total, self, name, cardinality, self.in_scope or bool(node.rules))
+
+    def declared(self) -> Declared | None:
+        """The type of the node; None if it has none, or if a node around it with rules has none."""
+        if not self._is_known:
+            self._declared, self._is_known = self._find(), True
+        return self._declared
+
+    def _find(self) -> Declared | None:
+        if self.parent is not None and self.parent.in_scope:
+            around = self.parent.declared()
+            if around is None:
+                return None
+            found = around.element if self.name is None else _field(around, self.name)
+            if found is not None:
+                return found
+        return declare(self.node, is_object=self.parent is None or self.node.embedded)
+
+
+def _field(around: Declared, name: str) -> Declared | None:
+    identifier = escape(name)
+    return None if identifier is None else (around.fields or {}).get(identifier)
+
+
+def check_rules(
+    errors: FieldErrors, path: str, context: RuleContext, uncorrelated: str, names: Names
 ) -> None:
-    """`path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
-    root = parse_schema(schema, names)
-    if has_rules(root):
-        need_thread()  # each takes a millisecond to check, and a long one a second
-    found = collect(_check, path, root, names, has_status)
-    errors.add_all(found)
+    """`path` is that of the rules; `uncorrelated` that of the node whose parts have no old values, if any."""
+    check_time()
+    declared = context.declared()
+    if declared is None:
+        why = f"failed to construct type information for {path.rpartition('.')[2]} rules: {_NO_TYPE}"
+        errors.add(undecided(path, f"internal error: {why}"))
+        return
+    rules = context.node.rules
+    for index, one in enumerate(compile_rules(rules, declared, names, zlib.crc32(path.encode()))):
+        check_time()
+        where = f"{path}[{index}].rule"
+        cost = rule_cost(one.cost, context.cardinality, declared.least)
+        if cost > MOST_OF_A_RULE:
+            errors.add(forbidden(where, exceeds_budget("estimated rule cost", cost, MOST_OF_A_RULE)))
+        context.total.add(where, cost)
+        if one.error:
+            errors.add(invalid(where, _shown(one.rule), one.error))
+        if one.is_transition and uncorrelated:
+            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
+            errors.add(invalid(where, one.rule.rule, text))
 
 
-def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status: bool) -> None:
-    prefix = names.extension_prefix
-    if has_status:
-        _check_root_with_status(errors, path, root)
-    if root.nullable:
-        errors.add(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    not_convertible = next(_not_convertible(root, prefix), "")
-    sound = False
-    if not not_convertible:
-        sound = not errors.added_by(check_structure, path, root, prefix) and not errors.added_by(
-            check_defaults, path, root, names
-        )
-    KeywordChecks(names, with_rules=sound).check(errors, path, root)
-    if not errors.found and not_convertible:
-        errors.add(invalid(path, "", not_convertible))
+def check_total(errors: FieldErrors, path: str, total: TotalCost, prefix: str) -> None:
+    if total.total <= MOST_OF_A_DEFINITION:
+        return
+    text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+    for _, where in total.dearest:
+        errors.add(forbidden(where, text))
+    what = f"{prefix}validations estimated rule cost total for entire OpenAPIv3 schema"
+    errors.add(forbidden(path, exceeds_budget(what, total.total, MOST_OF_A_DEFINITION)))
 
 
-def _check_root_with_status(errors: FieldErrors, path: str, root: Node) -> None:
-    """The schema of the status must be found at properties.status, and nowhere else."""
-    if root.type and root.type != "object":
-        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        errors.add(invalid(f"{path}.type", root.type, text))
-    elif _has_more_than_allowed(root):
-        text = (
-            f"only {_AT_ROOT_WITH_STATUS} fields are allowed at the root of the schema if the status subresource "
-            "is enabled"
-        )
-        errors.add(invalid(path, Formatted("apiextensions.JSONSchemaProps{...}"), text))
-
-
-def _has_more_than_allowed(root: Node) -> bool:
-    return any(
-        (
-            root.default is not None,
-            root.nullable,
-            root.enum,
-            root.max_properties is not None,
-            root.min_properties is not None,
-            root.all_of,
-            root.any_of,
-            root.one_of,
-            root.not_,
-            root.additional is not None,
-            root.unsupported,
-            root.embedded,
-            root.int_or_string,
-            root.list_keys,
-            root.list_type is not None,
-            root.map_type is not None,
-        )
+def _shown(rule: Rule) -> Formatted:
+    return Formatted(
+        f"apiextensions.ValidationRule{{Rule:{quoted(rule.rule)}, Message:{quoted(rule.message)}}}"
     )
-
-
-_UNSUPPORTED_NAMES: Final = (
-    ("id", "id"),
-    ("$schema", "schema"),
-    ("$ref", "$ref"),
-    ("patternProperties", "patternProperties"),
-    ("dependencies", "dependencies"),
-    ("additionalItems", "additionalItems"),
-    ("definitions", "definitions"),
-)
-
-
-def _not_convertible(node: Node, prefix: str) -> Iterator[str]:
-    """Why a schema cannot be a structural one at all; the first reason counts."""
-    for keyword, name in _UNSUPPORTED_NAMES:
-        if keyword in node.unsupported:
-            yield f"OpenAPIV3Schema '{name}' is not supported"
-    if node.preserve is False:
-        yield f"internal error: '{prefix}preserve-unknown-fields' must be true or undefined"
-    if node.item_list:
-        yield "OpenAPIV3Schema 'items' must be a schema, but is an array"
-    for inner in (node.not_, node.items, node.values):
-        if inner is not None:
-            yield from _not_convertible(inner, prefix)
-    for inner in (*node.all_of, *node.any_of, *node.one_of, *node.properties.values()):
-        yield from _not_convertible(inner, prefix)

@@ -87,45 +87,205 @@ from actors.patch.managed_fields.topology import (
 from actors.quoting import quoted
 from actors.time_limit import check_time
 
-MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+IDENTITY: Final = ("name", "namespace", "uid")
 
 
-class Conflict(NamedTuple):
-    owner: Entry
-    fields: Fields
+@dataclass(frozen=True, slots=True)
+class Applied:
+    object: Object | None  # in the applier's version, without defaults; None: the live object stays as it is
+    managed_fields: list[Object]
 
 
-def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
-    """`conflicts` are not empty."""
-    found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
-    total = sum(len(paths) for _, paths in found)
-    causes = [
-        Cause("FieldManagerConflict", f"conflict with {owner}", path)
-        for owner, paths in found
-        for path in paths
-    ][:MAX_CAUSES]
-    if total == 1:
-        return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
-    lines = [
-        line
-        for owner, paths in found
-        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MAX_CAUSES]))
-    ]
-    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines[:MAX_CAUSES]), causes)
+@dataclass(frozen=True, slots=True)
+class Applier:
+    manager: str
+    time: str
+    force: bool = False
+    annotation: str = ""  # where client-side apply keeps its last configuration; "" for other managers
 
 
-def _by_name(conflict: Conflict) -> tuple[str, ...]:
-    return conflict.owner.identity
+def apply(
+    views: FieldViews, view: FieldView, live: Object | None, config: Object, applier: Applier
+) -> Applied:
+    """`live` in storage form. Raises ApplyConflict, AmbiguousItems."""
+    here = view.nothing if live is None else view.show(live)
+    if not config.get("metadata"):
+        config = {name: part for name, part in config.items() if name != "metadata"}
+    own = applied_fields(view.shape, config)
+    entries = _entries_before(view, live, here, applier.time)
+    mine = Entry(applier.manager, APPLY, view.version, "", own, view.subresource)
+    last = next((entry for entry in entries if entry.identity == mine.identity), None)
+    others = [entry for entry in entries if entry is not last]
+    wanted = merge(view.shape, here, config)
+    if live is None:
+        # The applier does not own these; the strategy of the kind decides about them, as for any create.
+        aside = {name: config[name] for name in view.resets if config.get(name) is not None}
+        wanted = {**wanted, **aside}
+    if last is not None:
+        now = [_translated(views, view, entry, live) for entry in others]
+        # Never prune metadata: every applier sets it, if only to name the object.
+        wanted = prune(view.shape, wanted, _translated(views, view, last, live), {METADATA: {}, **own}, now)
+    comparisons = Comparisons(views, view, live, view.store(wanted))
+    changes = comparisons.changes
+    if changes and not applier.force:
+        _refuse_conflicts(view, others, comparisons, here, applier)
+    left = without(others, comparisons) if changes else others
+    if own:
+        known = last.time if last is not None else ""
+        left.append(mine._replace(time=applier.time if changes or live is None else known))
+    return Applied(wanted if changes or live is None else None, encode_entries(left))
 
 
-def _paths(fields: Fields) -> list[str]:
-    return [path_text(path) for path in sorted(members(fields), key=in_order)]
+def _entries_before(view: FieldView, live: Object | None, here: Object, time: str) -> list[Entry]:
+    """Entries before this apply. An object without any gets one that owns everything: before-first-apply."""
+    if live is None:
+        return []
+    entries = entries_of(live)
+    if not entries:
+        found = compare(view.shape, view.nothing, here).changed
+        return (
+            [Entry(BEFORE_FIRST_APPLY, UPDATE, view.version, time, found, view.subresource)] if found else []
+        )
+    return entries
 
 
-def _owner(entry: Entry) -> str:
-    through = f" with subresource {quoted(entry.subresource)}" if entry.subresource else ""
-    using = f" using {entry.version}" if entry.operation == UPDATE else ""
-    return f"{quoted(entry.manager)}{through}{using}"
+def _translated(views: FieldViews, view: FieldView, entry: Entry, live: Object | None) -> Fields:
+    """The fields of an entry in the applier's version: extracted, converted, and turned into a set again."""
+    theirs = views.find(entry.version, view.subresource)
+    if theirs is None:
+        return {}
+    if live is None or (theirs.show is view.show and theirs.store is view.store):
+        return entry.fields
+    held = extract(theirs.shape, theirs.show(live), entry.fields)
+    named: Object = {}
+    if theirs.is_custom:
+        named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
+    without_any = _applied_fields_of_part(theirs, view, {}, named)
+    return difference(_applied_fields_of_part(theirs, view, held, named), without_any)
+
+
+def _applied_fields_of_part(theirs: FieldView, view: FieldView, part: Object, named: Object) -> Fields:
+    """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
+    whole = theirs.schema.decode_object(part, defaults=False).object
+    if named:
+        whole["metadata"] = {**whole.get("metadata", {}), **named}
+    return applied_fields(view.shape, view.show(theirs.store(whole)))
+
+
+def _refuse_conflicts(
+    view: FieldView, others: list[Entry], comparisons: Comparisons, here: Object, applier: Applier
+) -> None:
+    conflicts = []
+    for entry in others:
+        check_time()
+        changes = comparisons.in_version(entry.version)
+        fields = intersection(entry.fields, changes.changed) if changes else {}
+        if fields:
+            conflicts.append(Conflict(entry, fields))
+    if conflicts and applier.annotation:
+        known = previously_applied(view, here, applier.annotation)
+        conflicts = [
+            Conflict(one.owner, left) for one in conflicts if (left := difference(one.fields, known))
+        ]
+    if conflicts:
+        raise refusal(conflicts)
+
+
+METADATA: Final = FIELD + "metadata"
+
+
+class AmbiguousItems(Exception):
+    """A configuration has list entries with equal or missing keys."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.path: Path = ()
+
+    def __str__(self) -> str:
+        return f"{field_set.path_text(self.path)}: {self.why}"
+
+
+def applied_fields(shape: Divided, config: Any) -> Fields:
+    if type(shape) is Record:
+        return _of_record(shape, config)
+    parts = shape.parts(config)
+    if type(shape) is not Dictionary:
+        _refuse_ambiguous(shape, config, parts)
+    inner = shape.part("")
+    if type(inner) is Leaf:
+        return dict.fromkeys(sorted(parts), WHOLE)
+    fields: Fields = {}
+    for element in sorted(parts):
+        node = _fields_of_part(inner, element, parts[element])
+        fields[element] = {HERE: {}, **node} if node else {}
+    return fields
+
+
+def _of_record(shape: Record, config: Any) -> Fields:
+    fields: Fields = {}
+    for name, element, inner in shape.plan(config):
+        if type(inner) is Leaf:
+            fields[element] = WHOLE
+            continue
+        node = _fields_of_part(inner, element, config[name])
+        if node is not None:
+            fields[element] = node
+    return _with_keys(shape, fields) if shape.is_open else fields
+
+
+def _with_keys(shape: Record, fields: Fields) -> Fields:
+    return {
+        element: node if shape.declares(element) or is_member(node) else {HERE: {}, **node}
+        for element, node in fields.items()
+    }
+
+
+def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | None:
+    """The node of a part; None for an empty list, which sets nothing."""
+    if type(shape) is Open:
+        resolved = shape.of(part)
+        if type(resolved) is Leaf:
+            return WHOLE
+        shape = resolved
+    if not part and part != []:
+        return {}
+    try:
+        return applied_fields(shape, part) or None
+    except AmbiguousItems as error:
+        error.path = (element, *error.path)
+        raise
+
+
+def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
+    if len(parts) < len(config):
+        twice = next(element for element, part in parts.items() if type(part) is Repeated)
+        raise AmbiguousItems(f"duplicate entries for key {field_set.path_text((twice,))}")
+    if type(shape) is Entries:
+        for item in config:
+            lacking = "value" if item is None else shape.lacks(item)
+            if lacking:
+                why = f"an entry of this list has no {lacking}, which identifies its entries"
+                raise AmbiguousItems(why)
+
+
+def extract(shape: Divided, value: Any, fields: Fields) -> Any:
+    """The part of a value that the set names."""
+    named: dict[str, Any] = {}
+    for element, part in shape.parts(value).items():
+        if element in fields:
+            named[element] = _owned(shape.part(element), part, fields[element])
+    if isinstance(shape, Record | Dictionary):
+        return {element[2:]: part for element, part in named.items()}
+    return list(named.values())
+
+
+def _owned(shape: Shape, part: Any, node: Fields) -> Any:
+    if type(shape) is Open:
+        shape = shape.of(part)
+    if type(shape) is Leaf or not part:
+        return part
+    return extract(shape, part, node)
 
 
 MISSING = object()
@@ -272,97 +432,45 @@ def _rebuilt(shape: Divided, value: Any, parts: dict[str, Any], changes: dict[st
     return items
 
 
-class AmbiguousItems(Exception):
-    """A configuration has list entries with equal or missing keys."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        self.path: Path = ()
-
-    def __str__(self) -> str:
-        return f"{field_set.path_text(self.path)}: {self.why}"
+MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
 
 
-def applied_fields(shape: Divided, config: Any) -> Fields:
-    if type(shape) is Record:
-        return _of_record(shape, config)
-    parts = shape.parts(config)
-    if type(shape) is not Dictionary:
-        _refuse_ambiguous(shape, config, parts)
-    inner = shape.part("")
-    if type(inner) is Leaf:
-        return dict.fromkeys(sorted(parts), WHOLE)
-    fields: Fields = {}
-    for element in sorted(parts):
-        node = _fields_of_part(inner, element, parts[element])
-        fields[element] = {HERE: {}, **node} if node else {}
-    return fields
+class Conflict(NamedTuple):
+    owner: Entry
+    fields: Fields
 
 
-def _of_record(shape: Record, config: Any) -> Fields:
-    fields: Fields = {}
-    for name, element, inner in shape.plan(config):
-        if type(inner) is Leaf:
-            fields[element] = WHOLE
-            continue
-        node = _fields_of_part(inner, element, config[name])
-        if node is not None:
-            fields[element] = node
-    return _with_keys(shape, fields) if shape.is_open else fields
+def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
+    """`conflicts` are not empty."""
+    found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
+    total = sum(len(paths) for _, paths in found)
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path)
+        for owner, paths in found
+        for path in paths
+    ][:MAX_CAUSES]
+    if total == 1:
+        return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+    lines = [
+        line
+        for owner, paths in found
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MAX_CAUSES]))
+    ]
+    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines[:MAX_CAUSES]), causes)
 
 
-def _with_keys(shape: Record, fields: Fields) -> Fields:
-    return {
-        element: node if shape.declares(element) or is_member(node) else {HERE: {}, **node}
-        for element, node in fields.items()
-    }
+def _by_name(conflict: Conflict) -> tuple[str, ...]:
+    return conflict.owner.identity
 
 
-def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | None:
-    """The node of a part; None for an empty list, which sets nothing."""
-    if type(shape) is Open:
-        resolved = shape.of(part)
-        if type(resolved) is Leaf:
-            return WHOLE
-        shape = resolved
-    if not part and part != []:
-        return {}
-    try:
-        return applied_fields(shape, part) or None
-    except AmbiguousItems as error:
-        error.path = (element, *error.path)
-        raise
+def _paths(fields: Fields) -> list[str]:
+    return [path_text(path) for path in sorted(members(fields), key=in_order)]
 
 
-def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
-    if len(parts) < len(config):
-        twice = next(element for element, part in parts.items() if type(part) is Repeated)
-        raise AmbiguousItems(f"duplicate entries for key {field_set.path_text((twice,))}")
-    if type(shape) is Entries:
-        for item in config:
-            lacking = "value" if item is None else shape.lacks(item)
-            if lacking:
-                why = f"an entry of this list has no {lacking}, which identifies its entries"
-                raise AmbiguousItems(why)
-
-
-def extract(shape: Divided, value: Any, fields: Fields) -> Any:
-    """The part of a value that the set names."""
-    named: dict[str, Any] = {}
-    for element, part in shape.parts(value).items():
-        if element in fields:
-            named[element] = _owned(shape.part(element), part, fields[element])
-    if isinstance(shape, Record | Dictionary):
-        return {element[2:]: part for element, part in named.items()}
-    return list(named.values())
-
-
-def _owned(shape: Shape, part: Any, node: Fields) -> Any:
-    if type(shape) is Open:
-        shape = shape.of(part)
-    if type(shape) is Leaf or not part:
-        return part
-    return extract(shape, part, node)
+def _owner(entry: Entry) -> str:
+    through = f" with subresource {quoted(entry.subresource)}" if entry.subresource else ""
+    using = f" using {entry.version}" if entry.operation == UPDATE else ""
+    return f"{quoted(entry.manager)}{through}{using}"
 
 
 USUAL_MANAGER: Final = "kubectl"  # the default manager name of such clients, in both dialects
@@ -404,111 +512,3 @@ def _text(config: Object, annotation: str) -> str:
 
 # Such clients escape these characters, and they compare the annotation as text.
 _ESCAPES: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
-
-
-BEFORE_FIRST_APPLY: Final = "before-first-apply"
-IDENTITY: Final = ("name", "namespace", "uid")
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    object: Object | None  # in the applier's version, without defaults; None: the live object stays as it is
-    managed_fields: list[Object]
-
-
-@dataclass(frozen=True, slots=True)
-class Applier:
-    manager: str
-    time: str
-    force: bool = False
-    annotation: str = ""  # where client-side apply keeps its last configuration; "" for other managers
-
-
-def apply(
-    views: FieldViews, view: FieldView, live: Object | None, config: Object, applier: Applier
-) -> Applied:
-    """`live` in storage form. Raises ApplyConflict, AmbiguousItems."""
-    here = view.nothing if live is None else view.show(live)
-    if not config.get("metadata"):
-        config = {name: part for name, part in config.items() if name != "metadata"}
-    own = applied_fields(view.shape, config)
-    entries = _entries_before(view, live, here, applier.time)
-    mine = Entry(applier.manager, APPLY, view.version, "", own, view.subresource)
-    last = next((entry for entry in entries if entry.identity == mine.identity), None)
-    others = [entry for entry in entries if entry is not last]
-    wanted = merge(view.shape, here, config)
-    if live is None:
-        # The applier does not own these; the strategy of the kind decides about them, as for any create.
-        aside = {name: config[name] for name in view.resets if config.get(name) is not None}
-        wanted = {**wanted, **aside}
-    if last is not None:
-        now = [_translated(views, view, entry, live) for entry in others]
-        # Never prune metadata: every applier sets it, if only to name the object.
-        wanted = prune(view.shape, wanted, _translated(views, view, last, live), {METADATA: {}, **own}, now)
-    comparisons = Comparisons(views, view, live, view.store(wanted))
-    changes = comparisons.changes
-    if changes and not applier.force:
-        _refuse_conflicts(view, others, comparisons, here, applier)
-    left = without(others, comparisons) if changes else others
-    if own:
-        known = last.time if last is not None else ""
-        left.append(mine._replace(time=applier.time if changes or live is None else known))
-    return Applied(wanted if changes or live is None else None, encode_entries(left))
-
-
-def _entries_before(view: FieldView, live: Object | None, here: Object, time: str) -> list[Entry]:
-    """Entries before this apply. An object without any gets one that owns everything: before-first-apply."""
-    if live is None:
-        return []
-    entries = entries_of(live)
-    if not entries:
-        found = compare(view.shape, view.nothing, here).changed
-        return (
-            [Entry(BEFORE_FIRST_APPLY, UPDATE, view.version, time, found, view.subresource)] if found else []
-        )
-    return entries
-
-
-def _translated(views: FieldViews, view: FieldView, entry: Entry, live: Object | None) -> Fields:
-    """The fields of an entry in the applier's version: extracted, converted, and turned into a set again."""
-    theirs = views.find(entry.version, view.subresource)
-    if theirs is None:
-        return {}
-    if live is None or (theirs.show is view.show and theirs.store is view.store):
-        return entry.fields
-    held = extract(theirs.shape, theirs.show(live), entry.fields)
-    named: Object = {}
-    if theirs.is_custom:
-        named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
-    without_any = _applied_fields_of_part(theirs, view, {}, named)
-    return difference(_applied_fields_of_part(theirs, view, held, named), without_any)
-
-
-def _applied_fields_of_part(theirs: FieldView, view: FieldView, part: Object, named: Object) -> Fields:
-    """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
-    whole = theirs.schema.decode_object(part, defaults=False).object
-    if named:
-        whole["metadata"] = {**whole.get("metadata", {}), **named}
-    return applied_fields(view.shape, view.show(theirs.store(whole)))
-
-
-def _refuse_conflicts(
-    view: FieldView, others: list[Entry], comparisons: Comparisons, here: Object, applier: Applier
-) -> None:
-    conflicts = []
-    for entry in others:
-        check_time()
-        changes = comparisons.in_version(entry.version)
-        fields = intersection(entry.fields, changes.changed) if changes else {}
-        if fields:
-            conflicts.append(Conflict(entry, fields))
-    if conflicts and applier.annotation:
-        known = previously_applied(view, here, applier.annotation)
-        conflicts = [
-            Conflict(one.owner, left) for one in conflicts if (left := difference(one.fields, known))
-        ]
-    if conflicts:
-        raise refusal(conflicts)
-
-
-METADATA: Final = FIELD + "metadata"
