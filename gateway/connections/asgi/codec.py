@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final, NoReturn
 
 import trio
@@ -32,6 +33,7 @@ from gateway.message import Fields as Trailers
 from gateway.pipeline.response_fields import Fields, all_fields
 from gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
 
+_SLICE: Final = 256 * 1024
 _DATE: Final = b"date"  # is the server's
 _CODES: Final = {
     EndReason.TIME_UP: 1000,
@@ -168,24 +170,32 @@ class HttpCodec:
         fields = [one for one in all_fields(response, self.exchange) if one[0] != _DATE]
         if length is not None:
             fields.append((b"content-length", b"%d" % length))
-        await self._send_in_time(
-            {"type": f"{self._response}.start", "status": response.status, "headers": fields}, 0
-        )
-
-    async def _send_body(self, part: bytes, *, more: bool) -> None:
-        await self._send_in_time(
-            {"type": f"{self._response}.body", "body": part, "more_body": more}, len(part)
-        )
-
-    async def _send_in_time(self, message: dict[str, object], size: int) -> None:
-        """A transfer of this size may take as long: the server does not say how much of it its client has. OSError."""
-        if self._patient:
-            await self._send(message)
-            return
-        with trio.move_on_at(self._server.limits.transfer_deadline(trio.current_time(), size)) as scope:
-            await self._send(message)
+        with self._deadline(0) as scope:
+            await self._send(
+                {"type": f"{self._response}.start", "status": response.status, "headers": fields}
+            )
         if scope.cancelled_caught:
             raise ConnectionResetError("the client does not read")
+
+    async def _send_body(self, part: bytes, *, more: bool) -> None:
+        """In slices, because a server copies what it is given."""
+        name, size = f"{self._response}.body", len(part)
+        with self._deadline(size) as scope:
+            for at in range(0, size, _SLICE):
+                last = at + _SLICE >= size
+                body = part if size <= _SLICE else part[at : at + _SLICE]
+                await self._send({"type": name, "body": body, "more_body": more or not last})
+            if not size and not more:
+                await self._send({"type": name, "body": b"", "more_body": False})
+        if scope.cancelled_caught:
+            raise ConnectionResetError("the client does not read")
+
+    def _deadline(self, size: int) -> trio.CancelScope:
+        """A transfer of this size may take as long: the server does not say how much of it its client has."""
+        began = trio.current_time()
+        return trio.CancelScope(
+            deadline=inf if self._patient else self._server.limits.transfer_deadline(began, size)
+        )
 
     # A watch.
 

@@ -81,7 +81,7 @@ async def test_client_that_leaves_ends_its_watch() -> None:
         assert [one.cut_off for one in watches] == [True, True]
 
 
-async def test_slow_reader_holds_a_bounded_part_of_a_response() -> None:
+async def test_response_left_in_its_middle_leaves_the_connection_open() -> None:
     async with opened() as (api, client):
         for number in range(30):
             await api.create("configmaps", config_map(f"a{number:02}", k="v" * 100_000))
