@@ -182,7 +182,7 @@ class _Http2:
         self._h2.initiate_connection()
         self._h2.send_headers(1, fields, end_stream=not body)
         await self._flush()
-        while body and not self._ended:
+        while body and not self._head:
             size = min(self._h2.local_flow_control_window(1), self._h2.max_outbound_frame_size, len(body))
             if not size:
                 await self._receive()
@@ -214,8 +214,10 @@ class _Http2:
                 self._h2.acknowledge_received_data(event.flow_controlled_length, 1)
             elif isinstance(event, h2.events.StreamEnded):
                 self._ended = True
-            elif isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
-                raise EOFError
+            elif (
+                isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated) and not self._ended
+            ):
+                raise EOFError  # after the response, a reset refuses only the rest of the request
         await self._flush()
 
     async def _flush(self) -> None:
