@@ -12,13 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from actors.store import committer as slow_disk
+from actors.store import committer
 from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
 from tests.shared_kinds import share_kinds
 from tests.time_limit import TimeLimit
+from tests.virtual_time import stopped_by_threads
 
 LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
 
@@ -26,7 +29,7 @@ register_profiles()
 share_kinds()
 # Commits run in the event loop, however slow this machine's disk is: virtual time does not wait for threads, nor does
 # `wait_all_tasks_blocked`. Tests of slow disks set another limit.
-slow_disk.SLOW_COMMIT = math.inf
+committer.SLOW_COMMIT = math.inf
 gc.disable()
 folder = EmptyFolder()
 
@@ -73,6 +76,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
     folder.enter()
+
+
+@pytest.fixture
+def autojump_clock(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
+    """That of pytest-trio, which stands still while a thread works."""
+    monkeypatch.setattr(trio.to_thread, "run_sync", stopped_by_threads(trio.to_thread.run_sync))
+    return autojump_clock
 
 
 @pytest.hookimpl(trylast=True)
