@@ -7,7 +7,7 @@ opens it before the server listens, and closes it when every request has ended.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
 import trio
@@ -87,20 +87,19 @@ async def open_store(
     settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
 ) -> AsyncIterator[Store]:
     """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
-    journal = _open_journal(settings, created)
-    try:
+    with ExitStack() as closing:
+        journal = _open_journal(settings, created)
+        closing.callback(journal.close)
+        closing.callback(created.remove)
         async with trio.open_nursery() as nursery:
             store = _build_store(settings, journal, clock, memory_budget(settings), nursery, extensions)
+            closing.callback(store.aggregated.close)  # when no task is left that could keep a connection
             try:
                 yield store
             finally:
                 with trio.CancelScope(shield=True):
                     await store.committer.drained()
                 nursery.cancel_scope.cancel()
-                store.aggregated.close()
-    finally:
-        created.remove()
-        journal.close()
 
 
 def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:

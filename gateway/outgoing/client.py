@@ -72,7 +72,7 @@ class HttpsClient:
         raise TooSlow
 
     def close(self) -> None:
-        """Close idle connections; a further call opens new ones."""
+        """Close idle connections, and keep none from now on."""
         self._connections.close()
 
     def _head(self, method: str, url: str, headers: Mapping[str, str]) -> tuple[bytes, Endpoint]:

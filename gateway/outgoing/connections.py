@@ -77,7 +77,8 @@ class Connections:
             self._idle.pop(0)[2].close()
 
     def close(self) -> None:
-        """Close idle connections; a further request opens new ones."""
+        """Close idle connections and keep none from now on: a request that still runs closes its own."""
+        self.kept = 0
         idle, self._idle = self._idle, []
         for _, _, stream in idle:
             stream.close()

@@ -160,7 +160,7 @@ class HttpsWebhook:
             self.close()
 
     def close(self) -> None:
-        """Close all connections that are idle; a further call opens new ones."""
+        """Close all connections that are idle, and keep none from now on."""
         self._client.close()
 
     def _error(self, why: str) -> WebhookError:

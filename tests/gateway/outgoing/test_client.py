@@ -112,6 +112,16 @@ async def test_client_may_keep_no_connections() -> None:
         assert peer.connections == 2
 
 
+async def test_closed_client_keeps_no_connection_of_a_request_that_still_ran() -> None:
+    async with https_peer(lambda received: {}) as peer:
+        calls, url = client(), f"https://127.0.0.1:{peer.port}/"
+        await calls.request(url, {}, b"{}", LARGEST)
+        calls.close()
+        for _ in range(2):
+            await calls.request(url, {}, b"{}", LARGEST)
+        assert peer.connections == 3
+
+
 async def test_connections_at_once_do_not_mix_what_they_send() -> None:
     """All connections of a client share the BIO that TLS writes to."""
     async with https_peer(lambda received: Reply(body=received.body)) as peer:
