@@ -11,6 +11,7 @@ occur more than once takes its values on lines of their own. The flags about lis
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -20,6 +21,8 @@ from gateway.cli.flags.parser import parse_flags
 from gateway.composition.application import Application
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "REWOUND_"
 # Of other parts of this package: a client's, a test's.
@@ -39,11 +42,14 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         for value in values.splitlines() or [""]
     ]
     try:
-        return parse_flags(arguments)[0]
+        settings, warnings = parse_flags(arguments)
     except SettingsError as error:
         variable = _PREFIX + error.flag.removeprefix("--").replace("-", "_").upper()
         text = str(error).removeprefix(f"{error.flag}: ")
         raise SettingsError(variable if variable in environment else error.flag, text) from error
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return settings
 
 
 def _flag(variable: str) -> str:

@@ -58,6 +58,7 @@ class Application:
         self._explain = explain
         self._server: SocketlessServer | None = None
         self._ready = False
+        self._read: Settings | None = None  # of the last start
 
     def _make_server(
         self,
@@ -81,10 +82,11 @@ class Application:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Open the store, serve requests inside the block, then stop in good order."""
-        settings = self._settings if isinstance(self._settings, Settings) else self._settings()
+        self._read = None
+        self._read = self._settings if isinstance(self._settings, Settings) else self._settings()
         stop = trio.Event()
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(self._run, settings, stop))
+            await nursery.start(partial(self._run, self._read, stop))
             try:
                 yield
             finally:
@@ -105,21 +107,14 @@ class Application:
         if not trio.lowlevel.in_trio_task():
             await send({"type": "lifespan.startup.failed", "message": _NEEDS_TRIO})
             return
-        settings, started = None, False
+        step = "startup"
         try:
-            settings = self._settings if isinstance(self._settings, Settings) else self._settings()
-            stop = trio.Event()
-            async with trio.open_nursery() as nursery:
-                await nursery.start(partial(self._run, settings, stop))
-                started = True
+            async with self.running():
+                step = "shutdown"
                 await send({"type": "lifespan.startup.complete"})
                 await receive()  # lifespan.shutdown
-                stop.set()
         except Exception as error:
-            if started:
-                await send({"type": "lifespan.shutdown.failed", "message": self._explain(error, settings)})
-            else:
-                await send({"type": "lifespan.startup.failed", "message": self._explain(error, settings)})
+            await send({"type": f"lifespan.{step}.failed", "message": self._explain(error, self._read)})
         else:
             await send({"type": "lifespan.shutdown.complete"})
 

@@ -10,7 +10,7 @@ Bytes are the `Codec`'s: it frames one request and its response. There is one fo
 for ASGI (`asgi.codec`). Another protocol needs a class with the methods of `Codec`, and for each request this:
 
     codec.request = request
-    codec.exchange = responder.receive(request)     # counts it, and tells the observer
+    codec.exchange = responder.receive(request)     # counts it, and reports it to the observer
     try:
         response = await responder.handle(request)
     except Exception as error:

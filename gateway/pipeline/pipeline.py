@@ -46,7 +46,7 @@ from journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_ERROR = "an error of the server's own stopped this request; the server's log tells more"
+INTERNAL_ERROR = "internal error; see the server's log"
 # No handler gets these requests in Kubernetes, which therefore does not count them.
 _NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
 

@@ -177,7 +177,7 @@ FLAGS: Final[Mapping[str, str]] = {
 }
 
 _ONE_PROCESS: Final = (
-    "one process writes the journal and serves; it has no workers and restarts by itself never"
+    "one process writes the journal and serves; it has no workers and never restarts by itself"
 )
 _WEBSOCKETS: Final = (
     "clients of WebSocket watches send nothing but control frames, which have limits of their own"

@@ -29,7 +29,7 @@ from gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, send_all
 # Bytes that a client may send during its watch: pipelined requests wait in memory.
 MAX_EARLY_BYTES = 64 << 10
 
-GROUP_FAILED = "an error of the server's own ended this watch; the server's log tells more"
+GROUP_FAILED = "internal error, which ended this watch; see the server's log"
 
 
 class GroupFailed(Exception):

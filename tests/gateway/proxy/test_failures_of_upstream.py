@@ -19,7 +19,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 class Stream:
-    """Sends what it is told to, and then ends or fails."""
+    """Sends given parts, and then ends or fails."""
 
     def __init__(self, *parts: bytes | OSError) -> None:
         self._parts = list(parts)

@@ -133,6 +133,11 @@ async def test_start_that_fails_says_why(tmp_path: Path) -> None:
         assert str(error.value) in failed[0]["message"]
 
 
+def test_warnings_about_variables_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings_of({"REWOUND_DATA_DIR": str(tmp_path), "REWOUND_RUNTIME_CONFIG": "api/legacy=true"})
+    assert "api/legacy has no effect" in caplog.text
+
+
 def test_every_flag_is_a_variable(tmp_path: Path) -> None:
     found = settings_of(
         {
