@@ -77,7 +77,7 @@ class Counter(Protocol):
 T = TypeVar("T")
 
 
-class Rare(Generic[T]):
+class OptionalAttribute(Generic[T]):
     """An attribute that few exchanges set: it takes no time and memory of the others."""
 
     def __init__(self, default: T) -> None:
@@ -87,32 +87,32 @@ class Rare(Generic[T]):
         self._name = name
 
     def __get__(self, exchange: Exchange, owner: type) -> T:
-        if exchange.rare is None:
+        if exchange.optional is None:
             return self._default
-        found: T = exchange.rare.get(self._name, self._default)
+        found: T = exchange.optional.get(self._name, self._default)
         return found
 
     def __set__(self, exchange: Exchange, value: T) -> None:
-        if exchange.rare is None:
-            exchange.rare = {}
-        exchange.rare[self._name] = value
+        if exchange.optional is None:
+            exchange.optional = {}
+        exchange.optional[self._name] = value
 
 
 class Exchange:
-    """What every request sets is in slots; the rest is `Rare`."""
+    """What every request sets is in slots; the rest is `OptionalAttribute`."""
 
     __slots__ = (
         "annotations",
         "audit_number",
         "ended",
-        "rare",
+        "optional",
         "response",
         "size",
         "status",
         "stored",
         "written",
     )
-    rare: dict[str, Any] | None  # what `Rare` attributes are set to
+    optional: dict[str, Any] | None  # what `OptionalAttribute` attributes are set to
     audit_number: int  # makes the Audit-Id; 0 if there is another one
     status: int  # of the response; 0 until it is about to be sent
     size: int  # of the body of a response without a stream; no value until then
@@ -123,26 +123,28 @@ class Exchange:
     # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
     annotations: dict[str, str] | None
     written: Written | None  # of the object in the request body, once it is decoded
-    _given_id = Rare(b"")
-    _record: Rare[RequestRecord | None] = Rare(None)
-    _stream: Rare[Counter | None] = Rare(None)
-    _panicked = Rare(False)
+    _given_id = OptionalAttribute(b"")
+    _record: OptionalAttribute[RequestRecord | None] = OptionalAttribute(None)
+    _stream: OptionalAttribute[Counter | None] = OptionalAttribute(None)
+    _panicked = OptionalAttribute(False)
     # The observer asks for bodies. Handlers then keep the JSON of the decoded object or of the patch once they have
     # it, never of a request that is refused before, and that of responses in another format.
-    keeps_request = Rare(False)
-    keeps_response = Rare(False)
-    request_json: Rare[bytes | None] = Rare(None)
-    response_json: Rare[bytes | None] = Rare(None)
-    not_negotiated = Rare(False)  # the response is an error in a format that the client did not ask for
+    keeps_request = OptionalAttribute(False)
+    keeps_response = OptionalAttribute(False)
+    request_json: OptionalAttribute[bytes | None] = OptionalAttribute(None)
+    response_json: OptionalAttribute[bytes | None] = OptionalAttribute(None)
+    not_negotiated = OptionalAttribute(
+        False
+    )  # the response is an error in a format that the client did not ask for
     # Set if an audit log wants the response before it is sent.
-    responding: Rare[Callable[[Response], None] | None] = Rare(None)
-    impersonated: Rare[User | None] = Rare(
+    responding: OptionalAttribute[Callable[[Response], None] | None] = OptionalAttribute(None)
+    impersonated: OptionalAttribute[User | None] = OptionalAttribute(
         None
     )  # as whom the request is served, if not as the authenticated user
 
     def begin(self) -> None:
-        """Set what is not `Rare`. An audit log does so itself, which saves the call."""
-        self.rare = self.response = self.stored = self.annotations = self.written = None
+        """Set what is not `OptionalAttribute`. An audit log does so itself, which saves the call."""
+        self.optional = self.response = self.stored = self.annotations = self.written = None
         self.audit_number = self.status = self.size = 0
         self.ended = False
 

@@ -19,18 +19,18 @@ from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.admission.timings import Timings
 from actors.aggregation.api_services import ApiServices
 from actors.certificates.signing import Authorities
-from actors.clock import Clock
 from actors.controllers.loop import Loop
 from actors.controllers.publication import Publication
 from actors.conversion.converter import Converter
 from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
+from actors.runtime.clock import Clock
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import WriteContexts
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.reads import Horizon, Reads
-from actors.supervisor import Supervisor
-from actors.write_context import WriteContexts
 from gateway.aggregation.on_demand import ServersOnDemand
 from gateway.memory.budget import MemoryBudget
 from journal.log import Journal

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from actors.errors import AuthorizationFailed, Forbidden, Resource
+from actors.golang.quoting import quoted_start
 from actors.identity import User
-from actors.quoting import quoted_start
 
 
 class Attributes(NamedTuple):

@@ -24,7 +24,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import AdmissionRequest, Queued
 from actors.admission.timings import ADMIT, VALIDATE, Timings
 from actors.errors import Overloaded, ShuttingDown
-from actors.turns import SharedTurns
+from actors.runtime.turns import SharedTurns
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS = 4096

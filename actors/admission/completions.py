@@ -14,13 +14,13 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.allocation.allocated import AllocatedItems
 from actors.allocation.ranges import ServiceRanges
 from actors.allocation.services import Allocated, AllocationError, ServicePools, allocate
-from actors.background_import import imported
 from actors.errors import Invalid, Overloaded, Resource
 from actors.kinds.apiextensions import SCHEMA_MODULES
 from actors.kinds.certificates import CONDITION, SPEC
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
 from actors.names import Names
+from actors.runtime.background_import import imported
 
 SERVICES = Resource("", "services")
 # Of a thread to reserve what it chose. Each failure means that another service got one of the values.

@@ -27,7 +27,7 @@ from actors.kinds.core.service import (
 )
 from actors.kinds.validation import FieldError, FieldErrors, collect, invalid
 from actors.messages import Object
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"

@@ -31,14 +31,14 @@ from actors.bootstrap.objects import (
 )
 from actors.controllers.client import BATCH, Client, run_concurrently
 from actors.errors import AlreadyExists
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.registry import Registry
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
 from actors.resource.directory import Directory
+from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from actors.store.document import decode
-from actors.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from journal.log import Journal
 
 _log = logging.getLogger(__name__)

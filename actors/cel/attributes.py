@@ -40,7 +40,7 @@ class Fixed(Step):
         self.run = lambda _: value
 
 
-class Computed(Step):
+class Operation(Step):
     def __init__(self, run: Run) -> None:
         self.run = run
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.cel import operations
-from actors.cel.attributes import Attribute, Choice, Computed, Fixed, Qualifier, Run, Step, branch
+from actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
 from actors.cel.costs import (
     COST,
     Cells,
@@ -338,11 +338,11 @@ def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Ste
     `url_type` is the name of the type of URLs.
     """
     if name in ("_&&_", "_||_"):
-        return Computed(logical(steps[0].run, steps[1].run, name == "_||_"))
+        return Operation(logical(steps[0].run, steps[1].run, name == "_||_"))
     if name == "_?_:_":
         return Choice(steps[0].run, branch(steps[1]), branch(steps[2]))
     if name in ("_==_", "_!=_"):
-        return Computed(equality(steps[0], steps[1], name == "_==_"))
+        return Operation(equality(steps[0], steps[1], name == "_==_"))
     if name == "_[_]":
         return _index(steps[0], steps[1])
     if name in _BINARY:
@@ -350,7 +350,7 @@ def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Ste
     if name in CONVERSIONS:
         return _conversion(name, overload, steps[0])
     if name == "url":
-        return Computed(unary(steps[0].run, bind_url(url_type), charge_of(name, overload)))
+        return Operation(unary(steps[0].run, bind_url(url_type), charge_of(name, overload)))
     if name in FUNCTIONS:
         return _library(name, overload, steps)
     return _standard(name, overload, steps)
@@ -372,14 +372,14 @@ def _binary(name: str, overload: str, steps: list[Step]) -> Step:
         if not constants:
             return Fixed(False)
         if is_primitive(constants):
-            return Computed(in_constants(steps[0].run, constants))
-    return Computed(binary(steps[0], values, _BINARY[name], charge_of(name, overload)))
+            return Operation(in_constants(steps[0].run, constants))
+    return Operation(binary(steps[0], values, _BINARY[name], charge_of(name, overload)))
 
 
 def _conversion(name: str, overload: str, argument: Step) -> Step:
     convert = CONVERSIONS[name]
     if not isinstance(argument, Fixed):
-        return Computed(unary(argument.run, convert, charge_of(name, overload)))
+        return Operation(unary(argument.run, convert, charge_of(name, overload)))
     try:
         return Fixed(convert(argument.value))
     except EvaluationError as error:
@@ -399,8 +399,8 @@ def _library(name: str, overload: str, steps: list[Step]) -> Step:
         else:
             price = charge_compiled
     if len(steps) == 1 and name != "join":
-        return Computed(unary(steps[0].run, operation, price))
-    return Computed(function(name, price, [step.run for step in steps], operation, sequential))
+        return Operation(unary(steps[0].run, operation, price))
+    return Operation(function(name, price, [step.run for step in steps], operation, sequential))
 
 
 def _compiled(source: str) -> Expression:
@@ -425,15 +425,15 @@ def _standard(name: str, overload: str, steps: list[Step]) -> Step:
     if name == "matches":
         return _matches(overload, steps)
     if len(steps) == 2 and name in _TEXT:
-        return Computed(binary(steps[0], steps[1], _TEXT[name], price))
-    return Computed(unary(steps[0].run, _UNARY[name], price))
+        return Operation(binary(steps[0], steps[1], _TEXT[name], price))
+    return Operation(unary(steps[0].run, _UNARY[name], price))
 
 
 def _matches(overload: str, steps: list[Step]) -> Step:
     source = steps[1]
     if not isinstance(source, Fixed) or source.value.__class__ is not str:
         compiled = charge_compiled if overload == "matches_string" else None
-        return Computed(binary(steps[0], source, _match, compiled))
+        return Operation(binary(steps[0], source, _match, compiled))
     expression = _compiled(source.value)
     price = charge_large if expression.is_large else charge_of("matches", overload)
 
@@ -442,7 +442,7 @@ def _matches(overload: str, steps: list[Step]) -> Step:
             raise no_such_overload()
         return bool(expression.matches(text))
 
-    return Computed(function("matches", price, [step.run for step in steps], match, True))
+    return Operation(function("matches", price, [step.run for step in steps], match, True))
 
 
 def _match(text: Any, source: Any) -> bool:

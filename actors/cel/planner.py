@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from actors.cel import operations, operators, times
-from actors.cel.attributes import Attribute, Computed, Fixed, Qualifier, Run, Step, branch
+from actors.cel.attributes import Attribute, Fixed, Operation, Qualifier, Run, Step, branch
 from actors.cel.costs import (
     COST,
     FIRST_VARIABLE,
@@ -294,7 +294,7 @@ class Planner:
             return self._name(node, node.field)
         operand = self.plan(node.operand)
         if node.test_only:
-            return Computed(_has(operand.run, node.field))
+            return Operation(_has(operand.run, node.field))
         return (
             branch(operand).select(Qualifier(node.field))
             if isinstance(operand, Attribute)
@@ -306,7 +306,7 @@ class Planner:
             operands = _operands(node, node.function)
             if all(self._types.get(operand.id) == BOOL for operand in operands):
                 parts = [self.plan(operand).run for operand in operands]
-                return Computed(operators.chain(parts, node.function == "_||_"))
+                return Operation(operators.chain(parts, node.function == "_||_"))
         nodes = node.arguments if node.target is None else (node.target, *node.arguments)
         steps = [self.plan(argument) for argument in nodes]
         reference = self._references.get(node.id)
@@ -319,19 +319,19 @@ class Planner:
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
         if len(fixed) == len(steps):
             return Fixed(fixed)
-        return Computed(operators.construct([step.run for step in steps], LIST_COST, _as_it_is))
+        return Operation(operators.construct([step.run for step in steps], LIST_COST, _as_it_is))
 
     def _map(self, node: MapLiteral) -> Step:
         steps = [self.plan(part) for entry in node.entries for part in entry]
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
         if len(fixed) == len(steps):
             return Fixed(_make_map(fixed))
-        return Computed(operators.construct([step.run for step in steps], MAP_COST, _make_map))
+        return Operation(operators.construct([step.run for step in steps], MAP_COST, _make_map))
 
     def _message(self, node: MessageLiteral) -> Step:
         steps = [self.plan(value).run for _, value in node.fields]
         make = make_message(node.name.lstrip("."), [name for name, _ in node.fields])
-        return Computed(operators.construct(steps, MESSAGE_COST, make))
+        return Operation(operators.construct(steps, MESSAGE_COST, make))
 
     def _comprehension(self, node: Comprehension) -> Step:
         values = self.plan(node.range).run
@@ -349,7 +349,7 @@ class Planner:
             condition, step = self.plan(node.condition).run, self.plan(node.step).run
         finally:
             self._slots = before
-        return Computed(fold(values, initial, condition, step, result, variable, accumulator))
+        return Operation(fold(values, initial, condition, step, result, variable, accumulator))
 
     def _quantifier(self, node: Comprehension, values: Any, variable: int) -> Step | None:
         """The comprehension as one of all or exists; None if it is another one."""
@@ -369,7 +369,7 @@ class Planner:
             step.arguments[1], node.accumulator
         ):
             return None
-        return Computed(quantifier(values, self.plan(step.arguments[1]).run, variable, ends))
+        return Operation(quantifier(values, self.plan(step.arguments[1]).run, variable, ends))
 
 
 def _operands(node: Node, function: str) -> list[Node]:

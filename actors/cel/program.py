@@ -6,7 +6,7 @@ cel-go's costs, exactly, and ends at the limit of one rule (`planning/costs.py`)
 A unit of cost takes about 0.1 microseconds, so that the dearest rule would hold the event loop for a tenth of a second,
 and one that compares large lists in a loop for longer: `pause` is called about every 0.2 milliseconds of a loop, and
 raises to end the evaluation. On the event loop it says that a worker thread must do this; in the thread it looks at the
-processor time (`actors.time_limit.check_time`).
+processor time (`actors.runtime.time_limit.check_time`).
 """
 
 from __future__ import annotations

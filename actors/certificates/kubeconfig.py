@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from actors.certificates.names import address_of
-from actors.certificates.store import Certificates, write_atomically
+from actors.certificates.pki import Certificates, write_atomically
 
 _TEMPLATE = """\
 apiVersion: v1

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors.certificates.store import CertificateError, Certificates
+from actors.certificates.pki import CertificateError, Certificates
 from actors.kinds.values.pem import blocks_of
 from actors.names import Names
 

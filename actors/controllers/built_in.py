@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.controllers.aggregation import (
+from actors.controllers.api_services import (
     AvailabilityController,
     DescriptionController,
     RegistrationController,

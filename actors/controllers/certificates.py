@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 import trio
 
 from actors.access.authorize import Attributes, Decision
-from actors.background_import import imported
+from actors.certificates.pki import CertificateError
 from actors.certificates.signing import (
     CLIENT_USAGES,
     Authority,
@@ -23,7 +23,6 @@ from actors.certificates.signing import (
     node_client_refusal,
     signer_rules,
 )
-from actors.certificates.store import CertificateError
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater
@@ -34,6 +33,7 @@ from actors.identity import User
 from actors.kinds.certificates import CONDITION, STATUS
 from actors.kinds.values.times import micros_of
 from actors.messages import DeleteOptions, Object
+from actors.runtime.background_import import imported
 from actors.store.document import decode, is_being_deleted
 from journal.records import Event
 

@@ -17,7 +17,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace
 from actors.names import Names
 from actors.resource.directory import Directory
-from actors.write_context import WriteContexts
+from actors.runtime.write_context import WriteContexts
 
 MANAGER = "controller-manager"
 _PATCHED = ("uid", "resourceVersion", "ownerReferences", "finalizers")

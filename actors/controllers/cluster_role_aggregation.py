@@ -20,8 +20,8 @@ from actors.controllers.context import ControllerContext
 from actors.controllers.stored_objects import PAGE_SIZE, Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import NotFound
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
+from actors.runtime.large_work import LARGE_BYTES
 from actors.selectors.facts import unpack_labels
 from actors.store.document import decode
 from journal.records import Event

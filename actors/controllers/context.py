@@ -9,12 +9,12 @@ from actors.access.authorize import Authorizer
 from actors.admission.plugins.quota.accounts import QuotaAccounts
 from actors.aggregation.context import AggregationContext
 from actors.certificates.signing import Authorities
-from actors.clock import Clock
 from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
+from actors.runtime.clock import Clock
+from actors.runtime.write_context import WriteContexts
 from actors.store.feed import Feed
-from actors.write_context import WriteContexts
 from journal.log import Journal
 
 

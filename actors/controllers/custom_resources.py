@@ -12,7 +12,6 @@ from typing import Any
 
 import trio
 
-from actors.background_import import imported
 from actors.controllers.client import Client, run_concurrently
 from actors.controllers.context import ControllerContext
 from actors.controllers.loop import RetryLater
@@ -20,6 +19,7 @@ from actors.controllers.publication import Publication, outline
 from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound, RequestError
+from actors.golang.quoting import quoted_start
 from actors.kinds.apiextensions import APPROVED as APPROVED
 from actors.kinds.apiextensions import (
     ESTABLISHED,
@@ -37,9 +37,9 @@ from actors.kinds.apiextensions import (
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
-from actors.quoting import quoted_start
+from actors.runtime.background_import import imported
+from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
 from actors.store.document import is_being_deleted
-from actors.write_context import SERVER_MANAGER, SERVER_USER
 from journal.records import Event
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0

@@ -18,8 +18,8 @@ from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
 from actors.messages import DeleteOptions
+from actors.runtime.write_context import SERVER_USER
 from actors.store.document import is_being_deleted
-from actors.write_context import SERVER_USER
 from journal.records import Event
 from journal.view import View
 

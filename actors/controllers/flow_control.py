@@ -28,8 +28,8 @@ from actors.flowcontrol.initial_objects import (
 )
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
+from actors.runtime.write_context import SERVER_USER
 from actors.store.document import decode
-from actors.write_context import SERVER_USER
 from journal.records import Event
 
 MANAGER = "api-priority-and-fairness-config-producer-v1"

@@ -40,9 +40,9 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from actors.messages import DeleteOptions, Object
+from actors.runtime.turns import Turn
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
-from actors.turns import Turn
 from journal.records import Event, Row
 from journal.view import View
 

@@ -21,9 +21,9 @@ from actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definitio
 from actors.kinds.custom import TERMINATING, CustomDefinition, DeclaredKind, definitions_of, is_served, parsed
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
+from actors.runtime.large_work import LARGE_BYTES
 from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event

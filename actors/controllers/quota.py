@@ -24,8 +24,8 @@ from actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
 from actors.kinds.registry import Registry
 from actors.messages import Object, Patch
 from actors.resource.directory import Directory
+from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from actors.store.document import decode
-from actors.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from journal.records import Event
 
 

@@ -14,7 +14,7 @@ import trio
 
 from actors.access.accounts.claims import Reference
 from actors.access.accounts.tokens import TokenIssuer
-from actors.certificates.store import CertificateError
+from actors.certificates.pki import CertificateError
 from actors.controllers.client import Client
 from actors.controllers.context import ControllerContext
 from actors.controllers.stored_objects import Position, next_page

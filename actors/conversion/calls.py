@@ -13,7 +13,7 @@ import trio
 
 from actors.conversion.converter import Converter
 from actors.errors import ConversionFailed, Overloaded, ShuttingDown
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import ConversionNeeded, Conversions, Versions
 
 # More than any work needs that asks for the same conversions each time.

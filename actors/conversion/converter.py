@@ -27,17 +27,17 @@ import trio
 from actors.access.remote.address import ServiceAddress, WebhookAddress
 from actors.access.remote.calls import WebhookError
 from actors.errors import ConversionFailed, TooLarge
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Versions
 from actors.kinds.declaration.meta import annotation_rules, label_rules
 from actors.kinds.validation import FieldErrors, collect
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
 from actors.patch.transform import MAX_BYTES
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.value_count import MAX_VALUES, check_values
+from actors.runtime.write_context import new_uid
 from actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
-from actors.value_count import MAX_VALUES, check_values
-from actors.write_context import new_uid
 
 SECONDS: Final = 30
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

@@ -25,7 +25,7 @@ from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from actors.background_import import is_imported
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.definition import (
     Definition,
     Deletion,
@@ -72,8 +72,8 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
-from actors.time_limit import need_thread
+from actors.runtime.background_import import is_imported
+from actors.runtime.time_limit import need_thread
 
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import (
@@ -34,7 +35,6 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 MAX_GROUP_PRIORITY: Final = 20000
 MAX_VERSION_PRIORITY: Final = 1000

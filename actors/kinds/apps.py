@@ -24,6 +24,8 @@ from functools import partial
 from typing import Final
 
 from actors.errors import Resource
+from actors.golang import format as go_format
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.persistent_volumes import CLAIM_STATUS, set_claim_defaults
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
@@ -102,10 +104,8 @@ from actors.kinds.validation import (
     required,
     unchanged,
 )
-from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:

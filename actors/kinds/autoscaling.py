@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.core.resources import container_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import (

@@ -19,6 +19,8 @@ from collections.abc import Set
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
+from actors.golang.format import format_labels
+from actors.golang.quoting import cut, quoted_start
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
@@ -78,11 +80,9 @@ from actors.kinds.validation import (
     too_many,
     unchanged,
 )
-from actors.kinds.values.go_format import format_labels
 from actors.kinds.values.times import duration_error, micros_of
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import cut, quoted_start
 
 MAX_RULES: Final = 20
 MAX_EXIT_CODES: Final = 255

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
 from actors.kinds.declaration.definition import (
     Definition,
@@ -51,7 +52,6 @@ from actors.kinds.validation import (
 from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253

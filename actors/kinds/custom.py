@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors.background_import import is_imported
 from actors.errors import BadRequest, NoReplicas
+from actors.golang.format import float_text
 from actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from actors.kinds.catalog import preference
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
@@ -46,17 +46,17 @@ from actors.kinds.declaration.definition import (
     Versions,
     VersionSchema,
 )
+from actors.kinds.declaration.lazy_property import lazy_property
 from actors.kinds.declaration.meta import metadata_update_rules
 from actors.kinds.declaration.scale import COLUMNS, SCALE
 from actors.kinds.json_path import JsonPath, NotAPath
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import CustomStruct, Struct
 from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
-from actors.kinds.values.go_format import float_text
 from actors.kinds.values.times import canonical_seconds
-from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
+from actors.runtime.background_import import is_imported
 
 if TYPE_CHECKING:
     from actors.kinds.structural.compile import Compiled

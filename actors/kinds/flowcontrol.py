@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from actors.golang.format import format_value
+from actors.golang.quoting import quoted_list, quoted_start
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import (
     Conversion,
@@ -38,10 +40,8 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.kinds.values.go_format import format_value
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_list, quoted_start
 
 
 def status_of(kind: str) -> Struct:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_list
 from actors.kinds.core.service import LOAD_BALANCER_STATUS, load_balancer_addresses, load_balancer_rules
 from actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
@@ -68,7 +69,6 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_list
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.pod_template import is_apparmor_profile
 from actors.kinds.core.security_context import (
     LONGEST_SYSCTL,
@@ -78,7 +79,6 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 BUDGET_SPEC = Struct(
     "policy.v1.PodDisruptionBudgetSpec",

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MAX_COUNTED, Cause
-from actors.kinds.values.go_format import format_value
+from actors.golang.format import format_value
+from actors.golang.quoting import cut, quoted_list, quoted_start
 from actors.messages import Object
-from actors.quoting import cut, quoted_list, quoted_start
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024

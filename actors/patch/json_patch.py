@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20

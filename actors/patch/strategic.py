@@ -32,11 +32,11 @@ from typing import Any
 
 import orjson
 
+from actors.golang.format import printed
+from actors.golang.quoting import LONGEST
 from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
-from actors.kinds.values.go_format import printed
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
-from actors.quoting import LONGEST
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 
 def identity(entry: Any, merge_key: str) -> Hashable:

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 import orjson
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.schema.exact_decoder import Problems
 from actors.kinds.schema.fields import Struct
 from actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
-from actors.large_work import LARGE_BYTES
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.strategic import apply_strategic_patch
-from actors.quoting import quoted_start
-from actors.value_count import MAX_STORED_VALUES, check_values
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.value_count import MAX_STORED_VALUES, check_values
 
 # Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
 MAX_BYTES: Final = 8 << 20

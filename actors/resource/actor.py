@@ -26,8 +26,6 @@ from actors.conversion.calls import ConversionCalls
 from actors.errors import NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
 from actors.kinds.declaration.definition import ConversionNeeded
-from actors.large_work import LargeWork
-from actors.mailbox import Mailbox, MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
 from actors.resource.commands import Commands
@@ -39,9 +37,11 @@ from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeRes
 from actors.resource.object_size import UNLIMITED, ObjectSizes
 from actors.resource.proposing import Proposer, decide_and_propose
 from actors.resource.replies import CallbackEnvelope, CommitCallback, Envelope, add_warnings
+from actors.runtime.large_work import LargeWork
+from actors.runtime.mailbox import Mailbox, MailboxStatistics
+from actors.runtime.time_limit import NeedsThread
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
-from actors.time_limit import NeedsThread
 from journal.log import Journal
 from journal.view import View
 

@@ -21,8 +21,8 @@ from actors.errors import NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
 from actors.resource.directory import Directory
+from actors.runtime.turns import Turn
 from actors.store.reads import Listing, ListOptions, Reads
-from actors.turns import Turn
 
 # Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.
 BATCH = 256

@@ -12,12 +12,12 @@ from typing import Final
 from actors.conversion.calls import ConversionCalls
 from actors.errors import STALE, Conflict, ConversionFailed, ShuttingDown
 from actors.kinds.declaration.definition import ConversionNeeded, Conversions, Definition
-from actors.mailbox import Mailbox
 from actors.messages import Create
 from actors.resource.attempt import Attempt, is_same_event
 from actors.resource.commands import Commands
 from actors.resource.current import CurrentObjects
 from actors.resource.replies import Envelope, add_warnings
+from actors.runtime.mailbox import Mailbox
 from journal.view import View
 
 # How many conversions one command may need: three, and two for each version that field managers used.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import orjson
 
 from actors.kinds.declaration.definition import Versions
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.resource.decide import Current
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.time_limit import NeedsThread, need_thread
 from actors.store.proposal import Proposal
-from actors.time_limit import NeedsThread, need_thread
 from journal.log import Journal
 from journal.view import View
 

@@ -17,13 +17,13 @@ from functools import partial
 from typing import NamedTuple
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, Resource
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
 from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, name_is_path_segment
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
-from actors.quoting import quoted_start
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 

@@ -19,10 +19,10 @@ from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.actor import ActorContext, ResourceActor
-from actors.supervisor import Supervisor
+from actors.runtime.mailbox import MailboxStatistics
+from actors.runtime.supervisor import Supervisor
 
 
 class Directory:

@@ -15,11 +15,11 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import label_selector_matches
-from actors.large_work import LARGE_BYTES
 from actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
 from actors.resource.directory import Directory
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.write_context import SERVER_MANAGER
 from actors.store.document import decode
-from actors.write_context import SERVER_MANAGER
 from journal.log import Journal
 
 ATTEMPTS = 20  # every Conflict means that another eviction has made progress

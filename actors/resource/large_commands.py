@@ -14,10 +14,10 @@ from functools import partial
 
 import trio
 
-from actors.large_work import LargeWork
 from actors.resource.attempt import Attempt, Decided
 from actors.resource.commands import Commands
 from actors.resource.proposing import Body, Proposer, decide_and_propose
+from actors.runtime.large_work import LargeWork
 from actors.store.proposal import Proposal
 
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import orjson
 
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
+from actors.golang.format import printed
+from actors.golang.quoting import quoted
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
-from actors.kinds.values.go_format import printed
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
-from actors.quoting import quoted
 from actors.resource.decide import Current
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.time_limit import NeedsThread
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, encode_unversioned
-from actors.time_limit import NeedsThread
 
 SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message

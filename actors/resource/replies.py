@@ -17,12 +17,12 @@ from actors.access.remote.deadlines import Deadlines
 from actors.admission.calls import Cancellable
 from actors.admission.request import AdmissionRequest
 from actors.errors import RequestError, WriteTimedOut
-from actors.mailbox import Reply
 from actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, make_written
 from actors.resource.attempt import Attempt, Decided, Progress
 from actors.resource.decide import Remove
 from actors.resource.large_commands import LargeOutcome
 from actors.resource.proposing import Body
+from actors.runtime.mailbox import Reply
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
 

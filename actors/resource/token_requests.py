@@ -13,7 +13,7 @@ from actors.access.accounts.tokens import TokenIssuer
 from actors.admission.chain import admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import BadRequest, Conflict, Invalid, Resource
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation import collect, invalid

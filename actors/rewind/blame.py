@@ -23,9 +23,9 @@ from typing import Any, Final
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.rewind.difference import below, item_path, merge_key, pointer
-from actors.rewind.steps import Steps, Work
+from actors.rewind.long_work import LongWork, Piece
 from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from journal import keys, records
 from journal.errors import Damaged
@@ -51,7 +51,7 @@ class Blame:
     oldest: int  # the oldest version that was read, if retention has removed those before it; else 0
 
 
-def blame(journal: Journal, last: Event) -> Steps[Blame]:
+def blame(journal: Journal, last: Event) -> LongWork[Blame]:
     """The fields of an object at one of its events. `last` must not have removed the object."""
     key = keys.of_object(last.type_id, last.namespace, last.name)
     chain = yield from _chain(journal, key, last)
@@ -70,13 +70,13 @@ def blame(journal: Journal, last: Event) -> Steps[Blame]:
             previous = events[0].previous
         previous = _check_chain(events, previous)
         for batch in _batches(events):
-            yield Work(partial(walk.add, batch), sum(len(event.body) for event in batch))
-    fields = yield Work(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
+            yield Piece(partial(walk.add, batch), sum(len(event.body) for event in batch))
+    fields = yield Piece(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
     owning = yield from _owning(journal, last, sorted({field.version for field in fields}))
     return Blame([field for field in fields if field.version in owning], owning, oldest)
 
 
-def _owning(journal: Journal, last: Event, offsets: list[int]) -> Steps[dict[int, Event]]:
+def _owning(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[int, Event]]:
     """The events at some offsets, without their contents; the last one is there even if retention has passed it."""
     found = {last.offset: last._replace(body=b"", facts=b"")}
     position = 0
@@ -91,11 +91,11 @@ def _owning(journal: Journal, last: Event, offsets: list[int]) -> Steps[dict[int
                     size += len(event.body)
                     if size > SLICE_BYTES:
                         break
-        yield Work(lambda: None)
+        yield Piece(lambda: None)
     return found
 
 
-def _chain(journal: Journal, key: bytes, last: Event) -> Steps[list[int]]:
+def _chain(journal: Journal, key: bytes, last: Event) -> LongWork[list[int]]:
     """The offsets of an object's versions since it was created, or as far back as they are kept, ascending.
 
     Only the checksum of the oldest index entry is verified here: the events themselves say which one was before each.
@@ -107,7 +107,7 @@ def _chain(journal: Journal, key: bytes, last: Event) -> Steps[list[int]]:
             previous = _add_previous(view, last.type_id, chain, previous)
             if not previous and len(chain) > 1:
                 _check_link(view, key, chain[-1])
-        yield Work(lambda: None)
+        yield Piece(lambda: None)
     chain.reverse()
     return chain
 

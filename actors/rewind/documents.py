@@ -20,8 +20,8 @@ from actors.rewind.difference import (
     patch_between,
     shortened,
 )
+from actors.rewind.long_work import LongWork, Piece
 from actors.rewind.moments import rfc3339
-from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, Version, read_slice, uid_of
 from journal.log import Journal
 from journal.records import Event
@@ -53,7 +53,7 @@ def event_document(event: Event) -> Document:
 
 def history_page(
     journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool
-) -> Steps[HistoryPage]:
+) -> LongWork[HistoryPage]:
     """At most `limit` versions from an offset on, newest first."""
     items: list[Document] = []
     size = 0
@@ -63,12 +63,12 @@ def history_page(
             read = len(version.event.body) + len(version.before or b"")
             size += read
             items.append(
-                (yield Work(partial(version_document, version, managed_fields=managed_fields), read))
+                (yield Piece(partial(version_document, version, managed_fields=managed_fields), read))
             )
         start = found.following
         if not start or len(items) >= limit or size > PAGE_BYTES:
             return HistoryPage(items, start, size)
-        yield Work(lambda: None)
+        yield Piece(lambda: None)
 
 
 def version_document(version: Version, *, managed_fields: bool) -> Document:

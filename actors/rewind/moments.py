@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from actors.errors import BadRequest, Expired
-from actors.quoting import quoted
+from actors.golang.quoting import quoted
 from journal import history
 from journal.view import View
 

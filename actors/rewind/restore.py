@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
-from actors.quoting import quoted, quoted_start
+from actors.golang.quoting import quoted, quoted_start
 
 Object = dict[str, Any]
 

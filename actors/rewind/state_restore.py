@@ -17,7 +17,7 @@ from typing import Final
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Versions
 from actors.messages import WriteContext
-from actors.rewind.steps import Steps, Work, run
+from actors.rewind.long_work import LongWork, Piece, run
 from actors.store.document import api_version_of, decode, encode_unversioned, without_version
 from actors.store.proposal import Proposal
 from journal.log import Journal
@@ -39,10 +39,10 @@ class StateRestore:
         self._versions = _versions_by_type(journal, catalog)
         self._definitions = _type_of_definitions(journal, catalog)
 
-    def read(self) -> Steps[None]:
+    def read(self) -> LongWork[None]:
         """Find the objects that were written since, and what they were. Compacted if the journal does not know."""
         while self._read_some():
-            yield Work(lambda: None)
+            yield Piece(lambda: None)
 
     def _read_some(self) -> bool:
         """Whether there are further events."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from actors.rewind.steps import Steps, Work
+from actors.rewind.long_work import LongWork, Piece
 from actors.selectors.facts import unpack_uids
 from journal import history, keys, records
 from journal.keys import MAX_OFFSET
@@ -107,7 +107,7 @@ def _before(view: View, event: Event, older: Event | None) -> bytes | None:
     return None if previous is None else previous.body
 
 
-def newest(journal: Journal, address: Address, upto: int) -> Steps[Event | None]:
+def newest(journal: Journal, address: Address, upto: int) -> LongWork[Event | None]:
     """The newest event of an object up to an offset, of the given uid if the address has one."""
     start = upto
     while start:
@@ -115,11 +115,11 @@ def newest(journal: Journal, address: Address, upto: int) -> Steps[Event | None]
         if found.versions:
             return found.versions[0].event
         start = found.following
-        yield Work(lambda: None)
+        yield Piece(lambda: None)
     return None
 
 
-def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> Steps[str]:
+def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> LongWork[str]:
     """The name that the object with this uid has or had; empty if there is none.
 
     There is no index by uid: it reads the log of the type backwards.
@@ -129,7 +129,7 @@ def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> Ste
         name, upto = _name_of_uid(journal, type_id, namespace, uid, upto, seen)
         if name:
             return name
-        yield Work(lambda: None)
+        yield Piece(lambda: None)
     return ""
 
 

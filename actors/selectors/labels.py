@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.errors import BadRequest
+from actors.golang.quoting import quoted_start
 from actors.kinds.validation import label_value, qualified_name
-from actors.quoting import quoted_start
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 

@@ -29,10 +29,10 @@ import outcome
 import trio
 
 from actors.errors import StorageRefused
-from actors.mailbox import Reply
+from actors.runtime.mailbox import Reply
+from actors.runtime.turns import Turn
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
-from actors.turns import Turn
 from journal.batch import Batch
 from journal.errors import JournalError
 from journal.log import Journal

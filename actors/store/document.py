@@ -11,7 +11,7 @@ import re
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Schema, member_at, put_at
 from actors.messages import Object

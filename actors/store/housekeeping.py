@@ -9,7 +9,7 @@ import logging
 
 import trio
 
-from actors.clock import Clock
+from actors.runtime.clock import Clock
 from actors.store.committer import Committer
 from journal import snapshots
 from journal.errors import JournalError

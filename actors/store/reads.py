@@ -15,15 +15,15 @@ from typing import Protocol
 import orjson
 import trio
 
-from actors.clock import Clock
 from actors.errors import BadRequest, Expired, VersionTooLarge
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.definition import Definition
-from actors.quoting import quoted_start
+from actors.runtime.clock import Clock
+from actors.runtime.turns import ProcessorTurn
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.selectors.matcher import Match
 from actors.store.addressing import not_found
 from actors.store.feed import Feed
-from actors.turns import ProcessorTurn
 from journal.errors import Compacted, FutureVersion
 from journal.log import Journal
 from journal.records import Row
@@ -44,7 +44,7 @@ TOKEN_TOO_OLD = (
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """As the client sent them; `actors.resource.options` has validated the combination."""
+    """As the client sent them; `gateway.pipeline.options` has validated the combination."""
 
     resource_version: str = ""
     match: str = ""

@@ -28,15 +28,15 @@ from actors.admission.context import PluginContext
 from actors.admission.selection import OFF_BY_DEFAULT
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.kinds.registry import Registry
-from actors.large_work import LargeWork
 from actors.messages import Command, Create, Patch
 from actors.names import CLUSTER
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
+from actors.runtime.large_work import LargeWork
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import WriteContexts
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.supervisor import Supervisor
-from actors.write_context import WriteContexts
 from benchmarks.decisions.measure import Effort, show
 from benchmarks.decisions.samples import CATALOG, definition
 from journal.log import Journal

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.aggregation.content import RemoteContent
-from actors.background_import import imported
 from actors.certificates.signing import Authorities
 from actors.identity import User
 from actors.names import NAMES
+from actors.runtime.background_import import imported
 from gateway.aggregation.trust import proxy_identity
 from gateway.describe.remote import RemoteDescriptions
 from gateway.settings.settings import Settings

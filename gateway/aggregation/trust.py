@@ -8,9 +8,9 @@ from pathlib import Path
 import trio
 
 from actors.certificates.names import PROXY_NAME
+from actors.certificates.pki import CertificateError
 from actors.certificates.signing import Authorities
-from actors.certificates.store import CertificateError
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from gateway.settings.settings import Settings
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.clock import Clock, nanoseconds
+from actors.runtime.clock import Clock, nanoseconds
 from gateway.audit.backends.bounds import Losses
 from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
 from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver

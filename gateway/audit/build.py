@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from actors.access.remote.target import read_target
-from actors.clock import Clock
 from actors.names import Names
+from actors.runtime.clock import Clock
 from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.bounds import Throttle
 from gateway.audit.backends.lines import Lines, Truncation

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from gateway.message import Response
 
 MAX_OBJECT: Final = 512 * 1024

@@ -13,7 +13,7 @@ from json.encoder import encode_basestring as quote
 from typing import Any, Final, TypeVar
 
 from actors.access.authorize import Attributes, Decision, Verdict
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.identity import User
 from actors.names import Names
 from gateway.audit.client_json import origin_json, user_json
@@ -71,7 +71,7 @@ class EventFormat:
             decision = record.decided
             if (
                 not number
-                or record.rare is not None
+                or record.optional is not None
                 or (ended and (record.annotations or decision is None or decision.verdict is not _ALLOW))
             ):
                 parts += self._general_lines(one)

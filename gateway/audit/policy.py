@@ -104,7 +104,7 @@ class PendingList(list[Any]):
         self.now = time_ns
 
 
-class Treatment:
+class RequestPolicy:
     """What the policy wants of one request, and how many requests got it."""
 
     __slots__ = (
@@ -130,9 +130,9 @@ class Treatment:
         self.pending: PendingList | None = None
         self.ends: PendingList | None = None
         # The same at level Metadata at most.
-        self.without_objects: Treatment = self
+        self.without_objects: RequestPolicy = self
         if level > Level.METADATA:
-            self.without_objects = Treatment(Level.METADATA, omit_stages, omit_managed_fields)
+            self.without_objects = RequestPolicy(Level.METADATA, omit_stages, omit_managed_fields)
 
     def add_to(self, pending: PendingList | None) -> None:
         """Have requests add to this list themselves, as far as they have these events and none shows bodies.
@@ -148,7 +148,7 @@ class Treatment:
 class Rule:
     """A rule; every condition that is empty matches all requests."""
 
-    treatment: Treatment
+    treatment: RequestPolicy
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
@@ -189,17 +189,17 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str, str, bool]
 class Policy:
     __slots__ = ("_by_name", "_cache", "default", "for_all", "rules")
 
-    def __init__(self, rules: tuple[Rule, ...], default: Treatment) -> None:
+    def __init__(self, rules: tuple[Rule, ...], default: RequestPolicy) -> None:
         """`default` is for requests that no rule matches."""
         self.rules = rules
         self.default = default
         self._by_name = any(one.names for rule in rules for one in rule.resources)
         # The treatment of all requests, if they do not differ.
         self.for_all = rules[0].treatment if rules and rules[0] == Rule(rules[0].treatment) else None
-        self._cache: dict[_Key, Treatment] = {}
+        self._cache: dict[_Key, RequestPolicy] = {}
 
     @property
-    def treatments(self) -> set[Treatment]:
+    def treatments(self) -> set[RequestPolicy]:
         found = {self.default, *[rule.treatment for rule in self.rules]}
         return found | {one.without_objects for one in found}
 
@@ -211,7 +211,7 @@ class Policy:
             counts[treatment.level] += treatment.requests
         return counts
 
-    def evaluate(self, attributes: Attributes) -> Treatment:
+    def evaluate(self, attributes: Attributes) -> RequestPolicy:
         """The treatment of a request; the caller counts it."""
         found = self.for_all or self._find_cached(attributes)
         if found.level > Level.METADATA and self._has_unknown_objects(attributes):
@@ -227,7 +227,7 @@ class Policy:
             return self._by_name and looks_like_uid(attributes.name) and _is_past(attributes)
         return attributes.path.strip("/").startswith(TIMELINE_PATH[1:])
 
-    def _find_cached(self, attributes: Attributes) -> Treatment:
+    def _find_cached(self, attributes: Attributes) -> RequestPolicy:
         user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes
         which = (name if self._by_name else "") if is_resource else path
         past = bool(subresource) and _is_past(attributes)
@@ -241,7 +241,7 @@ class Policy:
                 self._cache[key] = found
         return found
 
-    def _find(self, attributes: Attributes) -> Treatment:
+    def _find(self, attributes: Attributes) -> RequestPolicy:
         for rule in self.rules:
             if rule.match(attributes):
                 return rule.treatment
@@ -294,7 +294,7 @@ def parse_policy(raw: bytes, names: Names) -> Policy:
     rules = _list("rules", document.get("rules"))
     if not rules:
         raise PolicyError("rules: is empty, so that nothing would ever be recorded; give at least one rule")
-    default = Treatment(
+    default = RequestPolicy(
         Level.NONE,
         _stages("omitStages", document.get("omitStages")),
         _boolean("omitManagedFields", document.get("omitManagedFields"), False),
@@ -309,7 +309,7 @@ def _check_type(document: Mapping[str, Any], names: Names) -> None:
             raise PolicyError(f"{field}: is {found}; write {field}: {expected}")
 
 
-def _rule(path: str, value: Any, default: Treatment) -> Rule:
+def _rule(path: str, value: Any, default: RequestPolicy) -> Rule:
     rule = _mapping(path, value, _RULE)
     level = _choice(f"{path}.level", rule.get("level"), LEVELS)
     resources = _list(f"{path}.resources", rule.get("resources"))
@@ -321,7 +321,7 @@ def _rule(path: str, value: Any, default: Treatment) -> Rule:
         )
     for number, url in enumerate(urls):
         _check_url(f"{path}.nonResourceURLs[{number}]", url)
-    treatment = Treatment(
+    treatment = RequestPolicy(
         level,
         default.omit_stages | _stages(f"{path}.omitStages", rule.get("omitStages")),
         _boolean(f"{path}.omitManagedFields", rule.get("omitManagedFields"), default.omit_managed_fields),

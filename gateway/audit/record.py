@@ -23,12 +23,12 @@ from gateway.audit.policy import (
     RESPONSE_COMPLETE,
     RESPONSE_STARTED,
     Level,
-    Treatment,
+    RequestPolicy,
 )
 from gateway.exchange import (
     Counter,
     Exchange,
-    Rare,
+    OptionalAttribute,
     next_audit_number,
     numbered_id,
 )
@@ -38,7 +38,7 @@ from gateway.pipeline.route import find_route
 
 _UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA
-_NOTHING = Treatment(Level.NONE)
+_NOTHING = RequestPolicy(Level.NONE)
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 # The event of a successful one shows a part of its response: a generated name, the Status of a delete.
 _VERBS_WITH_RESPONSE = frozenset({"create", "delete", "deletecollection"})
@@ -75,11 +75,11 @@ class Recorder(Protocol):
         """Nanoseconds since 1970."""
 
     @property
-    def for_all(self) -> Treatment | None:
+    def for_all(self) -> RequestPolicy | None:
         """What the policy wants of every request; None if it depends."""
 
     @property
-    def evaluate(self) -> Callable[[Attributes], Treatment]:
+    def evaluate(self) -> Callable[[Attributes], RequestPolicy]:
         """What the policy wants of a request."""
 
     @property
@@ -88,7 +88,7 @@ class Recorder(Protocol):
 
 
 class AuditRecord(Exchange):
-    """`receiver` creates it, and sets what is not `Rare`."""
+    """`receiver` creates it, and sets what is not `OptionalAttribute`."""
 
     __slots__ = (
         "_complete",
@@ -105,17 +105,19 @@ class AuditRecord(Exchange):
     completed_at: int  # the same; 0 unless the record stands for its ResponseComplete event
     attributes_: Attributes
     decided: Decision | None
-    treatment: Treatment
-    first_annotations: Rare[dict[str, str] | None] = Rare(None)  # those of authentication
-    message = Rare("")  # of the responseStatus, where the response has none
-    is_long = Rare(False)  # it has bodies that take long to format, from the last event on
-    request_body: Rare[bytes | None] = Rare(None)
-    response_body: Rare[bytes | None] = Rare(None)
-    truncated = Rare(False)  # a body that the level asks for is left out: it is too large
+    treatment: RequestPolicy
+    first_annotations: OptionalAttribute[dict[str, str] | None] = OptionalAttribute(
+        None
+    )  # those of authentication
+    message = OptionalAttribute("")  # of the responseStatus, where the response has none
+    is_long = OptionalAttribute(False)  # it has bodies that take long to format, from the last event on
+    request_body: OptionalAttribute[bytes | None] = OptionalAttribute(None)
+    response_body: OptionalAttribute[bytes | None] = OptionalAttribute(None)
+    truncated = OptionalAttribute(False)  # a body that the level asks for is left out: it is too large
     _log: ClassVar[Recorder]  # of the class that `receiver` makes for each log
     _request: Request | None
     _complete: bool  # no event follows
-    _started = Rare(False)
+    _started = OptionalAttribute(False)
 
     def annotate(self, key: str, value: str) -> None:
         super().annotate(key, value)
@@ -378,7 +380,7 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         record_of: type[AuditRecord] = made,
         now: Callable[[], int] = log.now,
         number: Callable[[], int] = next_audit_number,
-        treatment: Treatment = log.for_all or _NOTHING,
+        treatment: RequestPolicy = log.for_all or _NOTHING,
         unknown: Attributes = _UNKNOWN,
     ) -> AuditRecord:
         client: ClientFields = request.facts.audit or _read_client(request)
@@ -388,7 +390,7 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         record.target = (request.path, request.query, client, request.peer.address)
         record.ended = record._complete = False
         record.status = record.completed_at = 0
-        record.rare = record.response = record.stored = record.decided = None
+        record.optional = record.response = record.stored = record.decided = None
         record.annotations = record.written = None
         record.attributes_ = unknown
         record.treatment = treatment

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 
 from actors.access.accounts.keys import AccountKeyError
-from actors.certificates.store import CertificateError
+from actors.certificates.pki import CertificateError
 from gateway.connections.listen import QUIC, CannotListen
 from gateway.settings.checks import SettingsError
 from gateway.settings.server import Address, host_and_port

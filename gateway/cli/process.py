@@ -8,10 +8,10 @@ import signal
 
 import trio
 
-from actors.clock import Clock
 from actors.kinds.schema import pydantic_decoder
+from actors.runtime.clock import Clock
+from gateway.composition.background_imports import import_used_later
 from gateway.composition.run import Announce, run
-from gateway.composition.used_later import import_used_later
 from gateway.settings.settings import Addresses, Settings
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from actors.certificates.store import write_atomically
+from actors.certificates.pki import write_atomically
 from gateway.client.credentials import KeyPair
 from gateway.client.errors import ClientError
 from gateway.client.target import Target

@@ -27,7 +27,7 @@ import httpx
 import yaml
 
 from actors.access.remote.kubeconfig_file import KubeconfigError, User, read_kubeconfig
-from actors.certificates.store import write_atomically
+from actors.certificates.pki import write_atomically
 from gateway.client.credentials import Credential, KeyPair, basic, bearer
 from gateway.client.errors import ConfigError, CredentialError
 from gateway.client.target import client_context, environment_proxy

@@ -19,9 +19,9 @@ from actors.access.authorization.modes import authorizer
 from actors.access.authorization.rbac.authorizer import Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorize import Authorizer
-from actors.clock import Clock
 from actors.identity import User
 from actors.names import Names
+from actors.runtime.clock import Clock
 from actors.store.feed import Feed
 from gateway.composition.extensions import Extensions
 from gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings

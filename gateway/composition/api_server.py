@@ -13,13 +13,13 @@ import trio
 
 from actors.access.accounts.keys import is_discoverable
 from actors.aggregation.api_services import ApiService
-from actors.background_import import OnDemand
 from actors.certificates.names import reachable_addresses
 from actors.flowcontrol.in_flight import InFlightLimits
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.features import LIST_CHUNKING
+from actors.runtime.background_import import OnDemand
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.config import server_config

@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from actors.clock import Clock
+from actors.runtime.clock import Clock
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.composition.run import run
 from gateway.connections.asgi.scopes import Receive, Scope, Send

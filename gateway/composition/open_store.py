@@ -24,7 +24,6 @@ from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
 from actors.aggregation.context import AggregationContext
 from actors.bootstrap.bootstrap import create_namespace
-from actors.clock import Clock
 from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.publication import Publication
@@ -33,17 +32,18 @@ from actors.conversion.calls import ConversionCalls
 from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
-from actors.large_work import LargeWork
 from actors.names import NAMES
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.resource.object_size import ObjectSizes
+from actors.runtime.clock import Clock
+from actors.runtime.large_work import LargeWork
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import WriteContexts
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.housekeeping import Housekeeping
 from actors.store.reads import Horizon, Reads
-from actors.supervisor import Supervisor
-from actors.write_context import WriteContexts
 from gateway.aggregation.on_demand import ServersOnDemand
 from gateway.aggregation.trust import published_trust
 from gateway.composition.access import build_access

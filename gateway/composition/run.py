@@ -14,7 +14,7 @@ import trio
 
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.objects import ServingAddress
-from actors.clock import Clock, WallClock
+from actors.runtime.clock import Clock, WallClock
 from gateway.composition.api_server import ApiServer
 from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions

@@ -16,9 +16,9 @@ from functools import partial
 from actors.allocation.ranges import first_address
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
+from actors.certificates.pki import Certificates, prepare
 from actors.certificates.pools import TrustPools
 from actors.certificates.signing import Authorities
-from actors.certificates.store import Certificates, prepare
 from actors.names import Names
 from gateway.connections.config import ServerConfig
 from gateway.settings.settings import Settings

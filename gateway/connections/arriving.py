@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.quoting import quoted
+from actors.golang.quoting import quoted
 from gateway.pipeline.parameters import INVALID_ESCAPE
 
 Parts = list[bytes | bytearray]  # of a body, as they arrive

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hypercorn.config import Config
 
-from actors.certificates.store import CertificateError
+from actors.certificates.pki import CertificateError
 from gateway.settings.settings import Settings
 
 

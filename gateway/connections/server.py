@@ -22,8 +22,8 @@ import trio
 from hypercorn.config import Config
 from trio.lowlevel import wait_readable
 
-from actors.background_import import imported, is_imported
 from actors.certificates.pools import Roles, TrustPools
+from actors.runtime.background_import import imported, is_imported
 from gateway.connections.http1.connection import HTTP1, Http1Connection, closing_bytes
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.listen import Exhausted, Listener, open_listeners

@@ -18,17 +18,17 @@ from actors.kinds.core.pod import DELETE_OPTIONS
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized
-from actors.large_work import LARGE_BYTES, LargeWork
 from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
-from actors.resource.options import delete_options_document
 from actors.resource.patching import SECRETS
-from actors.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
+from actors.runtime.large_work import LARGE_BYTES, LargeWork
+from actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
 from gateway.memory.budget import MemoryBudget
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import UnsupportedPatch
+from gateway.pipeline.options import delete_options_document
 from gateway.wire import yaml
 from gateway.wire.negotiate import (
     PATCH_FORMATS,

@@ -10,16 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from actors.access.reviews import Reviews
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
-from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions
 from gateway.handlers.bodies import Bodies
-from gateway.handlers.computed import ComputedObjects, Source
+from gateway.handlers.computed_kinds import ComputedObjects, Source
 from gateway.handlers.encoders import LARGE, Encoder, encode_document
 from gateway.handlers.lists import Deadline, ListHandler
 from gateway.handlers.methods import check_method, find_definition, may_create
@@ -29,7 +28,7 @@ from gateway.handlers.selectors import parse_selectors
 from gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from gateway.handlers.watches import WatchOpener
 from gateway.message import Response
-from gateway.pipeline import render
+from gateway.pipeline import options, render
 from gateway.pipeline.context import RequestContext, Rewind, new_write_context
 from gateway.pipeline.parameters import EMPTY
 from gateway.pipeline.remembered import Served

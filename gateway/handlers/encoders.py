@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.conversion.shown import ShownObjects
+from actors.conversion.reads import ShownObjects
 from actors.kinds.declaration.definition import Definition
 from actors.store.reads import Listing
 from gateway.pipeline.context import RequestContext

@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import TimedOut
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object

@@ -13,8 +13,8 @@ from actors.errors import BadRequest, TooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.patch.managed_fields.apply import USUAL_MANAGER
-from actors.resource import options
 from gateway.handlers.bodies import Bodies, patch_format, show_patch
+from gateway.pipeline import options
 from gateway.pipeline.context import RequestContext, new_write_context
 from gateway.store import Store
 

@@ -11,16 +11,15 @@ from collections.abc import Callable
 from actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
 from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
 from actors.admission.request import CREATE, AdmissionRequest
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries
-from actors.resource import options
 from actors.store.addressing import check_namespace
 from gateway.handlers.bodies import Bodies, check_short
 from gateway.message import Response
-from gateway.pipeline import render
+from gateway.pipeline import options, render
 from gateway.pipeline.context import RequestContext
 from gateway.wire.encoders import object_encoder
 

@@ -15,14 +15,13 @@ from actors.kinds.validation import collect
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Submit, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries
-from actors.resource import options
 from actors.resource.evictions import Evictions
 from actors.resource.token_requests import TokenRequests
 from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from gateway.handlers.bodies import Bodies, check_short
 from gateway.message import Response
-from gateway.pipeline import render
+from gateway.pipeline import options, render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.route import Route
 from gateway.store import Store

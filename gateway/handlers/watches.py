@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from actors.conversion.shown import RecentConversions, ShownObjects, converts
+from actors.conversion.reads import RecentConversions, ShownObjects, converts
 from actors.errors import BadRequest
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from actors.aggregation.api_services import ApiServices
-from actors.controllers.aggregation import (
+from actors.controllers.api_services import (
     AvailabilityController,
     DescriptionController,
     RegistrationController,
@@ -24,9 +24,9 @@ from actors.controllers.custom_resources import CustomResourceController
 from actors.controllers.flow_control import FlowControlController
 from actors.kinds.registry import Registry
 from actors.messages import Object
+from actors.runtime.supervisor import Supervisor
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.supervisor import Supervisor
 from gateway.ops.health import Health, Probe, ReportFormat
 from journal.log import Journal
 
@@ -93,8 +93,8 @@ CHECK_NAMES: Final = {
 }
 
 
-class Parts(Protocol):
-    """The parts of a server that are checked."""
+class CheckedServer(Protocol):
+    """What health checks read of a server."""
 
     @property
     def committer(self) -> Committer: ...
@@ -116,7 +116,7 @@ class Parts(Protocol):
 
 
 class Checks:
-    def __init__(self, names: CheckNames, parts: Parts, *, fairness: bool) -> None:
+    def __init__(self, names: CheckNames, parts: CheckedServer, *, fairness: bool) -> None:
         """`fairness`: whether API priority and fairness is on."""
         self._names = names
         self._parts = parts

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from actors.flowcontrol.in_flight import InFlightLimits
     from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from actors.flowcontrol.seats import Level
-    from actors.large_work import LargeWorkStatistics
-    from actors.mailbox import MailboxStatistics
+    from actors.runtime.large_work import LargeWorkStatistics
+    from actors.runtime.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
     from gateway.audit.audit_log import AuditStatistics
     from gateway.connections.server_state import ServerStatistics

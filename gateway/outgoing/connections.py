@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 import trio
 
 from actors.certificates.trust import verifying
-from actors.turns import SharedTurns
+from actors.runtime.turns import SharedTurns
 from gateway.outgoing.response import ResponseError, ResponseReader
 from gateway.outgoing.streams import ByteStream, SocketByteStream, TlsStream
 

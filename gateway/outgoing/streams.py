@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import trio
 
 from actors.access.remote.deadlines import TooSlow
-from actors.turns import SharedTurns
+from actors.runtime.turns import SharedTurns
 
 _T = TypeVar("_T")
 

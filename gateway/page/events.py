@@ -18,15 +18,15 @@ import orjson
 import trio
 
 from actors.rewind.documents import event_document
+from actors.rewind.long_work import LongWork, Piece
 from actors.rewind.moments import Moment
-from actors.rewind.steps import Steps, Work
+from actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
 from actors.rewind.versions import uid_of
 from actors.store.feed import Feed
-from actors.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
 from gateway.memory.budget import TooManyRequests
 from gateway.message import Response
 from gateway.page import parameters
-from gateway.page.visibility import Sight
+from gateway.page.visibility import VisibleTypes
 from gateway.pipeline.context import RequestContext
 from gateway.rewind.parameters import offset_in, token_of
 from gateway.rewind.turns import run_in_turns
@@ -48,7 +48,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    sight: Sight
+    visible: VisibleTypes
     after: Moment | int  # the events after an offset, or from a time on
     upto: Moment | int
     descending: bool
@@ -85,12 +85,12 @@ class EventReader:
         self._stop = stop
         self._waiting: Counter[str] = Counter()  # requests, by user
 
-    def query(self, context: RequestContext, sight: Sight) -> Query:
+    def query(self, context: RequestContext, visible: VisibleTypes) -> Query:
         """What a request asks for: `from` and `to` are inclusive. BadRequest."""
         first = parameters.moment_of(context, "from")
         last = parameters.moment_of(context, "to")
         wanted = Query(
-            sight,
+            visible,
             _after(first),
             MAX_OFFSET if last is None else last if last.version is None else last.version,
             parameters.is_descending(context),
@@ -104,7 +104,7 @@ class EventReader:
         return wanted
 
     async def read(self, wanted: Query) -> Page:
-        if not wanted.sight.types:
+        if not wanted.visible.types:
             return Page([], 0, 0, 0)
         await self._update()
         index = self._index
@@ -116,20 +116,20 @@ class EventReader:
         found_at = await run_in_turns(index.times.offsets_before(times, index.start, upto))
         after = found_at[0] if isinstance(wanted.after, Moment) else wanted.after
         last = found_at[1] if isinstance(wanted.upto, Moment) else min(wanted.upto, upto)
-        tracks = await run_in_turns(_seen(index.tracks(), wanted.sight))
+        tracks = await run_in_turns(_seen(index.tracks(), wanted.visible))
         found = await run_in_turns(
             scan(
                 self._journal,
                 tracks,
                 Range(after, last, wanted.descending),
                 wanted.sought,
-                wanted.sight.shows_user,
+                wanted.visible.shows_user,
                 limit=wanted.limit,
                 max_bytes=MAX_BYTES if wanted.contents else 1 << 62,
                 events=True,
             )
         )
-        items = await run_in_turns(_documents(found.hits, wanted.sight, contents=wanted.contents))
+        items = await run_in_turns(_documents(found.hits, wanted.visible, contents=wanted.contents))
         searched = found.following - 1 if found.following else max(after, last)
         size = found.size if wanted.contents else 0
         return Page(items, found.following, searched, size)
@@ -145,7 +145,7 @@ class EventReader:
 
     async def next_events(self, wanted: Query, page: Page) -> Page:
         """Wait for an event that the caller sees."""
-        if not wanted.sight.types:
+        if not wanted.visible.types:
             await trio.sleep_forever()
         pause = FIRST_PAUSE
         while True:
@@ -219,39 +219,39 @@ def _after(first: Moment | None) -> Moment | int:
     return first if first.version is None else max(0, first.version - 1)
 
 
-def _seen(tracks: list[Track], sight: Sight) -> Steps[list[Track]]:
+def _seen(tracks: list[Track], visible: VisibleTypes) -> LongWork[list[Track]]:
     seen: list[Track] = []
     for at in range(0, len(tracks), _TRACKS):
-        seen += yield Work(partial(_seen_of, tracks[at : at + _TRACKS], sight))
+        seen += yield Piece(partial(_seen_of, tracks[at : at + _TRACKS], visible))
     return seen
 
 
-def _seen_of(tracks: list[Track], sight: Sight) -> list[Track]:
-    return [track for track in tracks if sight.sees(track)]
+def _seen_of(tracks: list[Track], visible: VisibleTypes) -> list[Track]:
+    return [track for track in tracks if visible.sees(track)]
 
 
-def _documents(hits: list[Hit], sight: Sight, *, contents: bool) -> Steps[list[Document]]:
+def _documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> LongWork[list[Document]]:
     items: list[Document] = []
     for at in range(0, len(hits), _TOGETHER):
-        items += yield Work(partial(_some_documents, hits[at : at + _TOGETHER], sight, contents=contents))
+        items += yield Piece(partial(_some_documents, hits[at : at + _TOGETHER], visible, contents=contents))
     return items
 
 
-def _some_documents(hits: list[Hit], sight: Sight, *, contents: bool) -> list[Document]:
-    return [_document(hit, sight, contents=contents) for hit in hits]
+def _some_documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> list[Document]:
+    return [_document(hit, visible, contents=contents) for hit in hits]
 
 
-def _document(hit: Hit, sight: Sight, *, contents: bool) -> Document:
+def _document(hit: Hit, visible: VisibleTypes, *, contents: bool) -> Document:
     event = hit.event
     assert event is not None, "the scan reads events"
     document = event_document(event)
-    if not sight.shows_user(hit.track):
+    if not visible.shows_user(hit.track):
         for name in _WRITER:
             document.pop(name, None)
     document |= {
         "micros": event.time,
         "change": CHANGES[hit.change],
-        "type": sight.types[event.type_id].name,
+        "type": visible.types[event.type_id].name,
         "namespace": event.namespace,
         "name": event.name,
         "uid": uid_of(event),

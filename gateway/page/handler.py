@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from actors.errors import BadRequest
-from actors.rewind.steps import Steps, Work
-from actors.timeline import (
+from actors.rewind.long_work import LongWork, Piece
+from actors.rewind.timeline import (
     Cells,
     Filter,
     Range,
@@ -37,7 +37,7 @@ from gateway.memory.budget import SMALL
 from gateway.message import Response
 from gateway.page import parameters
 from gateway.page.events import EventReader, Page
-from gateway.page.visibility import Sight, Visibility
+from gateway.page.visibility import Visibility, VisibleTypes
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
@@ -94,13 +94,13 @@ class JournalPage:
         async with self._updating:
             await run_in_turns(self._index.update())
 
-    async def _sight(self, context: RequestContext) -> Sight:
+    async def _sight(self, context: RequestContext) -> VisibleTypes:
         types, namespaces = parameters.types_of(context), parameters.namespaces_of(context)
         return await self._visibility.of(context.user, self._registry.current, types, namespaces)
 
     async def _list_types(self, context: RequestContext) -> Response:
-        sight = await self._sight(context)
-        items = [seen.document() for seen in sight.types.values()]
+        visible = await self._sight(context)
+        items = [seen.document() for seen in visible.types.values()]
         document = {
             "kind": "TimelineTypes",
             "apiVersion": API_VERSION,
@@ -114,7 +114,7 @@ class JournalPage:
     async def _timeline(self, context: RequestContext) -> Response:
         span = parameters.span_of(context, self._now())
         by, sought = parameters.grouping_of(context), parameters.filter_of(context)
-        sight = await self._sight(context)
+        visible = await self._sight(context)
         await self._update()
         index = self._index
         width = bucket_width(span.end - span.start, parameters.buckets_of(context))
@@ -122,20 +122,20 @@ class JournalPage:
         buckets = -(-(span.end - start) // width)
         times = [start + number * width for number in range(buckets + 1)]
         edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
-        rows = await run_in_turns(_rows(index.tracks(), sight, by))
+        rows = await run_in_turns(_rows(index.tracks(), visible, by))
         covered = left_out = 0
         merged = 1
         if sought.empty:
             rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1]))
             merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS))
         else:
-            covered = await self._count_matching(rows, sight, edges, sought)
+            covered = await self._count_matching(rows, visible, edges, sought)
         large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
         fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
         merged *= fitted.merged
         document: Document = {
             "kind": "Timeline",
-            **self._ends(sight),
+            **self._ends(visible),
             "start": start,
             "width": width * merged,
             "buckets": -(-buckets // merged),
@@ -147,7 +147,9 @@ class JournalPage:
             document["searchedFrom"] = str(covered)
         return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
 
-    async def _count_matching(self, rows: _Rows, sight: Sight, edges: list[int], sought: Filter) -> int:
+    async def _count_matching(
+        self, rows: _Rows, visible: VisibleTypes, edges: list[int], sought: Filter
+    ) -> int:
         """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
         cells_of = {id(track): cells for cells, tracks in rows.values() for track in tracks}
         tracks = [track for _, some in rows.values() for track in some]
@@ -157,7 +159,7 @@ class JournalPage:
                 tracks,
                 Range(edges[0], edges[-1]),
                 sought,
-                sight.shows_user,
+                visible.shows_user,
                 limit=_MAX_HITS,
                 max_bytes=1 << 62,
                 events=False,
@@ -168,34 +170,34 @@ class JournalPage:
         return found.following
 
     async def _list_events(self, context: RequestContext) -> Response:
-        sight = await self._sight(context)
+        visible = await self._sight(context)
         wait = parameters.wait_of(context)
         if wait and parameters.is_descending(context):
             raise BadRequest("wait: needs order=ascending")
         if wait and context.parameters.boolean("contents"):
             raise BadRequest("wait: must not be combined with contents")
-        wanted = self._events.query(context, sight)
+        wanted = self._events.query(context, visible)
         found = await self._events.read(wanted)
         if wait and not found.items and not found.following:
-            document = partial(self._events_document, sight)
+            document = partial(self._events_document, visible)
             return self._events.waiting(context.user.name, wanted, found, wait, document)
-        return await self._respond(context, self._events_document(sight, found), found.size)
+        return await self._respond(context, self._events_document(visible, found), found.size)
 
-    def _events_document(self, sight: Sight, found: Page) -> Document:
+    def _events_document(self, visible: VisibleTypes, found: Page) -> Document:
         metadata = {"continue": found.token} if found.token else {}
         return {
             "kind": "TimelineEvents",
-            **self._ends(sight),
+            **self._ends(visible),
             "metadata": metadata,
             "upto": str(found.upto),
             "items": found.items,
         }
 
-    def _ends(self, sight: Sight) -> Document:
+    def _ends(self, visible: VisibleTypes) -> Document:
         """What the journal has, and the time of the server. Who sees no type learns no versions either."""
         index, times = self._index, self._index.times
         ends: Document = {"apiVersion": API_VERSION, "now": self._now()}
-        if sight.types and index.upto > index.start:
+        if visible.types and index.upto > index.start:
             ends["oldest"] = {"version": str(index.start + 1), "time": times.oldest}
             ends["newest"] = {"version": str(index.upto), "time": times.newest}
         return ends
@@ -214,26 +216,26 @@ _Rows = dict[
 ]  # by type and namespace, either of which may be empty
 
 
-def _rows(tracks: list[Track], sight: Sight, by: str) -> Steps[_Rows]:
+def _rows(tracks: list[Track], visible: VisibleTypes, by: str) -> LongWork[_Rows]:
     rows: _Rows = {}
     for at in range(0, len(tracks), _TRACKS):
-        yield Work(partial(_add_tracks, rows, tracks[at : at + _TRACKS], sight, by))
+        yield Piece(partial(_add_tracks, rows, tracks[at : at + _TRACKS], visible, by))
     return rows
 
 
-def _add_tracks(rows: _Rows, tracks: list[Track], sight: Sight, by: str) -> None:
+def _add_tracks(rows: _Rows, tracks: list[Track], visible: VisibleTypes, by: str) -> None:
     for track in tracks:
-        if sight.sees(track):
-            name = sight.types[track.type_id].name if by != "namespace" else ""
+        if visible.sees(track):
+            name = visible.types[track.type_id].name if by != "namespace" else ""
             namespace = track.namespace if by != "type" else ""
             rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
 
 
-def _busiest(rows: _Rows, first: int, last: int) -> Steps[tuple[_Rows, int]]:
+def _busiest(rows: _Rows, first: int, last: int) -> LongWork[tuple[_Rows, int]]:
     """The rows with the most events, and how many others have some: only the former are counted by bucket."""
     totals: dict[tuple[str, str], int] = {}
     for key, (_, tracks) in rows.items():
-        totals[key] = yield Work(partial(total, tracks, first, last))
+        totals[key] = yield Piece(partial(total, tracks, first, last))
     found = [key for key in sorted(totals, key=lambda key: -totals[key]) if totals[key]]
     return {key: rows[key] for key in found[:MAX_ROWS]}, len(found[MAX_ROWS:])
 

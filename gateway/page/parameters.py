@@ -7,7 +7,7 @@ from typing import Final
 
 from actors.errors import BadRequest
 from actors.rewind.moments import Moment, parse_moment
-from actors.timeline import SECOND, Filter
+from actors.rewind.timeline import SECOND, Filter
 from gateway.pipeline.context import RequestContext
 
 DEFAULT_BUCKETS: Final = 500

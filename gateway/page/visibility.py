@@ -21,8 +21,8 @@ from actors.identity import User
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.rights import REWIND, SECRETS
-from actors.timeline import Track
-from actors.turns import Turn
+from actors.rewind.timeline import Track
+from actors.runtime.turns import Turn
 from gateway.describe.discovery import rewindable
 from journal.log import Journal
 
@@ -47,7 +47,7 @@ class SeenType:
         }
 
 
-class Sight:
+class VisibleTypes:
     """What one caller sees with one request."""
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ class Visibility:
 
     async def of(
         self, user: User, catalog: Catalog, types: Sequence[str], namespaces: Sequence[str]
-    ) -> Sight:
+    ) -> VisibleTypes:
         """What a user sees of these types and namespaces; empty: of all."""
-        sight, turn = Sight(), Turn()
+        visible, turn = VisibleTypes(), Turn()
         for type_id, seen in self._types(catalog):
             if types and seen.name not in types:
                 continue
@@ -95,11 +95,11 @@ class Visibility:
                 where = namespace or ""
                 if await self._may_list(user, seen.definition, where):
                     users = await self._may(user, "get", seen.definition, where, "history")
-                    sight.add(type_id, seen, namespace, users=users)
+                    visible.add(type_id, seen, namespace, users=users)
                 if turn.over():  # many types and namespaces are thousands of decisions
                     await trio.lowlevel.checkpoint()
                     turn = Turn()
-        return sight
+        return visible
 
     async def _may_list(self, user: User, definition: Definition, namespace: str) -> bool:
         if not await self._may(user, "list", definition, namespace):

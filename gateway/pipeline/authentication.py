@@ -16,9 +16,9 @@ import binascii
 from collections.abc import Awaitable
 
 from actors.access.authentication.authenticate import Authenticated, Authenticator, HeaderFields
-from actors.clock import Clock
 from actors.errors import Unauthorized
 from actors.names import Names
+from actors.runtime.clock import Clock
 from gateway.message import WEBSOCKET_PROTOCOLS, Request, wants_websocket, websocket_protocols
 
 

@@ -19,10 +19,10 @@ from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 from actors.messages import WriteContext
 from actors.names import Names
-from actors.resource.options import MANAGER_BYTES
-from actors.write_context import WriteContexts
+from actors.runtime.write_context import WriteContexts
 from gateway.exchange import Exchange
 from gateway.message import Request, Response
+from gateway.pipeline.options import MANAGER_BYTES
 from gateway.pipeline.parameters import EMPTY, Parameters
 from gateway.pipeline.remembered import HeaderBlock, Remembered, Running, Served
 from gateway.pipeline.route import Route

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from gateway.memory.budget import TooManyRequests
 from gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.protobuf.objects import NoProtobufType

@@ -14,7 +14,7 @@ from typing import Final
 
 from actors.errors import NoSuchResource, RequestError
 from actors.flowcontrol.seats import NoSeat
-from actors.quoting import quoted_start
+from actors.golang.quoting import quoted_start
 from gateway.exchange import AuditNotStored, Exchange
 from gateway.message import BodyNotRead, Request, Response
 from gateway.pipeline import render
@@ -90,7 +90,7 @@ class Pipeline:
             if context.seats and context.flow is not None:
                 services.limits.end(context.flow.level, context.seats, context.waited)
         _count(context, services, response)
-        if context.exchange is not None and context.exchange.rare is not None:
+        if context.exchange is not None and context.exchange.optional is not None:
             await _audit_response(context.exchange, response)
         return response
 

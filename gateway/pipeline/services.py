@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 from actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticator
 from actors.access.authorize import Authorizer, Rights, rights_of
 from actors.aggregation.api_services import ApiService, ApiServices
-from actors.clock import Clock
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.runtime.clock import Clock
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request, Response
 from gateway.pipeline.authentication import bearer_prefix

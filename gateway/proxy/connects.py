@@ -17,6 +17,7 @@ import trio
 from actors.admission.chain import admit_ephemeral, validate_ephemeral
 from actors.admission.request import CONNECT, AdmissionRequest
 from actors.errors import BadRequest, Invalid, RequestError
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.connect_options import options_of
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
@@ -24,10 +25,9 @@ from actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
 from actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
-from actors.quoting import quoted_start
 from actors.resource.directory import Directory
+from actors.runtime.write_context import WriteContexts
 from actors.store.reads import Reads
-from actors.write_context import WriteContexts
 from gateway.message import Response, asks_upgrade
 from gateway.outgoing.connections import Connections
 from gateway.pipeline import render

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 from actors.certificates.trust import unverifying, verifying
 from actors.errors import BadRequest, NotFound
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.messages import Object
-from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.reads import Reads
 from gateway.outgoing.connections import is_global

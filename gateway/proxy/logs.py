@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.errors import BadRequest, RequestError
-from actors.quoting import quoted
+from actors.golang.quoting import quoted
 from gateway.message import Response
 from gateway.outgoing.response import Head
 from gateway.pipeline.errors import BackendFailed, KubeletRefused

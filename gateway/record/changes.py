@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.selectors.facts import pack_facts
 from actors.store.document import in_usual_order

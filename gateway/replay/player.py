@@ -16,7 +16,7 @@ from itertools import islice
 import trio
 
 from actors.errors import BadRequest
-from actors.turns import Turn
+from actors.runtime.turns import Turn
 from gateway.replay.server import ReplayServer
 from journal import history
 from journal.errors import JournalError

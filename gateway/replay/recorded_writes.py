@@ -17,9 +17,9 @@ import trio
 from actors.controllers.client import MANAGER
 from actors.controllers.cluster_role_aggregation import MANAGER as AGGREGATION_MANAGER
 from actors.messages import Object
+from actors.runtime.write_context import SERVER_USER
 from actors.store.document import api_version_of, decode, encode_unversioned, facts_of, without_version
 from actors.store.proposal import Proposal
-from actors.write_context import SERVER_USER
 from gateway.replay.player import FULL_SPEED, ForkClock
 from gateway.store import Store
 from journal.recording import Recording

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import trio
 
 from actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
-from actors.clock import Clock
 from actors.identity import User
 from actors.names import NAMES
+from actors.runtime.clock import Clock
 from gateway.composition.api_server import ApiServer
 from gateway.composition.extensions import Extensions
 from gateway.composition.open_store import memory_budget, read_only_store

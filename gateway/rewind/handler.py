@@ -16,27 +16,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import BadRequest, NoSuchResource, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Create, Object, Replace, Written
 from actors.names import REWIND_GROUP
-from actors.resource import options
 from actors.rewind import documents
 from actors.rewind.blame import blame
 from actors.rewind.documents import Document, blame_document, blame_lines, change_lines, event_document
+from actors.rewind.long_work import LongWork, Piece
 from actors.rewind.moments import Moment, parse_moment, resolve
 from actors.rewind.restore import absent_fields, rolled_back, undeleted
 from actors.rewind.rights import PastRights
-from actors.rewind.steps import Steps, Work
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
+from actors.runtime.value_count import is_large
 from actors.store.addressing import invalid_name
 from actors.store.document import decode
-from actors.value_count import is_large
 from gateway.handlers.encoders import Encoders, encode_document
 from gateway.memory.budget import SMALL
 from gateway.message import Response
-from gateway.pipeline import render
+from gateway.pipeline import options, render
 from gateway.pipeline.context import RequestContext, new_write_context
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from gateway.pipeline.route import Route
@@ -274,8 +273,8 @@ def _refuse(context: RequestContext, *names: str) -> None:
             raise BadRequest(f"{name}: {context.route.subresource} does not have it")
 
 
-def _one(work: Callable[[], Any], size: int) -> Steps[Any]:
-    result = yield Work(work, size)
+def _one(work: Callable[[], Any], size: int) -> LongWork[Any]:
+    result = yield Piece(work, size)
     return result
 
 

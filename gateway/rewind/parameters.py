@@ -11,12 +11,12 @@ from typing import Any, Final
 import orjson
 
 from actors.errors import BadRequest
+from actors.golang.quoting import quoted
 from actors.kinds.validation import size
-from actors.quoting import quoted
-from actors.resource.options import boolean
 from actors.rewind.moments import Moment, parse_moment
 from actors.rewind.restore import MAX_FIELDS, MAX_LENGTH
 from gateway.pipeline.context import RequestContext
+from gateway.pipeline.options import boolean
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import BadRequest, NotFound
 from actors.kinds.declaration.definition import Definition
 from actors.rewind.moments import Moment, parse_moment, resolve

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from actors.rewind.steps import Steps
-from actors.turns import Turn
+from actors.rewind.long_work import LongWork
+from actors.runtime.turns import Turn
 from gateway.wire.worker_threads import encode_in_thread
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ T = TypeVar("T")
 LARGE: Final = 64 * 1024  # bytes of objects: about a millisecond of parsing and comparing
 
 
-async def run_in_turns(steps: Steps[T]) -> T:
+async def run_in_turns(steps: LongWork[T]) -> T:
     result: Any = None
     turn = Turn()
     while True:

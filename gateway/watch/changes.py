@@ -12,8 +12,8 @@ from itertools import accumulate
 
 import orjson
 
-from actors.go_json import dumps
-from actors.turns import Turn
+from actors.golang.json import dumps
+from actors.runtime.turns import Turn
 from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Event

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import trio
 
 from actors.errors import ConversionFailed, RequestError
-from actors.turns import Turn
+from actors.runtime.turns import Turn
 from gateway.message import EndReason
 from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import TooOld

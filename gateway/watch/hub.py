@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 import trio
 
 from actors.kinds.declaration.definition import Definition
+from actors.runtime.turns import Turn
 from actors.store.feed import Feed
-from actors.turns import Turn
 from gateway.memory.budget import NO_LIMIT, MemoryBudget
 from gateway.message import EndReason
 from gateway.watch.broadcast import Broadcast

@@ -14,8 +14,8 @@ import orjson
 import trio
 
 from actors.kinds.declaration.definition import Definition
+from actors.runtime.turns import Turn
 from actors.store.reads import Listing, ListOptions, Reads
-from actors.turns import Turn
 from gateway.watch.member import Member, send_all
 from gateway.watch.watched_type import SentEvents
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from actors.runtime.turns import Turn
 from actors.selectors.index import NO_CRITERIA, Criteria
-from actors.turns import Turn
 from gateway.watch.changes import Changes
 from gateway.watch.frames import Frame
 from gateway.watch.framing import Encode

@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from actors.errors import ConversionFailed, Expired
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from gateway.message import EndReason, Finished
 from gateway.pipeline.errors import Failure, failure_of, plain_failure
 from gateway.watch.changes import TooOld

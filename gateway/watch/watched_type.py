@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from actors.runtime.turns import Turn
 from actors.selectors.index import Found, SelectorIndex
-from actors.turns import Turn
 from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
 from journal.records import Event

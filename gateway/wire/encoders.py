@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.columns import Column
 from actors.kinds.declaration.definition import Definition, Versions
 from actors.messages import Object

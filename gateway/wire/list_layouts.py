@@ -15,9 +15,9 @@ from typing import Final
 import orjson
 import trio
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.messages import Object
-from actors.turns import Turn
+from actors.runtime.turns import Turn
 from gateway.wire import yaml
 from gateway.wire.json import pretty
 from gateway.wire.protobuf.objects import ProtobufEncoder, load

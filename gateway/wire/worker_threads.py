@@ -2,7 +2,7 @@
 
 The caller knows the body size from which a thread pays: below it, the hop to a thread costs more than the work. Most of
 this work holds the interpreter lock, so more threads would only take turns; two let a small body overtake a large one.
-Large requests have a thread of their own (`actors/large_work.py`), so that they cannot delay responses.
+Large requests have a thread of their own (`actors/runtime/large_work.py`), so that they cannot delay responses.
 """
 
 from __future__ import annotations

@@ -36,19 +36,19 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.large_work import LargeWork
 from actors.messages import Command, Create, Delete, DeleteOptions, Replace
 from actors.names import CLUSTER
-from actors.resource import options
 from actors.resource.actor import ActorContext
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
+from actors.runtime.large_work import LargeWork
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import WriteContexts
 from actors.selectors import FieldSelector, LabelSelector
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.reads import Horizon, ListOptions, Reads
-from actors.supervisor import Supervisor
-from actors.write_context import WriteContexts
+from gateway.pipeline import options
 from journal.log import Journal
 
 START = 1_700_000_000_000_000

@@ -23,7 +23,7 @@ from actors.kinds.structural.compile import Compiled, compile_schema
 from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import FieldError, collect
 from actors.names import NAMES, Names
-from actors.time_limit import run_limited
+from actors.runtime.time_limit import run_limited
 from tests.conformance import cel_over_http
 from tests.conformance.cel_cases import GROUP, KIND, PLURAL, Case, Outcome, load, written
 

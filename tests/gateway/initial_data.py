@@ -20,7 +20,7 @@ from typing import Any
 from actors.access.authorization.rbac import policy as policy_module
 from actors.access.authorization.rbac.policy import RbacPolicy
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.controllers.aggregation import RegistrationController
+from actors.controllers.api_services import RegistrationController
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.flow_control import FlowControlController
 from actors.controllers.garbage_collector import GarbageCollector

@@ -3,7 +3,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from actors.certificates.store import CertificateError
+from actors.certificates.pki import CertificateError
 from gateway.cli.failures import explain
 from gateway.connections.listen import CannotListen
 from gateway.settings.settings import Settings

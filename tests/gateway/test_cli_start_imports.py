@@ -41,7 +41,7 @@ NOT_AT_THE_START = (
     "actors.admission.plugins.pod_toleration_restriction",
     "actors.cel",
     "actors.kinds.structural",
-    "actors.timeline",
+    "actors.rewind.timeline",
     "cryptography",
     "csv",
     "difflib",

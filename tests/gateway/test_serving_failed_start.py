@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.clock import WallClock
+from actors.runtime.clock import WallClock
 from gateway.cli.main import main
 from gateway.composition.data_folder import CreatedPaths
 from gateway.composition.extensions import NO_EXTENSIONS

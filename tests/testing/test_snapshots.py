@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors import turns
+from actors.runtime import turns
 from actors.store import committer
 from actors.store.feed import Feed
 from gateway.testing import build

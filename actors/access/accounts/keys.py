@@ -28,10 +28,10 @@ import orjson
 import trio
 
 from actors.access.token_json import object_of
-from actors.background_import import imported
-from actors.certificates.store import write_atomically
+from actors.certificates.pki import write_atomically
 from actors.errors import KeysUnusable
-from actors.go_json import dumps
+from actors.golang.json import dumps
+from actors.runtime.background_import import imported
 
 logger = logging.getLogger(__name__)
 

@@ -36,11 +36,11 @@ from actors.access.accounts.keys import (
     verified_claims,
 )
 from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from actors.clock import Clock, nanoseconds
+from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.kinds.values.times import micros_of
 from actors.names import Names
-from actors.quoting import quoted_start
+from actors.runtime.clock import Clock, nanoseconds
 from actors.selectors.facts import unpack_uids
 from actors.store.document import decode, is_being_deleted
 from actors.store.feed import Feed

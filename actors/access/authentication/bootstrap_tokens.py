@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.bootstrap_token import SECRET_PREFIX, parse_token, token_of
-from actors.clock import Clock
 from actors.identity import User
 from actors.names import Names
+from actors.runtime.clock import Clock
 from actors.store.document import decode, is_being_deleted
 from journal.log import Journal
 

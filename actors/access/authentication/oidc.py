@@ -25,9 +25,9 @@ from actors.access.authentication.authenticate import Authenticated, Refused
 from actors.access.authentication.oidc_claims import BadClaims, ClaimRules
 from actors.access.remote.calls import Calls, DocumentError
 from actors.access.token_json import object_of
-from actors.background_import import imported
 from actors.certificates.trust import verifying
-from actors.clock import Clock
+from actors.runtime.background_import import imported
+from actors.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 

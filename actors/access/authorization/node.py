@@ -29,6 +29,7 @@ from actors.access.authorize import (
     Rules,
     Verdict,
 )
+from actors.golang.quoting import quoted_start
 from actors.identity import NODE_PREFIX, User, node_of
 from actors.kinds.core.referenced_objects import (
     claims_of_ephemeral_volumes,
@@ -37,14 +38,13 @@ from actors.kinds.core.referenced_objects import (
     secrets_of_pod,
     secrets_of_volume,
 )
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.turns import Turn
 from actors.selectors.facts import field_bytes, unpack_uids
 from actors.store.document import decode
 from actors.store.feed import Feed
-from actors.turns import Turn
 from journal.log import Journal
 from journal.records import Event
 

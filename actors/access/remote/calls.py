@@ -16,7 +16,7 @@ import orjson
 
 from actors.access.remote.slots import Slots
 from actors.access.remote.target import Target
-from actors.go_json import dumps
+from actors.golang.json import dumps
 
 FIRST_DELAY: Final = 0.5  # seconds between the first two tries
 

@@ -12,9 +12,9 @@ from actors.access.authorize import join_errors
 from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
 from actors.messages import Object
-from actors.quoting import quoted_start
 
 PODS: Final = Resource("", "pods")
 CONTAINERS: Final = {

@@ -13,10 +13,10 @@ from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
+from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 REQUESTS: Final = "certificatesigningrequests"
 

@@ -13,10 +13,10 @@ from actors.access.authorize import Attributes, Authorizer, Decision
 from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
+from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
-from actors.quoting import quoted_start
 
 PODS: Final = Resource("", "pods")
 FindKind = Callable[[str, str], Definition | None]  # by apiVersion and kind

@@ -22,16 +22,16 @@ from actors.admission.caches import CachedObjects
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
+from actors.golang.format import Formatted
+from actors.golang.quoting import quoted
 from actors.identity import User
 from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
 from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.core.security_context import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from actors.kinds.validation import FieldError, FieldErrors, collect, invalid, required
 from actors.kinds.validation import forbidden as forbidden_field
-from actors.kinds.values.go_format import Formatted
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted
 from actors.store.feed import Feed
 from journal.log import Journal
 

@@ -26,10 +26,10 @@ from actors.access.authorize import Attributes, Authorizer, Decision, join_error
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, Resource
+from actors.golang.quoting import quoted
 from actors.identity import MASTERS, User
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted
 
 EVERYTHING: Final[tuple[Object, ...]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

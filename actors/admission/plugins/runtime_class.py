@@ -13,11 +13,11 @@ from actors.admission.plugin import Plugin, forbidden, rule
 from actors.admission.plugins.tolerations import merged
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.core.resources import nanos
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 from actors.store.feed import Feed
 from journal.log import Journal
 

@@ -13,6 +13,7 @@ from typing import Final
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.containers import CONTAINER
 from actors.kinds.core.pod_spec import POD_SPEC
 from actors.kinds.core.referenced_objects import projected_sources, secrets_of_pod, variables_from_secrets
@@ -20,7 +21,6 @@ from actors.kinds.core.volume_sources import FILE_MODE
 from actors.kinds.validation import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 from actors.store.document import decode
 from actors.store.feed import Feed
 from journal.log import Journal

@@ -21,14 +21,14 @@ from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
 from actors.conversion.calls import Converts, Run, run_converting
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from actors.kinds.validation import qualified_name
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.write_context import new_uid
 from actors.store.proposal import Proposal
-from actors.write_context import new_uid
 
 logger = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from actors.admission.webhooks.hook import Hook, hooks_of
 from actors.errors import Resource
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
+from actors.runtime.write_context import SERVER_USER
 from actors.selectors.facts import unpack_labels
 from actors.store.feed import Feed
-from actors.write_context import SERVER_USER
 from journal.log import Journal
 from journal.records import Event
 

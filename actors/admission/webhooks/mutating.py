@@ -25,12 +25,12 @@ from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH
 from actors.conversion.calls import Converts, run_converting
-from actors.conversion.shown import converts
+from actors.conversion.reads import converts
 from actors.errors import ConversionFailed, RequestError, WebhookFailed
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.messages import Object
 from actors.names import Names
-from actors.time_limit import run_limited
+from actors.runtime.time_limit import run_limited
 
 # Patches up to this size are applied in the event loop.
 SMALL_PATCH: Final = 4096

@@ -13,12 +13,12 @@ from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
 from actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
 from actors.admission.webhooks.matching import NAMESPACES
 from actors.errors import WebhookDenied
-from actors.go_json import dumps
+from actors.golang.json import dumps
+from actors.golang.quoting import quoted
 from actors.identity import AUTHENTICATED, MASTERS
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
-from actors.quoting import quoted
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
 from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at
@@ -52,7 +53,6 @@ from actors.kinds.validation import (
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from actors.golang.format import format_value
 from actors.kinds.core.node_selector import (
     NODE_SELECTOR,
     DeprecatedLabels,
@@ -96,7 +97,6 @@ from actors.kinds.validation import (
     unchanged,
     without_backsteps,
 )
-from actors.kinds.values.go_format import format_value
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names

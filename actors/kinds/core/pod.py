@@ -26,6 +26,7 @@ from typing import Any, Final
 import orjson
 
 from actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.containers import image_whitespace_rules, set_request_defaults
 from actors.kinds.core.pod_spec import (
@@ -83,7 +84,6 @@ from actors.kinds.validation import (
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 POD_CONDITION = Struct(
     "core.v1.PodCondition",

@@ -18,6 +18,7 @@ from typing import Final
 
 import orjson
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.node_selector import deprecated_labels, requirement_warnings
 from actors.kinds.core.pod_spec import (
     NOTHING_ALLOWED,
@@ -63,7 +64,6 @@ from actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_sub
 from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_start
 
 POD_TEMPLATE_SPEC = Struct(
     "core.v1.PodTemplateSpec",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from actors.errors import Resource
+from actors.golang import format as go_format
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
@@ -42,7 +43,6 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_list
 from actors.kinds.core.resources import (
     HUGE_PAGES,
     STANDARD_RESOURCES,
@@ -30,7 +31,6 @@ from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListO
 from actors.kinds.validation import IMMUTABLE, FieldError, FieldErrors, invalid, name_is_subdomain, required
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted_list
 
 SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from actors.golang.quoting import quoted_start
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, round_up
 from actors.kinds.core.volume_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
@@ -71,7 +72,6 @@ from actors.kinds.validation import (
 )
 from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
-from actors.quoting import quoted_start
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 VOLUME_MODES: Final = ("Block", "Filesystem")

@@ -36,12 +36,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from actors.errors import ConversionFailed, Resource
+from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct, zero_struct
 from actors.kinds.validation import CheckName, FieldErrors
 from actors.messages import Object
-from actors.quoting import quoted_start
 
 PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
 ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from actors.golang.quoting import quoted_list
 from actors.kinds.schema.fields import (
     BOOL,
     FIELDS_V1,
@@ -47,7 +48,6 @@ from actors.kinds.validation import (
     unchanged,
 )
 from actors.messages import Object
-from actors.quoting import quoted_list
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from actors.golang import format as go_format
 from actors.kinds.declaration.columns import NONE, Cell, Column
 from actors.kinds.declaration.meta import (
     label_selector_compiles,
@@ -27,7 +28,6 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.kinds.values import go_format
 from actors.messages import Object
 
 IntOrPercent = int | str

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from actors.golang.quoting import quoted
 from actors.kinds.schema.fields import (
     INT_OR_STRING,
     MICRO_TIME,
@@ -32,8 +33,7 @@ from actors.kinds.schema.fields import (
 )
 from actors.kinds.schema.json_tree import Members
 from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
-from actors.quoting import quoted
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 MAX_PROBLEMS: Final = 50
 # Of one text. Names of fields may be megabytes.

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from actors.kinds.structural.node import NO_NODES, Node
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 Dropped = list[str]  # names of dropped fields
 Coerce = Callable[[Any, Dropped], Any]

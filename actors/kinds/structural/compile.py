@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors.errors import Cause, Invalid
+from actors.golang.quoting import cut, quoted, quoted_start
 from actors.kinds.declaration.definition import Conversion, CustomKind
+from actors.kinds.declaration.lazy_property import lazy_property
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized, clean
 from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
@@ -49,11 +51,9 @@ from actors.kinds.structural.validation import (
     validate,
 )
 from actors.kinds.validation import FieldErrors, collect, invalid
-from actors.lazy_property import lazy_property
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import cut, quoted, quoted_start
-from actors.time_limit import check_time, need_thread
+from actors.runtime.time_limit import check_time, need_thread
 
 if TYPE_CHECKING:
     from actors.kinds.structural.rules import RuleTree

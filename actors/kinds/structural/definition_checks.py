@@ -27,6 +27,8 @@ from actors.cel.cost_estimate import (
 )
 from actors.cel.data import escape
 from actors.cel.go_regexp import InvalidExpression, may_take_long
+from actors.golang.format import Formatted, show
+from actors.golang.quoting import quoted
 from actors.kinds.structural.coercion import TYPE_META, compile_coercion
 from actors.kinds.structural.embedded import NotAnObject, compile_validation
 from actors.kinds.structural.embedded import compile_coercion as compile_embedded
@@ -44,11 +46,9 @@ from actors.kinds.validation import (
     required,
     undecided,
 )
-from actors.kinds.values.go_format import Formatted, show
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted
-from actors.time_limit import check_time, need_thread
+from actors.runtime.time_limit import check_time, need_thread
 
 _AT_ROOT_WITH_STATUS: Final = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from actors.golang.format import show
 from actors.kinds.declaration.meta import OBJECT_META, metadata_rules
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.structural.node import Node, may_have
@@ -22,7 +23,6 @@ from actors.kinds.validation import (
     name_is_path_segment,
     required,
 )
-from actors.kinds.values.go_format import show
 from actors.messages import Object
 
 Visit = Callable[[Any, str, Any], Any]  # (value, path, context) -> value

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from actors.messages import Object
 from actors.names import Names
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 

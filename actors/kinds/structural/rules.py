@@ -58,7 +58,7 @@ from actors.kinds.structural.node import Node, Rule, has_rules
 from actors.kinds.structural.validation import NO_PATH
 from actors.kinds.validation import FieldErrors, invalid
 from actors.names import Names
-from actors.time_limit import need_thread
+from actors.runtime.time_limit import need_thread
 
 _LARGEST_REQUEST: Final = 3 * 1024 * 1024
 _LONGEST_TEXT: Final = _LARGEST_REQUEST - 2

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
 
-from actors.quoting import LONGEST, quoted_start
+from actors.golang.quoting import LONGEST, quoted_start
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)

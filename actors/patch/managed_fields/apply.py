@@ -51,7 +51,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from actors.errors import ApplyConflict, Cause
-from actors.go_json import dumps
+from actors.golang.json import dumps
+from actors.golang.quoting import quoted
 from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
@@ -84,8 +85,7 @@ from actors.patch.managed_fields.topology import (
     Repeated,
     Shape,
 )
-from actors.quoting import quoted
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 IDENTITY: Final = ("name", "namespace", "uid")

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
 Path = tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from actors.messages import Object
 from actors.patch.managed_fields.field_set import Fields, NotFields, read_fields, union_of_all
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"

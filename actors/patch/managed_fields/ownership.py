@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from actors.errors import ConversionFailed
+from actors.golang.quoting import cut
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
@@ -36,8 +37,7 @@ from actors.patch.managed_fields.managers import (
     read_entries,
 )
 from actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf, Open, Record, Shape
-from actors.quoting import cut
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 
 _LONGEST = 64  # characters of the value in a message
 

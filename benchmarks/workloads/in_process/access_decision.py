@@ -11,9 +11,9 @@ import orjson
 
 from actors.access.authentication.authenticate import Authenticated
 from actors.access.authorize import Attributes, Decision
-from actors.clock import WallClock
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
+from actors.runtime.clock import WallClock
 from actors.selectors.facts import pack_facts
 from actors.store.feed import Feed
 from benchmarks.options import Sizes

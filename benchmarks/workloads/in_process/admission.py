@@ -15,7 +15,7 @@ import trio
 
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.messages import Object
-from actors.write_context import WriteContext
+from actors.runtime.write_context import WriteContext
 from benchmarks.decisions.samples import definition, pod
 from benchmarks.decisions.store import stored
 from benchmarks.loads.plans import config_map

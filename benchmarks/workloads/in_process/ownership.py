@@ -20,7 +20,7 @@ from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
-from actors.write_context import WriteContext
+from actors.runtime.write_context import WriteContext
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement

@@ -17,7 +17,7 @@ import orjson
 
 from actors.rewind.blame import blame
 from actors.rewind.documents import history_page
-from actors.rewind.steps import run
+from actors.rewind.long_work import run
 from actors.rewind.versions import Address, newest
 from actors.selectors.facts import pack_facts
 from benchmarks.options import Sizes

@@ -18,7 +18,7 @@ from typing import Any
 import trio
 
 from actors.certificates.issuing_process import begin_early
-from actors.certificates.store import write_atomically
+from actors.certificates.pki import write_atomically
 from actors.errors import BadRequest, RequestError
 from gateway.cli.access.flags import Options
 from gateway.cli.command import exit_on_sigterm

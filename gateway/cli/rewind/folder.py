@@ -14,9 +14,9 @@ import orjson
 from actors.errors import BadRequest
 from actors.rewind.blame import blame
 from actors.rewind.documents import blame_document, event_document, history_page, patch_of
+from actors.rewind.long_work import run
 from actors.rewind.moments import parse_moment, resolve
 from actors.rewind.restore import absent_fields, rolled_back, undeleted
-from actors.rewind.steps import run
 from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from gateway.cli.command import Failure
 from gateway.cli.journal.printing import object_bytes

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.background_import import imported
+from actors.runtime.background_import import imported
 from gateway.connections.arriving import Fault
 from gateway.connections.heads import HeadFormat, Heads
 from gateway.connections.http1.parser import Parser

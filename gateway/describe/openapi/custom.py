@@ -14,16 +14,16 @@ from typing import Final, Protocol
 
 import trio
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.custom import CustomDefinition
 from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.schema.fields import CustomStruct, JsonValue, Struct
 from actors.kinds.structural.openapi import published
-from actors.large_work import LARGE_BYTES
 from actors.names import Names
 from actors.names import Names as Dialect
-from actors.turns import Turn
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.turns import Turn
 from gateway.describe.compressed import collect_body
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.naming import Naming

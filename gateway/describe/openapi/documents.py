@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.names import Names
 from gateway.describe.compressed import Member, Part

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 import orjson
 import trio
 
-from actors.background_import import imported
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.runtime.background_import import imported
 from gateway.describe.compressed import (
     CompressedDocument,
     Part,

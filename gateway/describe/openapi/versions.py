@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.names import Names
 from gateway.describe.compressed import Member, Part
 from gateway.describe.openapi.operations import Operation, Path

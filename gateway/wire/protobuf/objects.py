@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from actors.golang.quoting import quoted
 from actors.kinds.catalog import Catalog
 from actors.kinds.registry import Registry
 from actors.kinds.schema.fields import Struct
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted
 from gateway.wire import meta_types
 from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
 from gateway.wire.protobuf.wire_format import MalformedMessage, NotProtobuf, event, unwrap, wrap

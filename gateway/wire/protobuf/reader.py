@@ -41,7 +41,7 @@ from actors.kinds.schema.fields import (
 )
 from actors.kinds.values.times import micros_text, seconds_text
 from actors.messages import Object
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, MalformedMessage, read_fields, read_varint
 
 Path = list[str | int]  # field names and list indices, innermost first

@@ -23,9 +23,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from actors.golang.quoting import quoted
 from actors.kinds.schema.exact_decoder import Problems
-from actors.quoting import quoted
-from actors.time_limit import check_time
+from actors.runtime.time_limit import check_time
 from gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
 from gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
 

@@ -15,11 +15,11 @@ from actors.admission.chain import Admission
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
-from actors.large_work import LARGE_BYTES
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
 from actors.resource import replies
 from actors.resource.actor import ResourceActor
 from actors.resource.replies import Envelope
+from actors.runtime.large_work import LARGE_BYTES
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS, SERVICES = Resource("", "configmaps"), Resource("", "services")

@@ -16,7 +16,7 @@ from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
-from actors.turns import TURN, SharedTurns
+from actors.runtime.turns import TURN, SharedTurns
 from tests.actors.admission.admitted import CONTEXT
 from tests.actors.object_store import Refused, Store, open_store
 

@@ -7,10 +7,10 @@ import pytest
 from actors.admission.chain import Admission
 from actors.admission.completions import SchemaLibrary
 from actors.admission.request import AdmissionRequest
-from actors.background_import import _imported
 from actors.kinds.apiextensions import PLURAL, SCHEMA_MODULES
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
+from actors.runtime.background_import import _imported
 
 DEFINITIONS = built_in(CLUSTER).find(CLUSTER.group("apiextensions"), "v1", PLURAL)
 

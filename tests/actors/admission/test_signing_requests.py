@@ -7,11 +7,11 @@ from typing import Any
 from actors.admission.chain import Admission
 from actors.admission.completions import CertificateLibrary, SigningRequests
 from actors.admission.request import AdmissionRequest
-from actors.background_import import _imported
 from actors.identity import User
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
 from actors.names import CLUSTER
+from actors.runtime.background_import import _imported
 from tests.cases import cases
 
 REQUESTS = built_in(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")

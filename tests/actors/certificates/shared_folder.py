@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from actors.certificates.names import serving_names
-from actors.certificates.store import Certificates, prepare
+from actors.certificates.pki import Certificates, prepare
 from actors.names import NAMES
 
 _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from actors.certificates.names import serving_names
-from actors.certificates.store import CertificateError, Certificates, prepare
+from actors.certificates.pki import CertificateError, Certificates, prepare
 from actors.names import CLUSTER
 
 NOW = 1_800_000_000.0

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
-from actors.certificates.store import Certificates, prepare
+from actors.certificates.pki import Certificates, prepare
 from tests.cases import cases
 
 

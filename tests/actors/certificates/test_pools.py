@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
 import actors.certificates.pools as module
+from actors.certificates.pki import CertificateError
 from actors.certificates.pools import NO_ROLES, Roles, TrustPools
-from actors.certificates.store import CertificateError
 from tests.issuers import Issuer, bundle, issuer
 
 CLIENT, PROXY = Roles(client=True, proxy=False), Roles(client=False, proxy=True)

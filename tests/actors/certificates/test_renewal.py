@@ -16,7 +16,7 @@ import pytest
 
 from actors.certificates import issue
 from actors.certificates.issuing_process import begin_early
-from actors.certificates.store import Certificates, prepare
+from actors.certificates.pki import Certificates, prepare
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -47,7 +47,7 @@ def without_child(monkeypatch: pytest.MonkeyPatch) -> None:
         response: dict[str, Any] = json.loads(output.getvalue())
         return response
 
-    monkeypatch.setattr("actors.certificates.store.make_certificates", make_certificates)
+    monkeypatch.setattr("actors.certificates.pki.make_certificates", make_certificates)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -63,7 +63,7 @@ def test_next_start_changes_nothing(folder: Path) -> None:
 def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
         "import sys, pathlib; from gateway.connections.config import ServerConfig\n"
-        "from actors.certificates.store import prepare\n"
+        "from actors.certificates.pki import prepare\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
         "certificates = {'certfile': str(c.certificate('server')), 'keyfile': str(c.key('server'))}\n"
         "assert ServerConfig.from_mapping(certificates).create_ssl_context()\n"

@@ -33,16 +33,16 @@ from actors.controllers.context import ControllerContext
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.large_work import LargeWork
 from actors.messages import Command, DeleteOptions, Object, Outcome
 from actors.names import CLUSTER
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
+from actors.runtime.large_work import LargeWork
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import WriteContexts
 from actors.store.committer import Committer
 from actors.store.document import decode
 from actors.store.feed import Feed
-from actors.supervisor import Supervisor
-from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event
 from tests.actors.certificates.shared_folder import own_certificates

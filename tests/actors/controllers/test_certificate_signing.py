@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from actors.certificates.pki import CertificateError, Certificates
 from actors.certificates.signing import Authorities, AuthorityFiles
-from actors.certificates.store import CertificateError, Certificates
 from actors.controllers.certificates import CertificateSigning
 from actors.controllers.loop import RetryLater
 from actors.names import CLUSTER

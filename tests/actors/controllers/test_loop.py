@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.controllers.loop import Loop, RetryLater
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Overloaded
+from actors.runtime.supervisor import Supervisor
 from actors.store.feed import Feed
-from actors.supervisor import Supervisor
 from journal.records import Event
 from tests.actors.unread_journal import UNREAD
 

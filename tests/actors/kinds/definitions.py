@@ -20,7 +20,7 @@ from actors.resource.decide import (
     prepare_replace,
     working_copy,
 )
-from actors.time_limit import run_limited
+from actors.runtime.time_limit import run_limited
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
 SYSTEM = {"uid": CONTEXT.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from actors import errors, quoting
+from actors import errors
+from actors.golang import format as go_format
+from actors.golang import quoting
 from actors.kinds import features, validation
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration import meta
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import CLUSTER
-from actors.time_limit import run_limited
+from actors.runtime.time_limit import run_limited
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.growing import STYLES, Growing, Path, paths_of
 from tests.actors.kinds.operations import counted, excess, operations

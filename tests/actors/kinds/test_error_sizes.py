@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from actors.errors import Cause, Invalid
+from actors.golang.format import format_value
+from actors.golang.quoting import LONGEST, quoted, quoted_start
 from actors.kinds.built_in import built_in
 from actors.kinds.validation import FieldErrors, collect, invalid, not_supported
-from actors.kinds.values.go_format import format_value
 from actors.names import CLUSTER
-from actors.quoting import LONGEST, quoted, quoted_start
 from gateway.pipeline.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases

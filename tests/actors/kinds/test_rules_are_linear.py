@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from actors import quoting
+from actors.golang import format as go_format
+from actors.golang import quoting
 from actors.kinds import features
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration import meta
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import CLUSTER
 from tests.actors.kinds.definitions import Definitions, create, replace

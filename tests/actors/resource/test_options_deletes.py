@@ -8,7 +8,7 @@ import pytest
 from actors.errors import BadRequest, Invalid
 from actors.messages import DeleteOptions
 from actors.names import CLUSTER
-from actors.resource.options import delete_options
+from gateway.pipeline.options import delete_options
 from tests.cases import cases
 
 

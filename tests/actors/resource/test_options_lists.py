@@ -4,7 +4,7 @@ import pytest
 
 from actors.errors import BadRequest, Invalid
 from actors.names import CLUSTER, KUBERNETES
-from actors.resource.options import list_options
+from gateway.pipeline.options import list_options
 from tests.cases import cases
 
 UNLESS = "resourceVersionMatch is forbidden unless resourceVersion is provided"

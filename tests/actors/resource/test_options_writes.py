@@ -6,7 +6,7 @@ import pytest
 
 from actors.errors import Invalid
 from actors.names import CLUSTER
-from actors.resource.options import PLAIN_WRITE, WriteOptions, write_options
+from gateway.pipeline.options import PLAIN_WRITE, WriteOptions, write_options
 from tests.cases import cases
 
 

@@ -8,8 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.messages import Create
 from actors.resource.actor import ResourceActor
+from actors.runtime.supervisor import RECOVERED_AFTER
 from actors.store.committer import Committer
-from actors.supervisor import RECOVERED_AFTER
 from tests.actors.object_store import Refused, Store, open_store
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.rewind.blame import blame, owners_after
-from actors.rewind.steps import run
+from actors.rewind.long_work import run
 from actors.rewind.versions import Address, newest, read_slice
 from journal import Event, Journal, keys, retention
 from journal.errors import Damaged

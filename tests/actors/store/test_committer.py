@@ -8,10 +8,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.errors import StorageRefused
+from actors.runtime.supervisor import Supervisor
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal, offset_of
-from actors.supervisor import Supervisor
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event

@@ -8,10 +8,10 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
+from actors.runtime.supervisor import Supervisor
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal
-from actors.supervisor import Supervisor
 from journal import Event, Journal
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.clock import WallClock
+from actors.runtime.clock import WallClock
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.housekeeping import Housekeeping

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 import trio
 
-from actors import turns
+from actors.runtime import turns
 from actors.selectors import LabelSelector
 from actors.store.reads import Listing, ListOptions, ListReader
 from tests.actors.object_store import Store, open_store

@@ -11,7 +11,7 @@ import trio
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
-from actors.write_context import SERVER_USER
+from actors.runtime.write_context import SERVER_USER
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings.settings import ControllerSettings
 from tests.gateway.api import Api, Document, served

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.access.authentication.authenticate import user_of_certificate
-from actors.certificates.store import CertificateError, Certificates, prepare, write_atomically
+from actors.certificates.pki import CertificateError, Certificates, prepare, write_atomically
 from gateway.connections.config import ServerConfig
 
 NAMES = ("localhost",)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-from actors import large_work
-from actors.time_limit import run_limited
+from actors.runtime import large_work
+from actors.runtime.time_limit import run_limited
 from tests.gateway.api import Api
 from tests.gateway.loop_steps import FEW_CALLS, LoopSteps, counted_steps
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from actors.kinds.structural import compile as compiling
-from actors.large_work import LARGE_BYTES
+from actors.runtime.large_work import LARGE_BYTES
 from gateway.describe.openapi import custom, schemas
 from tests.gateway.api import served
 from tests.gateway.custom.kinds import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.controllers.aggregation import RegistrationController
+from actors.controllers.api_services import RegistrationController
 from actors.controllers.custom_resources import CustomResourceController
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health

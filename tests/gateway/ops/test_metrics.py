@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.mailbox import MailboxStatistics
+from actors.runtime.mailbox import MailboxStatistics
 from actors.store.committer import CommitterStatistics, WriteDurations
 from gateway.connections.server_state import ServerStatistics
 from gateway.message import Peer, Request
@@ -169,7 +169,7 @@ def test_time_of_webhooks_is_not_in_the_slo(metrics: Metrics) -> None:
 
 
 async def test_size_of_a_list_in_parts_is_that_of_all_parts(metrics: Metrics) -> None:
-    class Parts:
+    class CheckedServer:
         left = 3
 
         async def __anext__(self) -> bytes:
@@ -180,7 +180,7 @@ async def test_size_of_a_list_in_parts_is_that_of_all_parts(metrics: Metrics) ->
 
     listed = series(metrics, "GET", MAPS)
     listed.add(0.1, 0)
-    parts = MeasuredParts(Parts(), listed)
+    parts = MeasuredParts(CheckedServer(), listed)
     name, of = "apiserver_response_sizes", of_request(verb="LIST", scope="namespace")
     assert samples(metrics)[f"{name}_count", labels(**of)] == 0
     assert [len(part) async for part in parts] == [1000, 1000, 1000]

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from actors.access.remote.target import read_target
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from gateway.outgoing.webhook import HttpsWebhook
 
 

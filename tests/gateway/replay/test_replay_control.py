@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors import turns
+from actors.runtime import turns
 from gateway.replay import player
 from gateway.replay.player import FULL_SPEED, Moment
 from gateway.replay.replay import Plan

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors import turns
+from actors.runtime import turns
 from gateway.connections.listen import Listener
 
 SEND_BUFFER = 48 << 10  # the kernel doubles it; with less, delayed acknowledgements slow the tests

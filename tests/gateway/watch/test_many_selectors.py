@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors import turns
+from actors.runtime import turns
 from gateway.watch.group import WAKE_AT_ONCE
 from gateway.watch.watched_type import WatchStatistics
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.runtime.turns import Turn
 from actors.selectors import FieldSelector, LabelSelector, criteria, matcher
 from actors.selectors.facts import pack_facts
-from actors.turns import Turn
 from gateway.watch.changes import Changes
 from gateway.watch.selection import Selection
 from gateway.watch.watched_type import WatchCounters, WatchedType

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors import turns
+from actors.runtime import turns
 from actors.store.reads import Listing, ListOptions
 from gateway.watch.initial_events import InitialEvents
 from gateway.watch.member import Member

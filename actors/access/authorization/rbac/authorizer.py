@@ -27,9 +27,9 @@ from actors.access.authorize import (
     join_errors,
 )
 from actors.errors import Resource
+from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.messages import Object
-from actors.quoting import quoted_start
 
 # A kept decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
 # usually are is decided anew each time.

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import orjson
 
 from actors.access.authorize import ANY
+from actors.golang.quoting import quoted
 from actors.identity import User
 from actors.kinds.declaration.meta import label_selector_matches
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 

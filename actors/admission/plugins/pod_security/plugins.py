@@ -41,13 +41,13 @@ from actors.admission.plugins.pod_security.standards import (
 )
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Invalid, NotFound, Resource
-from actors.large_work import LARGE_BYTES
 from actors.messages import Object
 from actors.names import Names
+from actors.runtime.large_work import LARGE_BYTES
+from actors.runtime.turns import Turn
 from actors.selectors.facts import has_owners, unpack_uids
 from actors.store.document import decode
 from actors.store.feed import Feed
-from actors.turns import Turn
 from journal.log import Journal
 from journal.records import Row
 

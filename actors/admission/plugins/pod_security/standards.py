@@ -21,9 +21,9 @@ from actors.admission.plugins.pod_security.policy import (
     RESTRICTED,
     LevelVersion,
 )
+from actors.golang.quoting import quoted as go_quoted
 from actors.messages import Object
 from actors.names import Names
-from actors.quoting import quoted as go_quoted
 
 NEWEST: Final = 25  # v1.25
 

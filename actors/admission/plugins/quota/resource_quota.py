@@ -40,7 +40,7 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.resource_quota import SCOPES
 from actors.names import Names
-from actors.time_limit import NeedsThread
+from actors.runtime.time_limit import NeedsThread
 
 
 class ResourceQuota(Plugin):

@@ -39,8 +39,8 @@ from actors.access.authentication.oidc import (
 )
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
 from actors.access.remote.calls import NO_CALLS
-from actors.background_import import imported
 from actors.identity import User
+from actors.runtime.background_import import imported
 from gateway.outgoing.webhook import HttpsCalls
 from tests.actors.object_store import ManualClock
 from tests.identity_provider import (

@@ -13,7 +13,7 @@ from actors.access.authorization.modes import authorizer
 from actors.access.authorization.node import BoundPod
 from actors.access.authorize import Decision
 from actors.identity import User
-from actors.large_work import LARGE_BYTES
+from actors.runtime.large_work import LARGE_BYTES
 from journal.records import Event
 from tests.actors.access.authorization.node_store import (
     Nodes,

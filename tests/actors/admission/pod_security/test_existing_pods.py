@@ -94,7 +94,7 @@ async def test_evaluation_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_work_runs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every turn is over after one pod: other tasks run in between."""
-    monkeypatch.setattr("actors.turns.TURN", 0.0)
+    monkeypatch.setattr("actors.runtime.turns.TURN", 0.0)
     async with open_store() as store, trio.open_nursery() as nursery:
         for name in "abcdefgh":
             await add_pod(store, name, **HOST)

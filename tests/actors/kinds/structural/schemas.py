@@ -12,7 +12,7 @@ from actors.kinds.structural.compile import Compiled, compile_schema
 from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import collect
 from actors.names import NAMES
-from actors.time_limit import NeedsThread, run_limited
+from actors.runtime.time_limit import NeedsThread, run_limited
 
 API_VERSION, KIND = "stable.example.io/v1", "Thing"
 TEXT, NUMBER, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}

@@ -14,7 +14,7 @@ from actors.kinds.structural.node import Node, parse_schema
 from actors.kinds.structural.validation import compile_list_types
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
-from actors.time_limit import NeedsThread, TookTooLong, run_limited
+from actors.runtime.time_limit import NeedsThread, TookTooLong, run_limited
 from tests.actors.kinds.operations import counted, excess_of, operations
 from tests.cases import cases
 

@@ -10,7 +10,7 @@ from actors.kinds.structural.compile import Compiled
 from actors.kinds.structural.definition_checks import check_schema
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
-from actors.time_limit import NeedsThread, run_limited
+from actors.runtime.time_limit import NeedsThread, run_limited
 from tests.cases import cases
 
 from .schemas import TEXT, WHOLE, compiled, errors_of, list_of, problems, record

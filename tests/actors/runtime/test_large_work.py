@@ -10,8 +10,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.errors import ShuttingDown
-from actors.large_work import LargeWork, TooMuchLargeWork
-from actors.time_limit import TookTooLong, check_time, run_limited
+from actors.runtime.large_work import LargeWork, TooMuchLargeWork
+from actors.runtime.time_limit import TookTooLong, check_time, run_limited
 
 
 class Gate:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from actors.errors import Overloaded, ShuttingDown
-from actors.time_limit import run_limited
+from actors.runtime.time_limit import run_limited
 
 # About a millisecond of work, which other requests may wait for.
 LARGE_BYTES: Final = 64 * 1024

@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from actors.background_import import imported
 from actors.kinds.schema import pydantic_decoder
+from actors.runtime.background_import import imported
 
 logger = logging.getLogger(__name__)
 

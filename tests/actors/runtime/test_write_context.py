@@ -3,7 +3,7 @@
 import random
 import uuid
 
-from actors.write_context import LETTERS, WriteContexts, new_uid
+from actors.runtime.write_context import LETTERS, WriteContexts, new_uid
 
 
 class Still:

@@ -1,7 +1,7 @@
 """Long work as a generator of small pieces, so that the server can do other things in between, and a command need not.
 
-    def pages() -> Steps[int]:
-        found = yield Work(partial(compare, one, other), size)     the result of the piece comes back
+    def pages() -> LongWork[int]:
+        found = yield Piece(partial(compare, one, other), size)     the result of the piece comes back
         return found
 
 `run` does all of it at once. The gateway takes turns on the event loop, and does large pieces in a thread
@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Work(NamedTuple):
+class Piece(NamedTuple):
     run: Callable[[], Any]
     size: int = 0  # bytes of the objects that it parses
 
 
-Steps = Generator[Work, Any, T]
+LongWork = Generator[Piece, Any, T]
 
 
-def run(steps: Steps[T]) -> T:
+def run(steps: LongWork[T]) -> T:
     """All of it, without a pause."""
     result: Any = None
     while True:

@@ -27,13 +27,13 @@ from actors.controllers.loop import RetryLater
 from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists, Conflict, NotFound
+from actors.golang.quoting import quoted_start
 from actors.kinds.catalog import Catalog
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
 from actors.names import REWIND_GROUP
-from actors.quoting import quoted_start
+from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
 from actors.store.document import decode
-from actors.write_context import SERVER_MANAGER, SERVER_USER
 from journal.records import Event
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.selectors import matcher

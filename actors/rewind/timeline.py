@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from actors.rewind.steps import Steps, Work
+from actors.rewind.long_work import LongWork, Piece
 from actors.rewind.versions import link_at
 from journal import history, keys, records
 from journal.log import Journal
@@ -63,7 +63,7 @@ class TimelineIndex:
         self.start = 0  # it has the events after this offset
         self.upto = 0  # and up to this one
 
-    def update(self) -> Steps[None]:
+    def update(self) -> LongWork[None]:
         """Read what was committed since, and drop what retention removed."""
         with self._journal.read() as view:
             head, floor = view.head, view.floor
@@ -77,7 +77,7 @@ class TimelineIndex:
         # A replay may have gone back: what was read stays, and is not shown.
         for type_id in types:
             while (after := max(self._read_upto.get(type_id, 0), start)) < head:
-                yield Work(partial(self._read, type_id, after, head))
+                yield Piece(partial(self._read, type_id, after, head))
         yield from self.times.update(start, head)
         self.upto = head
 
@@ -95,10 +95,10 @@ class TimelineIndex:
             last = links[-1].offset
         self._read_upto[type_id] = last
 
-    def _trim(self, start: int) -> Steps[None]:
+    def _trim(self, start: int) -> LongWork[None]:
         scopes = list(self._tracks)
         for at in range(0, len(scopes), _TRIMMED):
-            yield Work(partial(self._trim_some, scopes[at : at + _TRIMMED], start))
+            yield Piece(partial(self._trim_some, scopes[at : at + _TRIMMED], start))
 
     def _trim_some(self, scopes: list[bytes], start: int) -> None:
         for scope in scopes:
@@ -138,16 +138,16 @@ class Times:
         self.newest = 0  # the time of the newest event that is covered
         self.oldest = 0  # that of the first event that is still there
 
-    def update(self, start: int, head: int) -> Steps[None]:
+    def update(self, start: int, head: int) -> LongWork[None]:
         """Cover the events after `start` up to `head`."""
         if (gone := bisect_right(self._offsets, start) - 1) > 0:  # one before the first event stays
             del self._offsets[:gone], self._times[:gone]
             self._found.clear()
         following = max(start + 1, self._offsets[-1] + STEP if self._offsets else 0)
         while following <= head:
-            yield Work(partial(self._read_marks, following, head))
+            yield Piece(partial(self._read_marks, following, head))
             following += STEP * _TIMES_SLICE
-        yield Work(partial(self._read_ends, start, head))
+        yield Piece(partial(self._read_ends, start, head))
 
     def _read_marks(self, following: int, head: int) -> None:
         with self._journal.read() as view:
@@ -163,11 +163,11 @@ class Times:
             newest = view.event(head)
             self.newest = self.oldest if newest is None else newest.time
 
-    def offsets_before(self, times: Sequence[int], start: int, upto: int) -> Steps[list[int]]:
+    def offsets_before(self, times: Sequence[int], start: int, upto: int) -> LongWork[list[int]]:
         """The newest offset before each of these times, from `start` to `upto`."""
         found: list[int] = []
         for at in range(0, len(times), _TIMES_SLICE):
-            found += yield Work(partial(self._find, times[at : at + _TIMES_SLICE], start, upto))
+            found += yield Piece(partial(self._find, times[at : at + _TIMES_SLICE], start, upto))
         return found
 
     def _find(self, times: Sequence[int], start: int, upto: int) -> list[int]:
@@ -261,7 +261,7 @@ def total(tracks: Iterable[Track], first: int, last: int) -> int:
     )
 
 
-def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[None]:
+def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> LongWork[None]:
     """Add the events of these tracks to a row, per bucket of time.
 
     edges     [10, 14, 14, 20]           bucket 0 has offsets 11 to 14, bucket 1 none, bucket 2 those from 15 to 20
@@ -274,10 +274,12 @@ def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> Steps[
             if first < last:
                 cells.total += last - first
                 walk = _walk if last - first < _WALKED * len(edges) else _search
-                yield Work(partial(walk, offsets[first:last], edges, change, cells.counts))
+                yield Piece(partial(walk, offsets[first:last], edges, change, cells.counts))
 
 
-def count_rows(rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[int], most: int) -> Steps[int]:
+def count_rows(
+    rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[int], most: int
+) -> LongWork[int]:
     """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
 
     Returns how many buckets became one. Rows that are counted already become narrower as soon as there are too many
@@ -291,7 +293,7 @@ def count_rows(rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[in
             merged *= 2
             edges = [*edges[:-1:2], edges[-1]]
             for one in counted:
-                yield Work(partial(one.merge, 2))
+                yield Piece(partial(one.merge, 2))
     return merged
 
 
@@ -385,7 +387,7 @@ def scan(
     limit: int,
     max_bytes: int,
     events: bool,
-) -> Steps[Found]:
+) -> LongWork[Found]:
     """Reads the events of some tracks in the order of the log, in either direction, and filters them.
 
     What the index does not have (name, verb and user) is read from the journal: the name from its index by
@@ -395,7 +397,7 @@ def scan(
     """
     heap: list[_Head] = []
     for at in range(0, len(tracks), _TRACKS):
-        heap += yield Work(partial(_heads, tracks, at, wanted))
+        heap += yield Piece(partial(_heads, tracks, at, wanted))
     heapq.heapify(heap)
     candidates = _merged(heap, tracks, wanted)
     hits: list[Hit] = []
@@ -405,7 +407,7 @@ def scan(
         while some:
             if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
                 return Found(hits, some[0][0], size)
-            found, read, spent, some = yield Work(partial(reader.read, some, limit - len(hits)))
+            found, read, spent, some = yield Piece(partial(reader.read, some, limit - len(hits)))
             hits += found
             cost += spent
             size += read

@@ -5,7 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.errors import Overloaded
-from actors.mailbox import Mailbox, Reply
+from actors.runtime.mailbox import Mailbox, Reply
 
 
 async def test_drain_takes_all_messages_in_order():

@@ -13,10 +13,10 @@ from typing import Final
 import trio
 
 from actors.conversion.converter import Converter
-from actors.go_json import dumps
+from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition, Versions
+from actors.runtime.turns import Turn
 from actors.store.document import api_version_of, decode, version_of, with_api_version
-from actors.turns import Turn
 
 KEPT_BYTES: Final = 8 << 20
 

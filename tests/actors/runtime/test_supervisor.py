@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVERED_AFTER, Supervisor
+from actors.runtime.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVERED_AFTER, Supervisor
 
 
 class Task:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
+from actors.golang.format import format_value
+from actors.golang.quoting import quoted_start
 from actors.kinds.validation import (
     FieldError,
     FieldErrors,
@@ -24,10 +26,8 @@ from actors.kinds.validation import (
     size,
     too_long,
 )
-from actors.kinds.values.go_format import format_value
 from actors.messages import DeleteOptions
 from actors.names import Names
-from actors.quoting import quoted_start
 
 MANAGER_BYTES = 128  # of the name of a field manager
 

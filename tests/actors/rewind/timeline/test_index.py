@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from actors import timeline as timeline_module
-from actors.rewind.steps import run
-from actors.timeline import CHANGES, Cells, Filter, Range, TimelineIndex, bucket_width, count, scan
+from actors.rewind import timeline as timeline_module
+from actors.rewind.long_work import run
+from actors.rewind.timeline import CHANGES, Cells, Filter, Range, TimelineIndex, bucket_width, count, scan
 from journal import Journal, retention
 from journal.records import Event
 from tests.journal.model import NOON, Model
