@@ -1,4 +1,4 @@
-"""Every statement in the pages about access and admission names a proof, and the proof exists."""
+"""Every statement about access and admission (STATEMENTS.md beside their tests) names a proof, and the proof exists."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _NAME = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Page:
-    name: str
+    folder: str
     statements: int
     # Statements about other programs: node agents, the scheduler, provisioners, controllers of workloads.
     elsewhere: frozenset[int] = frozenset()
 
     def proofs(self) -> dict[int, list[str]]:
-        text = (ROOT / "docs" / self.name).read_text()
+        text = (ROOT / self.folder / "STATEMENTS.md").read_text()
         return {int(row["number"]): _NAME.findall(row["proof"]) for row in _ROW.finditer(text)}
 
 
-ACCESS = Page("access-statements.md", 211)
+ACCESS = Page("tests/actors/access", 211)
 ADMISSION = Page(
-    "admission-statements.md",
+    "tests/actors/admission",
     326,
     elsewhere=frozenset({114, 122, 139, 154, 172, 174, 184, 187}),
 )
-each_page = pytest.mark.parametrize("page", [ACCESS, ADMISSION], ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", [ACCESS, ADMISSION], ids=lambda page: page.folder)
 
 
 @each_page
