@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,3 +47,36 @@ def _anchors(page: Path) -> Iterator[str]:
     """The anchors that GitHub gives to the headings of a page."""
     for heading in re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text()), re.MULTILINE):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_map_lists_every_folder_in_a_short_row_in_the_order_of_the_layers() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    assert [row for row in page.splitlines() if row.startswith("|") and len(row) > 200] == []
+    layers = _layers()
+    for package in ("gateway", "actors", "journal"):
+        section = page.partition(f"\n### {package}\n")[2].partition("\n#")[0]
+        listed = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
+        assert sorted(listed) == sorted(path.parent.name for path in (ROOT / package).glob("*/__init__.py"))
+        heights = [layers[f"{package}.{name}"] for name in listed if f"{package}.{name}" in layers]
+        assert heights == sorted(heights)
+
+
+def _layers() -> dict[str, int]:
+    """How far down each folder is in the contracts of import-linter."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return {
+        name: height
+        for contract in contracts
+        for height, layer in enumerate(contract.get("layers", ()))
+        for name in re.split(r" [|:] ", layer)
+    }
+
+
+def test_every_package_says_what_is_in_it() -> None:
+    packages = [
+        path for name in ("gateway", "actors", "journal") for path in (ROOT / name).rglob("__init__.py")
+    ]
+    silent = [
+        str(path.relative_to(ROOT)) for path in packages if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []

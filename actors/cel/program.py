@@ -1,7 +1,7 @@
 """Programs: checked expressions that are ready to be evaluated.
 
 `compile_program` makes Python closures of the tree, once for each rule of a definition. An evaluation costs what
-cel-go's costs, exactly, and ends at the limit of one rule (`planning/costs.py`).
+cel-go's costs, exactly, and ends at the limit of one rule (`costs`).
 
 A unit of cost takes about 0.1 microseconds, so that the dearest rule would hold the event loop for a tenth of a second,
 and one that compares large lists in a loop for longer: `pause` is called about every 0.2 milliseconds of a loop, and

@@ -1,0 +1,1 @@
+"""Field ownership: `apply` is server-side apply, `ownership` computes managedFields after other writes. Pure."""

@@ -1,0 +1,1 @@
+"""The command `rewound replay`: its flags, and the process that serves a recording."""

@@ -1,0 +1,1 @@
+"""Watches over WebSockets: the handshake, and the control frames between events."""

@@ -1,0 +1,1 @@
+"""Pod Security admission: the Pod Security Standards, enforced, audited or warned about by namespace."""

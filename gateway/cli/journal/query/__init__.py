@@ -1,0 +1,1 @@
+"""Finds events and versions for the commands of `rewound journal`."""
