@@ -36,16 +36,23 @@ class Batch:
         self._changes: dict[tuple[int, str], int] = {}  # of the number of objects, by type and namespace
         self._only_new = True  # every row is that of a new object
         for event in events:
-            offset, type_id, _, namespace, name, previous, removed, _, _, _, facts, body, _ = event
+            offset, type_id, namespace, previous = (
+                event.offset,
+                event.type_id,
+                event.namespace,
+                event.previous,
+            )
+            removed = event.removed
             if offset <= newest:
                 raise ValueError(f"offset {offset} does not ascend: the one before it is {newest}")
             newest = offset
-            key, offset_key = keys.of_object(type_id, namespace, name), keys.pack_offset(offset)
+            key, offset_key = keys.of_object(type_id, namespace, event.name), keys.pack_offset(offset)
             type_key = key[:2] + offset_key
             self._events.append((offset_key, records.encode_event(offset_key, event)))
             self._by_type.append((type_key, records.encode_link(type_key, key, previous, removed)))
             self._by_object.append((key + b"\0" + offset_key, b""))
-            self._rows.append((key, b"" if removed else records.encode_row(key, offset, facts, body)))
+            row = b"" if removed else records.encode_row(key, offset, event.facts, event.body)
+            self._rows.append((key, row))
             if restored:
                 previous = 0
             self._previous.append(previous)

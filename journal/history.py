@@ -148,7 +148,7 @@ def offset_at(reading: ReadTransaction, time: int, low: int = 0, high: int | Non
         cursor.set_range(keys.pack_offset(middle))
         # Offsets have gaps: this is the first event at or after the middle, perhaps one already ruled out.
         offset = keys.offset_of(cursor.key())
-        if offset <= high and records.event_fields(offset, cursor.value())[records.TIME] <= time:
+        if offset <= high and records.decode_event(offset, cursor.value()).time <= time:
             low = offset
         else:
             high = middle - 1

@@ -27,7 +27,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -77,9 +76,6 @@ class Link(NamedTuple):
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
-# Positions of the fields of an event.
-TYPE_ID, VERB, NAMESPACE, NAME, PREVIOUS, REMOVED, TIME, USER, MANAGER, FACTS, BODY = range(11)
-
 # Most events have no reason, and stay in the layout that earlier releases read.
 PLAIN_LAYOUT = 1
 EVENT_LAYOUT = 2
@@ -93,7 +89,6 @@ _EVENT_LEAD = struct.Struct(">BI")
 _EVENT_LEAD_SIZE = _EVENT_LEAD.size
 # What the checksum of an event covers between its key and its fields.
 _PLAIN_TAIL, _REASON_TAIL = bytes((PLAIN_LAYOUT,)), bytes((EVENT_LAYOUT,))
-_NO_REASON = ("",)
 # How the last byte of an offset changes the checksum of its key and _PLAIN_TAIL: a CRC is linear, so the checksums of
 # 256 keys in a row differ only in this.
 _LAST_BYTE = [
@@ -101,6 +96,7 @@ _LAST_BYTE = [
 ]
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
+_LINK_LEAD_SIZE = _LINK_LEAD.size
 _LINK_PREVIOUS = 6  # where `previous` is in a link
 _CHECKED_FROM = 4  # rows and links: after the checksum
 _ROW_LEAD_SIZE = _ROW_LEAD.size
@@ -112,10 +108,6 @@ _pack_event_lead = _EVENT_LEAD.pack
 _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
 _unpack_offset = struct.Struct(">Q").unpack_from
-_make_link = tuple.__new__  # half the price of calling Link
-make_event: Callable[[Iterable[Any]], Event] = partial(
-    tuple.__new__, Event
-)  # likewise; all fields, with the offset
 _unpack = msgpack.unpackb
 _pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per call
 
@@ -124,8 +116,8 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 
 
 def encode_event(key: bytes, event: Event) -> bytes:
-    """`key` is that of the event, its packed offset."""
-    if event[-1]:  # its reason
+    """`key` is that of the event, its packed offset: the record has the other fields, in their order."""
+    if event.reason:
         packed, layout, tail = _pack(event[1:]), EVENT_LAYOUT, _REASON_TAIL
     else:
         packed, layout, tail = _pack(event[1:-1]), PLAIN_LAYOUT, _PLAIN_TAIL
@@ -134,11 +126,6 @@ def encode_event(key: bytes, event: Event) -> bytes:
 
 
 def decode_event(offset: int, value: Buffer) -> Event:
-    return Event(offset, *event_fields(offset, value))
-
-
-def event_fields(offset: int, value: Buffer) -> Fields:
-    """The checked fields of an event without its offset; the reason only if it has one."""
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
     layout, check = _EVENT_LEAD.unpack_from(value)
@@ -146,8 +133,16 @@ def event_fields(offset: int, value: Buffer) -> Fields:
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
     fields = upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
-    fields[BODY] = escaped(fields[BODY])
-    return fields
+    try:
+        event = Event(offset, *fields)
+    except TypeError:
+        raise Damaged(f"event {offset} has {len(fields)} fields") from None
+    return _escaped(event)
+
+
+def _escaped(event: Event) -> Event:
+    body = escaped(event.body)
+    return event if body is event.body else event._replace(body=body)
 
 
 def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
@@ -156,7 +151,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     Like `decode_event` for each, in half the time: a replay reads all of them.
     """
     found: list[Event] = []
-    add, make, crc, to_offset = found.append, tuple.__new__, crc32, int.from_bytes
+    add, crc, to_offset = found.append, crc32, int.from_bytes
     unpack, unpack_lead, last_byte, escape = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE, escaped
     higher, check_of_higher = (
         -1,
@@ -173,11 +168,8 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         packed = value[_EVENT_LEAD_SIZE:]
         layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
         if layout == PLAIN_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
-            fields = unpack(packed, use_list=False)
-            body = fields[BODY]
-            if escape(body) is not body:
-                fields = (*fields[:BODY], escape(body))
-            add(make(Event, (offset,) + fields + _NO_REASON))  # noqa: RUF005
+            event = Event(offset, *unpack(packed))
+            add(event if escape(event.body) is event.body else _escaped(event))
         else:
             add(decode_event(offset, value))
         size -= length
@@ -227,19 +219,19 @@ def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool)
 def decode_link(type_key: bytes, value: Buffer) -> Link:
     raw = bytes(value)
     (offset,) = _unpack_offset(type_key, 2)
-    if len(raw) < _LINK_LEAD.size:
+    if len(raw) < _LINK_LEAD_SIZE:
         raise Damaged(f"the index entry of event {offset} is cut short")
     check, layout, removed, previous = _unpack_link_lead(raw)
     if crc32(raw[_CHECKED_FROM:], crc32(type_key)) != check:
         raise Damaged(f"the index entry of event {offset} does not match its checksum")
     if layout > LINK_LAYOUT:
         raise NewerLayout(f"the index entry of event {offset}", layout, LINK_LAYOUT)
-    return _make_link(Link, (offset, type_key[:2] + raw[_LINK_LEAD.size :], previous, removed == 1))
+    return Link(offset, type_key[:2] + raw[_LINK_LEAD_SIZE:], previous, removed == 1)
 
 
 def previous_in_link(value: Buffer) -> int:
     """The offset before an event, from its link. Not checked: for a caller that compares it with the event."""
-    if len(value) < _LINK_LEAD.size:
+    if len(value) < _LINK_LEAD_SIZE:
         raise Damaged("an index entry is cut short")
     previous: int = _unpack_offset(value, _LINK_PREVIOUS)[0]
     return previous

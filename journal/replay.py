@@ -65,7 +65,7 @@ class PastView(ScopedReads):
         later = history.first_event_after(reading, key, self.head)
         if not later:
             return self._checked(key, state.get_checked(reading.txn, reading.databases, key))
-        previous = reading.fields_of(key, later)[records.PREVIOUS]
+        previous = reading.event_of(key, later).previous
         return self._checked(key, Row(*row_of(reading, key, previous)[1:]) if previous else None)
 
     def _checked(self, key: bytes, row: Row | None) -> Row | None:
@@ -450,10 +450,10 @@ def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[En
 
 
 def row_of(reading: ReadTransaction, key: bytes, offset: int) -> Entry:
-    fields = reading.fields_of(key, offset)
-    if fields[records.REMOVED]:
+    event = reading.event_of(key, offset)
+    if event.removed:
         raise Damaged(f"event {offset} of {records.printable(key)} removed it; it cannot be its state")
-    return key, offset, fields[records.FACTS], fields[records.BODY]
+    return key, offset, event.facts, event.body
 
 
 def end_of(ordered: list[bytes], scope: bytes) -> int:

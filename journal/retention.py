@@ -23,7 +23,7 @@ from typing import Any
 from journal import keys, records
 from journal.environment import Databases
 from journal.log import Journal
-from journal.records import NAME, NAMESPACE, PREVIOUS, REMOVED, TYPE_ID
+from journal.records import Event
 
 # Three deletions each: a batch delays other writes by five milliseconds at most.
 BATCH = 256
@@ -51,31 +51,29 @@ def advance(journal: Journal, floor: int, max_events: int = BATCH) -> Progress:
 
 def _step(txn: Any, databases: Databases, current: int, target: int, max_events: int) -> Progress:
     passing = _events_between(txn, databases, current, target, max_events)
-    deleted = sum(_compact(txn, databases, offset, fields) for offset, fields in passing)
+    deleted = sum(_compact(txn, databases, event) for event in passing)
     done = len(passing) < max_events
-    floor = target if done else passing[-1][0]
+    floor = target if done else passing[-1].offset
     records.put_meta(txn, databases.meta, {keys.FLOOR: keys.pack_offset(floor)})
     return Progress(floor, len(passing), deleted, done)
 
 
-def _events_between(
-    txn: Any, databases: Databases, after: int, upto: int, count: int
-) -> list[tuple[int, records.Fields]]:
+def _events_between(txn: Any, databases: Databases, after: int, upto: int, count: int) -> list[Event]:
     cursor = txn.cursor(databases.events)
     if not cursor.set_range(keys.pack_offset(after + 1)):
         return []
     found = ((keys.offset_of(key), value) for key, value in islice(cursor.iternext(), count))
-    return [(offset, records.event_fields(offset, value)) for offset, value in found if offset <= upto]
+    return [records.decode_event(offset, value) for offset, value in found if offset <= upto]
 
 
-def _compact(txn: Any, databases: Databases, offset: int, fields: records.Fields) -> int:
+def _compact(txn: Any, databases: Databases, event: Event) -> int:
     """Delete the events that an event below the floor makes unnecessary; returns how many."""
-    unnecessary = [previous] if (previous := fields[PREVIOUS]) else []
-    if fields[REMOVED]:
-        unnecessary.append(offset)
-    object_key = keys.of_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME])
+    unnecessary = [event.previous] if event.previous else []
+    if event.removed:
+        unnecessary.append(event.offset)
+    object_key = keys.of_object(event.type_id, event.namespace, event.name)
     for gone in unnecessary:
         txn.delete(keys.pack_offset(gone), db=databases.events)
-        txn.delete(keys.by_type(fields[TYPE_ID], gone), db=databases.by_type)
+        txn.delete(keys.by_type(event.type_id, gone), db=databases.by_type)
         txn.delete(keys.by_object(object_key, gone), db=databases.by_object)
     return len(unnecessary)

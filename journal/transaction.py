@@ -17,14 +17,9 @@ from journal import keys, state
 from journal.environment import Databases, Environment, PageError
 from journal.errors import Damaged
 from journal.records import (
-    NAME,
-    NAMESPACE,
-    TYPE_ID,
     Event,
-    Fields,
     decode_event,
     decode_events,
-    event_fields,
     printable,
 )
 
@@ -135,14 +130,10 @@ class ReadTransaction:
 
     def event_of(self, key: bytes, offset: int) -> Event:
         """The event of an object that an index or another event refers to; Damaged when it is not there."""
-        return Event(offset, *self.fields_of(key, offset))
-
-    def fields_of(self, key: bytes, offset: int) -> Fields:
-        """The same as a list of fields, for callers that need a few fields of many events."""
         value = self.txn.get(keys.pack_offset(offset), None, self.databases.events)
         if value is None:
             raise Damaged(f"event {offset} of {printable(key)} is missing")
-        fields = event_fields(offset, value)
-        if keys.find_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME]) != key:
+        event = decode_event(offset, value)
+        if keys.find_object(event.type_id, event.namespace, event.name) != key:
             raise Damaged(f"event {offset} is not the one that {printable(key)} had")
-        return fields
+        return event

@@ -73,7 +73,7 @@ def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None
     frames.write(msgpack.packb(asdict(header)))
     written = 0
     for key, value in reading.txn.cursor(reading.databases.events):
-        records.event_fields(keys.offset_of(key), value)
+        records.decode_event(keys.offset_of(key), value)
         frames.write(b"%b%b" % (key, value))
         written += 1
         if progress is not None and written % STEP == 0:

@@ -90,20 +90,20 @@ class Proposer:
         body = encode_unversioned(stored, api_version)
         if len(body) > sizes.smallest and not removed:
             body = sizes.fitting(storage, stored, api_version, previous, current, command)
-        time, user, manager, _, _, _, _, _, _, reason, _, _ = command.context
+        context = command.context
         proposal = Proposal(
-            self._type_id,
-            verb,
-            metadata["namespace"] if storage.namespaced else "",
-            metadata["name"],
-            previous,
-            removed,
-            time,
-            user,
-            manager,
-            facts_of(storage, stored),
-            body,
-            reason,
+            type_id=self._type_id,
+            verb=verb,
+            namespace=metadata["namespace"] if storage.namespaced else "",
+            name=metadata["name"],
+            previous=previous,
+            removed=removed,
+            time=context.time,
+            user=context.user,
+            manager=context.manager,
+            facts=facts_of(storage, stored),
+            body=body,
+            reason=context.reason,
         )
         proposals.append(proposal)
         return proposal

@@ -107,19 +107,20 @@ def _proposal(
     *,
     removed: bool = False,
 ) -> Proposal:
+    type_id, namespace, name = key
     return Proposal(
-        key[0],
-        verb,
-        key[1],
-        key[2],
-        previous,
-        removed,
-        context.time,
-        context.user,
-        context.manager,
-        facts,
-        body,
-        context.reason,
+        type_id=type_id,
+        verb=verb,
+        namespace=namespace,
+        name=name,
+        previous=previous,
+        removed=removed,
+        time=context.time,
+        user=context.user,
+        manager=context.manager,
+        facts=facts,
+        body=body,
+        reason=context.reason,
     )
 
 

@@ -201,7 +201,7 @@ def _first_event(view: View, offset: int) -> tuple[int, int]:
     if not cursor.set_range(keys.pack_offset(offset)):
         return 0, 0
     found = keys.offset_of(cursor.key())
-    return found, int(records.event_fields(found, cursor.value())[records.TIME])
+    return found, records.decode_event(found, cursor.value()).time
 
 
 SECOND: Final = 1_000_000

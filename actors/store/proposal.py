@@ -7,7 +7,7 @@ The offset, which is also the resourceVersion in the body, is known when the com
 from __future__ import annotations
 
 from actors.store.document import at_version
-from journal.records import Event, make_event
+from journal.records import Event
 
 
 class Proposal:
@@ -31,6 +31,7 @@ class Proposal:
 
     def __init__(
         self,
+        *,
         type_id: int,
         verb: str,
         namespace: str,
@@ -60,22 +61,20 @@ class Proposal:
 
     def order(self, offset: int, time: int) -> Event:
         previous = self.previous
-        event = self.event = make_event(
-            (
-                offset,
-                self.type_id,
-                self.verb,
-                self.namespace,
-                self.name,
-                previous if type(previous) is int else offset_of(previous),
-                self.removed,
-                time,
-                self.user,
-                self.manager,
-                self.facts,
-                at_version(self.body, offset),
-                self.reason,
-            )
+        event = self.event = Event(
+            offset=offset,
+            type_id=self.type_id,
+            verb=self.verb,
+            namespace=self.namespace,
+            name=self.name,
+            previous=previous if type(previous) is int else offset_of(previous),
+            removed=self.removed,
+            time=time,
+            user=self.user,
+            manager=self.manager,
+            facts=self.facts,
+            body=at_version(self.body, offset),
+            reason=self.reason,
         )
         return event
 

@@ -16,7 +16,7 @@ from actors.store.document import at_version, without_version
 from gateway.record.changes import USER, Change, number_of
 from journal import history, keys
 from journal.log import Journal
-from journal.records import Event, make_event
+from journal.records import Event
 from journal.retention import advance
 from journal.view import View
 
@@ -113,22 +113,20 @@ class RecordingWriter:
             body, facts = self._last_content(change, known)
         self._head, self._time = offset, self._time_of(change)
         self._batch.append(
-            make_event(
-                (
-                    offset,
-                    self.journal.type_id(change.kind.type_name),
-                    _verb(change, known),
-                    change.namespace,
-                    change.name,
-                    previous,
-                    removed,
-                    self._time,
-                    USER,
-                    change.manager,
-                    facts,
-                    at_version(body, offset),
-                    self._reason(change, offset),
-                )
+            Event(
+                offset=offset,
+                type_id=self.journal.type_id(change.kind.type_name),
+                verb=_verb(change, known),
+                namespace=change.namespace,
+                name=change.name,
+                previous=previous,
+                removed=removed,
+                time=self._time,
+                user=USER,
+                manager=change.manager,
+                facts=facts,
+                body=at_version(body, offset),
+                reason=self._reason(change, offset),
             )
         )
         self.events += 1

@@ -168,18 +168,18 @@ class RecordedWrites:
 
     def _write(self, event: Event, previous: int, facts: bytes, body: bytes) -> Proposal:
         return Proposal(
-            event.type_id,
-            event.verb,
-            event.namespace,
-            event.name,
-            previous,
-            event.removed,
-            self._clock.now(),
-            event.user,
-            event.manager,
-            facts,
-            body,
-            f"recorded as {event.offset}",
+            type_id=event.type_id,
+            verb=event.verb,
+            namespace=event.namespace,
+            name=event.name,
+            previous=previous,
+            removed=event.removed,
+            time=self._clock.now(),
+            user=event.user,
+            manager=event.manager,
+            facts=facts,
+            body=body,
+            reason=f"recorded as {event.offset}",
         )
 
 

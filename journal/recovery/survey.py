@@ -45,7 +45,6 @@ from journal.pages.layout import (
 from journal.pages.tree import Hole, Holes, Leaf, Walk
 
 NAMES = Databases._fields
-EVENT_FIELDS = 11
 
 
 class Place(NamedTuple):
@@ -296,14 +295,13 @@ def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
     if len(key) != 8:
         raise Damaged(f"an event has a key of {len(key)} bytes")
     offset = keys.offset_of(key)
-    fields = records.event_fields(offset, value)
-    if len(fields) != EVENT_FIELDS or not offset:
-        raise Damaged(f"event {offset} has {len(fields)} fields")
-    name = keys.find_object(fields[records.TYPE_ID], fields[records.NAMESPACE], fields[records.NAME])
+    if not offset:
+        raise Damaged("an event has the offset 0")
+    event = records.decode_event(offset, value)
+    name = keys.find_object(event.type_id, event.namespace, event.name)
     if name is None:
         raise Damaged(f"event {offset} is of an object without a name")
-    previous, removed, time = fields[records.PREVIOUS], fields[records.REMOVED], fields[records.TIME]
-    return FoundEvent(offset, name, previous, removed, time, place)
+    return FoundEvent(offset, name, event.previous, event.removed, event.time, place)
 
 
 MAX_VALUE = 64 << 20  # no record is larger

@@ -84,20 +84,31 @@ def make_sample(
 def _event(sample: Sample, rng: random.Random) -> Event:
     sample.head = offset = sample.head + 1
     number = rng.randrange(NAMES)
-    name = (1 + number % 3, ("default", "kube-system")[number % 2], f"name-{number:02}")
+    type_id, namespace, own_name = 1 + number % 3, ("default", "kube-system")[number % 2], f"name-{number:02}"
+    name = (type_id, namespace, own_name)
     before = sample.live.get(name)
     removed = before is not None and rng.random() < 0.2
     size = rng.choice([20, 200, 900, 900, 3000, 9000])
     text = rng.randbytes(size // 2).hex()
     body = b'{"metadata":{"name":"%b","resourceVersion":"%d"},"data":{"text":"%b"}}' % (
-        name[2].encode(),
+        own_name.encode(),
         offset,
         text.encode(),
     )
-    verb = "delete" if removed else "update" if before else "create"
-    previous = before.offset if before else 0
     event = Event(
-        offset, *name[:1], verb, *name[1:], previous, removed, TIME + offset, "alice", "tests", b"facts", body
+        offset=offset,
+        type_id=type_id,
+        verb="delete" if removed else "update" if before else "create",
+        namespace=namespace,
+        name=own_name,
+        previous=before.offset if before else 0,
+        removed=removed,
+        time=TIME + offset,
+        user="alice",
+        manager="tests",
+        facts=b"facts",
+        body=body,
+        reason="to test" if offset % 8 == 0 else "",
     )
     sample.events[offset] = event
     if removed:

@@ -15,13 +15,12 @@ from actors.store.proposal import Proposal, offset_of
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event
+from tests.actors.store.proposals import creation
 from tests.actors.unread_journal import UNREAD
-
-BODY = b'{"metadata":{"name":"x","resourceVersion":""}}'
 
 
 def proposal(name: str, time: int = 1, previous: int | Proposal = 0) -> Proposal:
-    return Proposal(1, "create", "ns", name, previous, False, time, "user", "manager", b"\x90", BODY)
+    return creation(1, name, previous, time)
 
 
 @pytest.fixture

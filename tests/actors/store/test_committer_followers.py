@@ -11,8 +11,8 @@ from trio.testing import MockClock
 from actors.runtime.supervisor import Supervisor
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.store.proposal import Proposal
 from journal import Event, Journal
+from tests.actors.store.proposals import creation
 
 
 def refuse(_: Sequence[Event]) -> None:
@@ -30,9 +30,7 @@ async def test_writers_get_replies_and_the_committer_goes_on(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Supervisor().keep, "committer", committer.run)
         for name in "ab":
-            body = b'{"metadata":{"resourceVersion":""}}'
-            proposal = Proposal(type_id, "create", "ns", name, 0, False, 1, "u", "m", b"\x90", body)
-            committer.submit([proposal], results.append)
+            committer.submit([creation(type_id, name)], results.append)
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert results == [None, None]

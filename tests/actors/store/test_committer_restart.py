@@ -8,8 +8,8 @@ import trio
 
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from actors.store.proposal import Proposal
 from journal import Journal, verify
+from tests.actors.store.proposals import creation
 
 LATE, EARLY = 9_000, 1_000
 
@@ -18,8 +18,7 @@ async def write(folder: Path, name: str, time: int) -> tuple[int, int]:
     """Start a committer and write one event at this time."""
     journal = Journal.open(folder)
     committer = Committer(journal, Feed(journal.head, journal))
-    type_id, body = journal.register_type("things"), b'{"metadata":{"resourceVersion":""}}'
-    proposal = Proposal(type_id, "create", "ns", name, 0, False, time, "u", "m", b"\x90", body)
+    proposal = creation(journal.register_type("things"), name, time=time)
     failures: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
