@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-RELEASE = "0.1.0"
+RELEASE = "0.10.0"
 # As /version and descriptions of the API name what is served: the interface, and the program behind it.
 SERVED_VERSION = f"v1.25.16+rewound.{RELEASE}"
 

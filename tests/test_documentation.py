@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.release import RELEASE
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob("*.md")]
@@ -80,3 +82,12 @@ def test_every_package_says_what_is_in_it() -> None:
         str(path.relative_to(ROOT)) for path in packages if not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
+
+
+def test_changelog_has_unreleased_changes_first_and_then_every_version_down_from_the_current_one() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = int(RELEASE.split(".")[1])
+    assert headings[0] == "Unreleased"
+    assert [heading.split(" - ")[0] for heading in headings[1:]] == [f"0.{n}.0" for n in range(newest, 0, -1)]
+    dates = [heading.split(" - ")[1] for heading in headings[1:]]
+    assert dates == sorted(dates, reverse=True)
