@@ -46,7 +46,7 @@ from journal.files.data_file import DATA, DataFile, lock_folder
 from journal.files.identity import Identity, IdentityFile
 from journal.files.meta_pages import MetaPages, is_of
 from journal.files.opening import check, check_beside_writer, create_journal, is_new
-from journal.pages.audit import check_structure
+from journal.files.structure import check_structure
 
 Result = TypeVar("Result")
 

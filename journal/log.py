@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from journal import failpoints, keys, records, state, verify
+from journal import failpoints, keys, records, state
 from journal.batch import Batch
 from journal.environment import MAP_SIZE, Environment, NewJournal, PageError
 from journal.errors import (
@@ -31,6 +31,7 @@ from journal.files.identity import Identity
 from journal.records import Event, decode_row
 from journal.replay import Versions
 from journal.state import CheckedRows
+from journal.tail import check_tail
 from journal.view import View
 
 OnPut = Callable[[], None]
@@ -133,7 +134,7 @@ class Journal:
 
     def _check_tail(self) -> None:
         with self.read() as view:
-            verify.check_tail(view, self.path)
+            check_tail(view, self.path)
             self._time = newest.time if (newest := view.event(view.head)) is not None else 0
 
     def _meta(self) -> dict[bytes, bytes]:

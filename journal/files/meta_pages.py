@@ -40,9 +40,8 @@ _TRANSACTION = struct.Struct("=Q")
 _TRANSACTION_AT = SIZE - _TRANSACTION.size
 _pack_transaction = _TRANSACTION.pack
 
-# Flags of pages and databases.
-_BRANCH, _LEAF, _OVERFLOW, _META = 0x01, 0x02, 0x04, 0x08
-_INTEGER_KEYS = 0x08
+BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # flags of a page
+_INTEGER_KEYS = 0x08  # a flag of a database
 
 
 class Database(NamedTuple):
@@ -59,10 +58,14 @@ class Database(NamedTuple):
 
 
 class MetaPage(NamedTuple):
+    """One of the two meta pages, unchecked."""
+
+    slot: int  # 0 or 1: where in the file it is
     number: int
     flags: int
     magic: int
     version: int
+    address: int
     map_size: int
     free: Database
     main: Database
@@ -107,8 +110,7 @@ def read(handle: int) -> MetaPages:
     """Read and validate the meta pages of an open file; BadMetaPage when LMDB cannot have written them."""
     size = os.fstat(handle).st_size
     _, contents = read_bytes(handle)
-    first, second = (_PAGE.unpack(content) for content in contents)
-    found = MetaPages((_meta_page(first), _meta_page(second)), contents, size)
+    found = MetaPages((decode(0, contents[0]), decode(1, contents[1])), contents, size)
     _check(found)
     for database in (found.newest.free, found.newest.main):
         _check_root(handle, found.newest, database)
@@ -120,7 +122,7 @@ def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
     first = os.pread(handle, SIZE, 0)
     if len(first) < SIZE:
         raise NoMetaPages("its file ends inside the first page" if first else "its file is empty")
-    page_size = _page_size(handle, _meta_page(_PAGE.unpack(first)))
+    page_size = _page_size(handle, decode(0, first))
     second = os.pread(handle, SIZE, page_size)
     if len(second) < SIZE or os.fstat(handle).st_size < 2 * page_size:
         raise NoMetaPages("its file ends inside the second page")
@@ -143,17 +145,18 @@ def _page_size(handle: int, first: MetaPage) -> int:
     raise BadMetaPage("meta page 0 is damaged: its header is not that of a meta page")
 
 
-def _meta_page(fields: tuple[int, ...]) -> MetaPage:
-    number, _, flags, _, magic, version, _, map_size, *rest = fields
+def decode(slot: int, content: bytes) -> MetaPage:
+    """The fields of a meta page, whatever they are."""
+    number, _, flags, _, magic, version, address, map_size, *rest = _PAGE.unpack_from(content)
     free, main = Database(*rest[:8]), Database(*rest[8:16])
-    return MetaPage(number, flags, magic, version, map_size, free, main, rest[16], rest[17])
+    return MetaPage(slot, number, flags, magic, version, address, map_size, free, main, rest[16], rest[17])
 
 
 def _check(found: MetaPages) -> None:
     first, second = found.pages
-    for number, page in enumerate(found.pages):
-        if (page.number, page.flags, page.magic, page.version) != (number, _META, MAGIC, VERSION):
-            raise BadMetaPage(f"meta page {number} is damaged: its header is not that of a meta page")
+    for page in found.pages:
+        if (page.number, page.flags, page.magic, page.version) != (page.slot, META, MAGIC, VERSION):
+            raise BadMetaPage(f"meta page {page.slot} is damaged: its header is not that of a meta page")
     if (first.free.pad, first.free.flags, first.main.flags) != (
         second.free.pad,
         second.free.flags,
@@ -198,8 +201,8 @@ def _check_root(handle: int, page: MetaPage, database: Database) -> None:
     if len(header) < _PAGE_HEADER.size:
         raise BadMetaPage(f"the file ends before page {database.root}, the root of a database")
     number, _, flags = _PAGE_HEADER.unpack(header)
-    expected = _LEAF if database.depth == 1 else _BRANCH
-    if number != database.root or flags & (_BRANCH | _LEAF | _OVERFLOW | _META) != expected:
+    expected = LEAF if database.depth == 1 else BRANCH
+    if number != database.root or flags & (BRANCH | LEAF | OVERFLOW | META) != expected:
         raise BadMetaPage(
             f"page {database.root} is not the root that the meta page of {page.transaction} names"
         )

@@ -24,7 +24,7 @@ from actors.controllers.api_services import RegistrationController
 from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from actors.controllers.flow_control import FlowControlController
 from actors.controllers.garbage_collector import GarbageCollector
-from journal import environment, verify
+from journal import environment, log, tail
 from journal.log import Journal
 from journal.transaction import ReadTransaction
 
@@ -60,7 +60,7 @@ _copies: dict[Path, str] = {}  # journals that no server has opened yet, and whi
 _complete: dict[Path, tuple[str, int]] = {}
 _roles: dict[str, tuple[Any, Any]] = {}  # what the controller of aggregated roles knows of the data
 _policies: dict[str, RbacPolicy] = {}  # compiled; servers begin with a copy
-_check_structure, _check_tail = environment.check_structure, verify.check_tail
+_check_structure, _check_tail = environment.check_structure, tail.check_tail
 _necessary_writes = Bootstrap._changes
 
 
@@ -92,7 +92,7 @@ def _check_structure_unless_copied(env: Any, data: Path, names: tuple[str, ...])
         _check_structure(env, data, names)
 
 
-def _check_tail_unless_copied(reading: ReadTransaction, path: Path, depth: int = verify.TAIL) -> None:
+def _check_tail_unless_copied(reading: ReadTransaction, path: Path, depth: int = tail.TAIL) -> None:
     if path in _copies:
         name = _copies.pop(path)  # from now on it differs
         _complete[path] = name, reading.head
@@ -164,5 +164,5 @@ for _one in (FlowControlController, GarbageCollector, RegistrationController):
 policy_module._Follower.load = _load_policy_of_copy  # type: ignore[method-assign]
 ClusterRoleAggregationController.catch_up = _know_roles_of_copy  # type: ignore[method-assign]
 environment.check_structure = _check_structure_unless_copied
-verify.check_tail = _check_tail_unless_copied
+log.check_tail = _check_tail_unless_copied
 Bootstrap._changes = _changes_unless_copied  # type: ignore[method-assign]

@@ -62,6 +62,7 @@ NOT_AT_THE_START = (
     "httpx",
     "hypercorn.protocol",
     "hypercorn.trio",
+    "journal.repair",
     "jwt",
     "prometheus_client",
     "pydantic",

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, keys, records, verify
+from journal import Journal, keys, records
 from journal.errors import Damaged
+from journal.repair import verify
 from journal.view import View
 from tests.journal.model import Model
 

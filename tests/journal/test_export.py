@@ -10,8 +10,9 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from journal import Event, Journal, retention, snapshot_writer, verify
+from journal import Event, Journal, retention, snapshot_writer
 from journal.errors import JournalExists, NewerLayout
+from journal.repair import verify
 from journal.transfer import MAGIC, Header, _Frames, export, restore
 from tests.journal.model import Model
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from journal import Event, Journal, verify
+from journal import Event, Journal
 from journal.errors import StorageFailed, StorageFull
+from journal.repair import verify
 from tests.journal.model import Model
 
 ROOM = 300 << 10

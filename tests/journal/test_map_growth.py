@@ -10,8 +10,9 @@ from typing import IO
 
 import pytest
 
-from journal import Journal, environment, verify
+from journal import Journal, environment
 from journal.errors import StorageFailed
+from journal.repair import verify
 from tests.journal.model import Model
 
 TINY = 128 << 10

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from journal import Journal, replay, retention, snapshot_writer, verify
+from journal import Journal, replay, retention, snapshot_writer
 from journal.errors import Compacted, FutureVersion
+from journal.repair import verify
 from journal.replay import PastView
 from journal.view import View
 from tests.examples import examples

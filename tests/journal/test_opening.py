@@ -8,7 +8,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from journal import Journal, keys, log, records, verify
+from journal import Journal, keys, log, records
 from journal.environment import Databases
 from journal.errors import (
     AlreadyOpen,
@@ -23,9 +23,10 @@ from journal.errors import (
 )
 from journal.files import identity, opening
 from journal.files.data_file import DATA
-from journal.pages.audit import FREE, audit, check_structure, newest_meta
-from journal.pages.layout import NODE_SIZE, PageFile, free_pages
-from journal.pages.tree import Walk
+from journal.files.meta_pages import BRANCH
+from journal.files.pages import NODE_SIZE, PageFile, Walk, database_of, free_pages
+from journal.files.structure import FREE, MAIN, audit, check_structure
+from journal.repair import verify
 from tests.journal.model import Model
 
 
@@ -270,17 +271,40 @@ def test_damaged_page_outside_of_the_tail_is_refused_at_opening(tmp_path: Path, 
             Journal.open(tmp_path, readonly=readonly)
 
 
+@pytest.mark.parametrize("child", [0, 1])
+def test_tree_that_leads_to_a_meta_page_is_refused_at_opening(
+    tmp_path: Path, model: Model, child: int
+) -> None:
+    journal = Journal.open(tmp_path)
+    journal.append([model.put(f"n{i}") for i in range(100)])
+    journal.close()
+    with PageFile(tmp_path / DATA) as file:
+        data = bytearray(file.path.read_bytes())
+        meta = file.newest_meta()
+        (leaf,) = Walk(file, MAIN, meta.main, meta.last_page).leaves()
+        events = next(database_of(node).root for node in leaf.nodes if node.key == b"events")
+        at = events * file.page_size
+    assert data[at + 10] == BRANCH
+    last = int.from_bytes(data[at + 12 : at + 14], "little") - 2
+    node = at + int.from_bytes(data[at + last : at + last + 2], "little")
+    data[node : node + 6] = child.to_bytes(6, "little")
+    (tmp_path / DATA).write_bytes(data)
+    for readonly in (False, True):
+        with pytest.raises(DamagedStructure, match=f"page {child} .events.: there is no page {child}"):
+            Journal.open(tmp_path, readonly=readonly)
+
+
 def test_unused_page_does_not_refuse_a_folder(tmp_path: Path, model: Model) -> None:
     """It wastes space and harms nothing; `verify` reports it."""
     written(tmp_path, model)
     file = PageFile(tmp_path / DATA)
-    meta = newest_meta(file)
+    meta = file.newest_meta()
     leaf = next(Walk(file, FREE, meta.free, meta.last_page, by_number=True).leaves())
     node = max(leaf.nodes, key=lambda node: free_pages(node.value))
     at = leaf.number * file.page_size + node.position + NODE_SIZE + len(node.key)
     data = bytearray(file.path.read_bytes())
     data[at] -= 1  # how many free pages this record has
     file.path.write_bytes(data)
-    assert audit(file, Databases._fields).unused == 1
+    assert audit(file, Databases._fields, file.newest_meta()).unused == 1
     file.close()
     Journal.open(tmp_path).close()

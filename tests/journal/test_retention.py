@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention, verify
+from journal import Journal, retention
 from journal.errors import Compacted
+from journal.repair import verify
 from tests.journal.model import Model
 
 

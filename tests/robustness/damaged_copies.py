@@ -28,13 +28,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from journal import Journal, Row, verify
+from journal import Journal, Row
 from journal.environment import Databases
 from journal.errors import JournalError
 from journal.files.data_file import DATA
-from journal.pages.audit import audit
-from journal.pages.layout import PageFile, leaf_nodes
-from journal.recovery.survey import survey
+from journal.files.pages import PageFile, leaf_nodes
+from journal.files.structure import audit
+from journal.repair import verify
+from journal.repair.damaged_file import survey
 from journal.view import View
 from tests.journal.model import ram
 from tests.robustness.sample_journal import TYPES, Name, Sample
@@ -176,7 +177,7 @@ def _outcome(sample: Sample, flip: Flip, folder: Path) -> tuple[str, str]:
 
 def _finds_damage(folder: Path, journal: Journal) -> bool:
     file = PageFile(folder / DATA)
-    found = audit(file, Databases._fields).damage
+    found = audit(file, Databases._fields, file.newest_meta()).damage
     file.close()
     if found:
         return True

@@ -16,7 +16,7 @@ import pytest
 
 from journal import Journal
 from journal.errors import JournalError
-from journal.recovery.recover import recover
+from journal.repair.recover import recover
 from tests.journal.model import ram
 from tests.robustness.damaged_copies import Flip, flipped, meta_flips, random_flips, read_damaged
 from tests.robustness.sample_journal import TYPES, Sample, make_sample

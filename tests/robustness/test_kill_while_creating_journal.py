@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, verify
+from journal import Journal
 from journal.errors import NotAJournal
 from journal.files.opening import DRAFT
+from journal.repair import verify
 
 TIMEOUT = 900  # of all kills, on a busy machine
 SCRIPT = """

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, verify
+from journal import Journal
 from journal.files import identity
 from journal.files.data_file import DATA
+from journal.repair import verify
 from tests.journal.model import ram
 from tests.robustness.sample_journal import TYPES, Sample, make_sample
 

@@ -20,8 +20,8 @@ from gateway.cli.command import Failure, exit_on_sigterm
 from gateway.cli.journal.printing import Output
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from journal.recovery.recover import LostObject, Recovered
-from journal.recovery.recover import recover as recover_journal
+from journal.repair.recover import LostObject, Recovered
+from journal.repair.recover import recover as recover_journal
 
 SHOWN = 100  # lines of each list; JSON has all
 

@@ -26,8 +26,8 @@ from gateway.cli.command import Failure
 from gateway.cli.journal.printing import Output, Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from journal.pages.audit import Damage
-from journal.verify import SHOWN, Report
+from journal.files.structure import Damage
+from journal.repair.verify import SHOWN, Report
 
 # -P: the folder in which the command runs may have a folder `journal`, too.
 CHILD = (sys.executable, "-P", "-m", "gateway.cli.journal.verify_child")

@@ -18,25 +18,17 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import lmdb
-
-from journal.environment import Databases
-from journal.errors import JournalError, NoJournal, NotAJournal
-from journal.files.data_file import DATA
+from journal.errors import JournalError
+from journal.files.structure import Audit
 from journal.log import Journal
-from journal.pages.audit import MAIN, Audit, Damage, audit
-from journal.pages.layout import Meta, PageFile
-from journal.recovery.recover import Findings
-from journal.verify import verify
+from journal.repair.recover import Findings
+from journal.repair.verify import open_pages, verify, verify_structure
 
 PAGES = 1000  # between two reports of progress
-ATTEMPTS = 100  # to read the meta page of a transaction before two commits replace it
 
 
 def main(arguments: list[str]) -> int:
@@ -61,62 +53,19 @@ def _check(path: Path) -> None:
 
 
 def _check_structure(path: Path) -> Audit:
-    file = _open(path)
-    try:
-        with _pinned(path, file) as meta:
-            found = audit(file, Databases._fields, meta, _Progress(file.pages))
-    finally:
-        file.close()
-    found.damage += [Damage(None, MAIN, f"there is no database {name}") for name in found.missing]
+    found = verify_structure(path, _Progress())
     for damage in found.damage:
         _print(damage=asdict(damage))
     _print(pages=found.pages)
     return found
 
 
-def _open(path: Path) -> PageFile:
-    try:
-        file = PageFile(path / DATA)
-    except FileNotFoundError:
-        raise NoJournal(path) from None
-    if not file.size:
-        raise NotAJournal(path, f"{DATA} is empty")
-    return file
-
-
-@contextmanager
-def _pinned(path: Path, file: PageFile) -> Iterator[Meta | None]:
-    """The meta page of a read transaction, whose pages nobody overwrites; None where LMDB cannot begin one.
-
-    To begin a transaction, LMDB reads the meta pages only.
-    """
-    try:
-        environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=0, readahead=False)
-    except lmdb.Error:
-        yield None
-        return
-    try:
-        for _ in range(ATTEMPTS):
-            with environment.begin() as transaction:
-                number = transaction.id()
-                meta = next((meta for meta in file.metas() if meta.transaction == number), None)
-                if meta is not None:
-                    file.update_size()
-                    yield meta
-                    return
-        yield None
-    finally:
-        environment.close()
-
-
 def _recoverable(path: Path) -> str:
-    file = _open(path)
     try:
-        plan = Findings(file, path, None).plan
+        with open_pages(path) as file:
+            plan = Findings(file, path, None).plan
     except JournalError as refused:
         return str(refused)
-    finally:
-        file.close()
     lost = f"{len(plan.lost_objects)} objects and {len(plan.lost_events)} events are lost"
     more = ", and perhaps others that nothing names any more" if plan.unknown else ""
     return f"`rewound journal recover` would save {plan.objects} objects and {len(plan.kept)} events; {lost}{more}"
@@ -135,13 +84,13 @@ def _check_records(path: Path) -> None:
 
 
 class _Progress:
-    def __init__(self, pages: int) -> None:
-        self._pages, self._next = pages, PAGES
+    def __init__(self) -> None:
+        self._next = PAGES
 
-    def __call__(self, read: int) -> None:
+    def __call__(self, read: int, pages: int) -> None:
         if read >= self._next:
             self._next = read + PAGES
-            _print(progress=[read, self._pages])
+            _print(progress=[read, pages])
 
 
 if __name__ == "__main__":

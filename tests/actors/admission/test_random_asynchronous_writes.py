@@ -16,11 +16,11 @@ from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, RequestError, Resource
 from actors.messages import Object
-from journal import verify
 from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
 from journal.records import Event
+from journal.repair import verify
 from tests.actors.object_store import open_store
 from tests.actors.resource.random_commands import RandomCommands
 

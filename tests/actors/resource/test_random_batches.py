@@ -11,11 +11,11 @@ import pytest
 from actors.errors import StorageRefused
 from actors.messages import Command
 from actors.resource.replies import Envelope
-from journal import verify
 from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
 from journal.records import Event
+from journal.repair import verify
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
 

@@ -10,8 +10,8 @@ import trio
 
 from actors.errors import RequestError
 from actors.messages import Command
-from journal import verify
 from journal.records import Event
+from journal.repair import verify
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
 

@@ -8,7 +8,8 @@ import trio
 
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from journal import Journal, verify
+from journal import Journal
+from journal.repair import verify
 from tests.actors.store.proposals import creation
 
 LATE, EARLY = 9_000, 1_000

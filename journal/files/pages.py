@@ -1,13 +1,15 @@
-"""The layout of LMDB 0.9 files: pages, nodes and the two meta pages, each checked before it is used.
+"""LMDB's file read page by page, without LMDB, which trusts every page: a damaged one ends its process.
+
+Every number is checked before it is used: what is wrong becomes a BadPage, or a hole of a walk. `structure` checks a
+file with it when it is opened, `journal.repair` reads what a damaged file still has.
 
     page      number:8 pad:2 flags:2 lower:2 upper:2       then a 2-byte position for each node
     overflow  number:8 pad:2 flags:2 pages:4               then the value, over as many pages
     node      low:2 high:2 flags:2 key size:2 key value    at the end of the page, without gaps between nodes
               leaf: size of the value = low + high << 16   branch: child page = low + high << 16 + flags << 32
-    meta      magic:4 version:4 address:8 map size:8 free list:48 main:48 last page:8 transaction:8
     tree      pad:4 flags:2 depth:2 branch pages:8 leaf pages:8 overflow pages:8 entries:8 root:8
 
-All numbers are little-endian (those of the machine). A commit of transaction n writes meta page n % 2.
+All numbers are little-endian (those of the machine). `meta_pages` has the layout of the two meta pages.
 """
 
 from __future__ import annotations
@@ -15,31 +17,29 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from operator import lt
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from journal.files.meta_pages import Database as Database
+from journal.files import meta_pages
+from journal.files.meta_pages import BRANCH, LEAF, MAGIC, MAX_DEPTH, NO_ROOT, OVERFLOW, Database, MetaPage
 
-BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # flags of a page
 BIG, SUBDATABASE = (
     1,
     2,
 )  # flags of a node: its value is on overflow pages; it is the record of a named database
 HEADER = 16
-MAGIC, VERSION = 0xBEEFC0DE, 1
-NO_PAGE = 0xFFFF_FFFF_FFFF_FFFF  # the root of an empty tree
 MAX_KEY = 511
-MAX_DEPTH = 32
 PAGE_SIZES = tuple(1 << bits for bits in range(9, 17))
 FIRST_PAGE = 2  # after the meta pages
 READS = 100  # of the meta pages, until two are the same
 
-_HEADER = struct.Struct("<QHHHH")
+_PAGE_SIZE_AT = 40  # in the first meta page
 _OVERFLOW = struct.Struct("<QHHI")
 _NODE = struct.Struct("<HHHH")
-_META = struct.Struct("<IIQQ")
 _DATABASE = struct.Struct("<IHHQQQQQ")
-_TAIL = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
 _unpack_node = _NODE.unpack_from
 _unpack_bounds, _BOUNDS_AT = struct.Struct("<HH").unpack_from, 12  # of the free space in a page
@@ -50,20 +50,6 @@ NODE_SIZE, DATABASE_SIZE = _NODE.size, _DATABASE.size
 
 class BadPage(Exception):
     """A page is not what its place in the file says; the text says why."""
-
-
-class Meta(NamedTuple):
-    """One of the two meta pages, unchecked."""
-
-    slot: int
-    magic: int
-    version: int
-    address: int
-    map_size: int
-    free: Database
-    main: Database
-    last_page: int
-    transaction: int
 
 
 class Node(NamedTuple):
@@ -99,8 +85,14 @@ class PageFile:
     def close(self) -> None:
         os.close(self._handle)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _find_page_size(self) -> int:
-        found = struct.unpack("<I", self._read(HEADER + _META.size, 4))[0]
+        found = struct.unpack("<I", self._read(_PAGE_SIZE_AT, 4))[0]
         if found in PAGE_SIZES and self._has_meta(found):
             return int(found)
         likely = (os.sysconf("SC_PAGE_SIZE"), *PAGE_SIZES)
@@ -154,7 +146,7 @@ class PageFile:
             raise BadPage(f"its value goes beyond the end of the file at page {self.pages}")
         return int(count)
 
-    def metas(self) -> tuple[Meta, Meta]:
+    def metas(self) -> tuple[MetaPage, MetaPage]:
         """Both meta pages. A live server writes them: two reads must be the same."""
         before = b""
         for _ in range(READS):
@@ -162,25 +154,15 @@ class PageFile:
             if both == before:
                 break
             before = both
-        return _meta(0, both[: self.page_size]), _meta(1, both[self.page_size :])
+        return meta_pages.decode(0, both), meta_pages.decode(1, both[self.page_size :])
 
-
-def _meta(slot: int, page: bytes) -> Meta:
-    magic, version, address, map_size = _META.unpack_from(page, HEADER)
-    at = HEADER + _META.size
-    free, main = (Database(*_DATABASE.unpack_from(page, at + number * DATABASE_SIZE)) for number in (0, 1))
-    last_page, transaction = _TAIL.unpack_from(page, at + 2 * DATABASE_SIZE)
-    return Meta(slot, magic, version, address, map_size, free, main, last_page, transaction)
+    def newest_meta(self) -> MetaPage:
+        """The meta page that LMDB uses: that of the higher transaction."""
+        return max(self.metas(), key=lambda meta: meta.transaction)
 
 
 def overflow_pages(size: int, page_size: int) -> int:
     return (HEADER - 1 + size) // page_size + 1
-
-
-def overflow_size(page: bytes, page_size: int) -> int:
-    """The room that the overflow pages have which begin with this one."""
-    count: int = _OVERFLOW.unpack_from(page)[3]
-    return count * page_size - HEADER
 
 
 def kind_of(page: bytes) -> int:
@@ -245,23 +227,6 @@ def _check_filled(page: bytes, positions: list[int], used: int) -> None:
         raise BadPage(f"its nodes have {used} bytes and fill {len(page) - upper}")
 
 
-def stray_nodes(page: bytes) -> Iterator[Node]:
-    """Everything in a page that may be a leaf node, for a page whose header or positions are damaged.
-
-    Most of what this yields is not a node: the caller must have a checksum to tell.
-    """
-    end = len(page)
-    for position in range(HEADER, end - NODE_SIZE, 2):
-        low, high, flags, key_size = _unpack_node(page, position)
-        size = low | high << 16
-        value = position + NODE_SIZE + key_size
-        stored = 8 if flags == BIG else size
-        if flags in (0, BIG) and 0 < key_size <= MAX_KEY and value + stored <= end:
-            yield Node(
-                page[position + NODE_SIZE : value], page[value : value + stored], flags, size, position
-            )
-
-
 def database_of(node: Node) -> Database:
     if node.flags != SUBDATABASE or len(node.value) != DATABASE_SIZE:
         raise BadPage(f"the record of the database {node.key!r} is not one")
@@ -275,8 +240,161 @@ def page_number(value: bytes) -> int:
 
 def free_pages(value: bytes) -> tuple[int, ...]:
     """The pages in a record of the free list. LMDB may reserve more room than it needs: the first number counts."""
-    count = page_number(value[:8]) if len(value) >= 8 else NO_PAGE
+    count = page_number(value[:8]) if len(value) >= 8 else NO_ROOT
     if count > len(value) // 8 - 1:
         raise BadPage("a record of the free list has a wrong length")
     numbers: tuple[int, ...] = struct.unpack_from(f"<{count}Q", value, 8)
     return numbers
+
+
+class Leaf(NamedTuple):
+    """A leaf page that can be read. Every key from `low` up to but without `high` is on it, or nowhere."""
+
+    number: int
+    nodes: list[Node]
+    low: bytes
+    high: bytes | None
+
+
+class Hole(NamedTuple):
+    """Keys from `low` up to but without `high` (None: to the end) cannot be read."""
+
+    page: int
+    low: bytes
+    high: bytes | None
+    why: str
+    single: bool = False  # one record, with the key `low`; not a page of the tree
+
+
+@dataclass(slots=True)
+class Counted:
+    branch_pages: int = 0
+    leaf_pages: int = 0
+    overflow_pages: int = 0
+    entries: int = 0
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk over one tree. `seen` has the pages that any walk of this version of the file has reached."""
+
+    file: PageFile
+    name: str
+    database: Database
+    last_page: int
+    seen: set[int] = field(default_factory=set)
+    by_number: bool = False  # keys are numbers of the machine (the free list), not bytes
+    free: frozenset[int] = frozenset()  # pages that no tree may have
+    holes: list[Hole] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+
+    def leaves(self) -> Iterator[Leaf]:
+        root, depth = self.database.root, self.database.depth
+        if root == NO_ROOT:
+            if depth or self.database.entries:
+                self.holes.append(Hole(root, b"", None, "it has records, and no pages for them"))
+        elif not 0 < depth <= MAX_DEPTH:
+            self.holes.append(Hole(root, b"", None, f"its depth is said to be {depth}"))
+        else:
+            yield from self._below(root, depth, b"", None)
+
+    def last_key(self) -> bytes:
+        """The last key of the tree, read along its last pages only; empty when it has none."""
+        number, depth = self.database.root, self.database.depth
+        if number == NO_ROOT or not 0 < depth <= MAX_DEPTH:
+            return b""
+        for _ in range(depth - 1):
+            number = branch_children(self._page(number, BRANCH))[-1].page
+        nodes = leaf_nodes(self._page(number, LEAF))
+        return nodes[-1].key if nodes else b""
+
+    def value(self, node: Node) -> bytes:
+        """The value of a leaf node; BadPage when it is on overflow pages that cannot be read."""
+        if node.flags != BIG:
+            return node.value
+        return self.file.overflow(page_number(node.value), node.size)
+
+    def _below(self, number: int, depth: int, low: bytes, high: bytes | None) -> Iterator[Leaf]:
+        try:
+            if depth == 1:
+                yield self._leaf(number, self._nodes(number, low, high), low, high)
+                return
+            children = self._children(number, low, high)
+        except BadPage as bad:
+            self.holes.append(Hole(number, low, high, str(bad)))
+            return
+        self.counted.branch_pages += 1
+        starts = [low, *(child.key for child in children[1:])]
+        for child, start, end in zip(children, starts, [*starts[1:], high], strict=True):
+            yield from self._below(child.page, depth - 1, start, end)
+
+    def _nodes(self, number: int, low: bytes, high: bytes | None) -> list[Node]:
+        nodes = leaf_nodes(self._page(number, LEAF))
+        if not nodes and self.database.entries:
+            raise BadPage("it has no records")
+        self._check_order([node.key for node in nodes], low, high)
+        return nodes
+
+    def _children(self, number: int, low: bytes, high: bytes | None) -> list[Child]:
+        children = branch_children(self._page(number, BRANCH))
+        if children[0].key:
+            raise BadPage("its first child has a key")
+        self._check_order([child.key for child in children[1:]], low, high)
+        return children
+
+    def _page(self, number: int, kind: int) -> bytes:
+        if not FIRST_PAGE <= number <= self.last_page:
+            raise BadPage(f"there is no page {number} in this file")
+        if number in self.seen:
+            raise BadPage("another part of the file has this page too")
+        if number in self.free:
+            raise BadPage("the free list has it")
+        page = self.file.checked(number)
+        if kind_of(page) != kind:
+            wanted = "branch" if kind == BRANCH else "leaf"
+            raise BadPage(f"it should be a {wanted} page, but its flags are {kind_of(page):#x}")
+        self.seen.add(number)
+        return page
+
+    def _check_order(self, names: list[bytes], low: bytes, high: bytes | None) -> None:
+        """Keys ascend and are inside the range that the page above gives them."""
+        if self.by_number:
+            _check_numbers(names)
+            return
+        if not all(map(lt, names, islice(names, 1, None))):
+            raise BadPage("its keys do not ascend")
+        if names and (names[0] < low or (high is not None and names[-1] >= high)):
+            raise BadPage("it has keys that belong to another page")
+
+    def _leaf(self, number: int, nodes: list[Node], low: bytes, high: bytes | None) -> Leaf:
+        self.counted.leaf_pages += 1
+        self.counted.entries += len(nodes)
+        kept = [node for node in nodes if node.flags != BIG or self._take_overflow(node)]
+        return Leaf(number, kept, low, high)
+
+    def _take_overflow(self, node: Node) -> bool:
+        """Count the overflow pages of a node; a hole for its key when they are damaged."""
+        first = page_number(node.value)
+        try:
+            if not FIRST_PAGE <= first <= self.last_page:
+                raise BadPage(f"there is no page {first} in this file")
+            count = self.file.overflow_count(first, node.size)
+            pages = range(first, first + count)
+            if first + count > self.last_page + 1 or not self.seen.isdisjoint(pages):
+                raise BadPage("another part of the file has this page too")
+            if not self.free.isdisjoint(pages):
+                raise BadPage("the free list has it")
+        except BadPage as bad:
+            self.holes.append(Hole(first, node.key, node.key + b"\0", str(bad), single=True))
+            return False
+        self.seen.update(pages)
+        self.counted.overflow_pages += count
+        return True
+
+
+def _check_numbers(names: list[bytes]) -> None:
+    if any(len(name) != 8 for name in names):
+        raise BadPage("a key of the free list has a wrong length")
+    numbers = [page_number(name) for name in names]
+    if any(one >= other for one, other in pairwise(numbers)):
+        raise BadPage("its keys do not ascend")

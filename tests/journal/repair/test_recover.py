@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, verify
+from journal import Journal
 from journal.environment import Databases
 from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NoJournal
 from journal.files import identity
 from journal.files.data_file import DATA
-from journal.pages.audit import newest_meta
-from journal.pages.layout import PageFile, database_of
-from journal.pages.tree import Walk
-from journal.recovery.recover import Recovered, recover
+from journal.files.pages import PageFile, Walk, database_of
+from journal.repair import verify
+from journal.repair.recover import Recovered, recover
 from tests.journal.model import Model, ram
 from tests.robustness.sample_journal import TYPES, Name, Sample, make_sample
 
@@ -38,7 +37,7 @@ def folder() -> Iterator[Path]:
 def roots(folder: Path) -> dict[str, int]:
     """The root page of each database."""
     file = PageFile(folder / DATA)
-    meta = newest_meta(file)
+    meta = file.newest_meta()
     (leaf,) = Walk(file, "main", meta.main, meta.last_page).leaves()
     file.close()
     return {node.key.decode(): database_of(node).root for node in leaf.nodes}

@@ -14,17 +14,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import keys, records, verify
+from journal import keys, records
 from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
 from journal.files import identity
 from journal.files.data_file import DATA, LOCK
 from journal.files.identity import Identity
+from journal.files.pages import PageFile
 from journal.log import LAYOUT, Journal
-from journal.pages.audit import describe
-from journal.pages.layout import PageFile
 from journal.records import Event
-from journal.recovery.decide import Kept, Plan, decide
-from journal.recovery.survey import Strays, find_strays, read_meta, survey
+from journal.repair import verify
+from journal.repair.damaged_file import Strays, find_strays, read_meta, survey
+from journal.repair.plan import Kept, Plan, decide
+from journal.repair.verify import describe
 from journal.transfer import temporary_folder
 
 LOCKS = (LOCK, DATA)
@@ -63,19 +64,10 @@ def recover(damaged: Path, path: Path, dialect: str | None = None) -> Recovered:
         raise JournalExists(path)
     if not (damaged / DATA).exists():
         raise NoJournal(damaged)
-    with _kept_from_servers(damaged), _opened(damaged / DATA) as file:
+    with _kept_from_servers(damaged), PageFile(damaged / DATA) as file:
         found = Findings(file, damaged, dialect)
         with temporary_folder(path) as building:
             return _build(file, found, building)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[PageFile]:
-    file = PageFile(path)
-    try:
-        yield file
-    finally:
-        file.close()
 
 
 @contextmanager
@@ -141,7 +133,7 @@ class Findings:
         types = {number: name for name, number in self.types.items()}
         return [
             f"page {hole.page} ({name}): {hole.why}: {describe(name, hole, types)}"
-            for name, holes in self.trees.ranges.items()
+            for name, holes in self.trees.holes.items()
             for hole in holes
         ]
 

@@ -1,4 +1,4 @@
-"""Reads everything that a damaged file still has: the records of its newest readable version.
+"""Reads everything that a damaged file still has: the records of its newest readable version, and others beside them.
 
 Which version that is: the newer meta page, if both are as LMDB writes them, and what it leads to is complete.
 Otherwise the best of all that the file has: either meta page, or a page with the records of all databases that no
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,32 +20,28 @@ from zlib import crc32
 import msgpack
 
 from journal import keys, records
-from journal.environment import Databases
 from journal.errors import Damaged, NewerLayout
-from journal.pages.audit import MAIN, meta_faults
-from journal.pages.layout import (
+from journal.files.meta_pages import LEAF, OVERFLOW, Database, MetaPage
+from journal.files.pages import (
     BIG,
     FIRST_PAGE,
     HEADER,
-    LEAF,
-    OVERFLOW,
+    MAX_KEY,
+    NODE_SIZE,
     SUBDATABASE,
     BadPage,
-    Database,
-    Meta,
+    Hole,
+    Leaf,
     Node,
     PageFile,
-    database_of,
+    Walk,
     free_pages,
     kind_of,
     leaf_nodes,
-    overflow_size,
     page_number,
-    stray_nodes,
 )
-from journal.pages.tree import Hole, Holes, Leaf, Walk
-
-NAMES = Databases._fields
+from journal.files.structure import MAIN
+from journal.repair.verify import NAMES, databases_on, meta_faults
 
 
 class Place(NamedTuple):
@@ -62,7 +59,6 @@ class FoundEvent(NamedTuple):
     key: bytes  # of the object in state
     previous: int
     removed: bool
-    time: int
     place: Place
 
 
@@ -79,6 +75,24 @@ class FoundLink(NamedTuple):
     removed: bool | None
 
 
+class Holes:
+    """The holes of a tree, for many lookups."""
+
+    def __init__(self, holes: list[Hole]) -> None:
+        self._holes = sorted(holes, key=lambda hole: hole.low)
+        self._lows = [hole.low for hole in self._holes]
+
+    def __bool__(self) -> bool:
+        return bool(self._holes)
+
+    def __iter__(self) -> Iterator[Hole]:
+        return iter(self._holes)
+
+    def has(self, key: bytes) -> bool:
+        at = bisect_right(self._lows, key) - 1
+        return at >= 0 and ((high := self._holes[at].high) is None or key < high)
+
+
 @dataclass(slots=True)
 class Trees:
     """The records of one version of the file. A key that is in no hole and has no record did not exist."""
@@ -90,7 +104,6 @@ class Trees:
     objects: dict[int, bytes] = field(default_factory=dict)  # by_object: offset -> key
     meta: dict[bytes, bytes] = field(default_factory=dict)
     holes: dict[str, Holes] = field(default_factory=dict)
-    ranges: dict[str, list[Hole]] = field(default_factory=dict)  # the same, for reports
     read: set[int] = field(default_factory=set)  # pages whose records were all right
     transaction: int = 0
 
@@ -100,7 +113,7 @@ class Trees:
 
     @property
     def damaged(self) -> bool:
-        return any(self.ranges.values())
+        return any(self.holes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ def survey(file: PageFile, transaction: int = 0) -> tuple[Trees, bool]:
     return max(read, key=lambda trees: (not trees.damaged, trees.head, trees.transaction)), False
 
 
-def _trusted(file: PageFile, metas: list[Meta], found: list[Roots], transaction: int) -> bool:
+def _trusted(file: PageFile, metas: list[MetaPage], found: list[Roots], transaction: int) -> bool:
     if any(True for meta in metas for _ in meta_faults(file, meta)) or not found[-1].complete:
         return False
     older, newer = metas
@@ -159,35 +172,23 @@ def _newest_event(file: PageFile, roots: Roots) -> int | None:
 def _nothing() -> Trees:
     everything = Hole(0, b"", None, "neither meta page leads to the databases")
     trees = Trees("no version can be read")
-    for name in NAMES:
-        trees.ranges[name] = [everything]
-        trees.holes[name] = Holes([everything])
+    trees.holes = {name: Holes([everything]) for name in NAMES}
     return trees
 
 
-def _roots_of(file: PageFile, meta: Meta) -> Roots:
+def _roots_of(file: PageFile, meta: MetaPage) -> Roots:
     last_page = min(meta.last_page, file.pages)
     seen: set[int] = set()
     walk = Walk(file, MAIN, meta.main, last_page, seen)
     databases: dict[str, Database] = {}
     for leaf in walk.leaves():
-        databases |= _databases_on(leaf.nodes)
+        databases |= databases_on(leaf.nodes)
     free = _free_list(file, meta, last_page, seen)
     source = f"meta page {meta.slot}, transaction {meta.transaction}"
     return Roots(source, databases, last_page, meta.transaction, free, frozenset(seen))
 
 
-def _databases_on(nodes: list[Node]) -> dict[str, Database]:
-    found: dict[str, Database] = {}
-    for node in nodes:
-        try:
-            found[node.key.decode()] = database_of(node)
-        except (BadPage, UnicodeDecodeError):
-            continue
-    return found
-
-
-def _free_list(file: PageFile, meta: Meta, last_page: int, seen: set[int]) -> frozenset[int]:
+def _free_list(file: PageFile, meta: MetaPage, last_page: int, seen: set[int]) -> frozenset[int]:
     """The free pages; none when the free list is damaged, because then it proves nothing."""
     walk = Walk(file, "free", meta.free, last_page, set(seen), by_number=True)
     free: set[int] = set()
@@ -211,7 +212,7 @@ def _stray_roots(file: PageFile) -> Iterator[Roots]:
         except BadPage:
             continue
         if all(node.flags == SUBDATABASE for node in nodes):
-            yield Roots(f"the databases on page {number}", _databases_on(nodes), file.pages - 1)
+            yield Roots(f"the databases on page {number}", databases_on(nodes), file.pages - 1)
 
 
 def read_trees(file: PageFile, roots: Roots) -> Trees:
@@ -222,8 +223,7 @@ def read_trees(file: PageFile, roots: Roots) -> Trees:
     for name in NAMES:
         walk = Walk(file, name, roots.databases[name], roots.last_page, seen, free=roots.free)
         doubtful = [hole for leaf in walk.leaves() if (hole := reader.leaf(walk, leaf)) is not None]
-        trees.ranges[name] = [*walk.holes, *doubtful]
-        trees.holes[name] = Holes(trees.ranges[name])
+        trees.holes[name] = Holes([*walk.holes, *doubtful])
     return trees
 
 
@@ -301,12 +301,13 @@ def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
     name = keys.find_object(event.type_id, event.namespace, event.name)
     if name is None:
         raise Damaged(f"event {offset} is of an object without a name")
-    return FoundEvent(offset, name, event.previous, event.removed, event.time, place)
+    return FoundEvent(offset, name, event.previous, event.removed, place)
 
 
 MAX_VALUE = 64 << 20  # no record is larger
 _VERSIONS = re.compile(rb'"resourceVersion":"([0-9]{1,20})"')
 _EVENT_LEAD = struct.Struct(">BI")
+_NODE, _OVERFLOW = struct.Struct("<HHHH"), struct.Struct("<QHHI")  # `journal.files.pages` has the layout
 
 
 @dataclass(slots=True)
@@ -352,7 +353,24 @@ def _nodes(page: bytes) -> Iterator[Node]:
             return
         except BadPage:
             pass
-    yield from stray_nodes(page)
+    yield from _stray_nodes(page)
+
+
+def _stray_nodes(page: bytes) -> Iterator[Node]:
+    """Everything in a page that may be a leaf node, for a page whose header or positions are damaged.
+
+    Most of what this yields is not a node: only a checksum can tell.
+    """
+    end = len(page)
+    for position in range(HEADER, end - NODE_SIZE, 2):
+        low, high, flags, key_size = _NODE.unpack_from(page, position)
+        size = low | high << 16
+        value = position + NODE_SIZE + key_size
+        stored = 8 if flags == BIG else size
+        if flags in (0, BIG) and 0 < key_size <= MAX_KEY and value + stored <= end:
+            yield Node(
+                page[position + NODE_SIZE : value], page[value : value + stored], flags, size, position
+            )
 
 
 def _add(file: PageFile, number: int, node: Node, found: Strays) -> None:
@@ -390,7 +408,8 @@ def _add_long_event(file: PageFile, number: int, page: bytes, found: Strays) -> 
 
     The checksum covers the key, so it proves which of the numbers in the text is the right one.
     """
-    size = min(overflow_size(page, file.page_size), MAX_VALUE)
+    pages: int = _OVERFLOW.unpack_from(page)[3]
+    size = min(pages * file.page_size - HEADER, MAX_VALUE)
     value = file.bytes_at(number, HEADER, size)
     length = _packed_length(value[_EVENT_LEAD.size :])
     if not length:

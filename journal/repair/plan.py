@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from journal import keys
-from journal.recovery.survey import FoundLink, FoundRow, Place, Strays, Trees
+from journal.repair.damaged_file import FoundLink, FoundRow, Place, Strays, Trees
 
 
 class Kept(NamedTuple):

@@ -1,0 +1,330 @@
+"""Checks that a journal holds what was written: every page of its file, then every record.
+
+The command line calls it, in a process of its own, because it holds a read transaction for as long as it takes, and
+LMDB may die on a damaged file. `verify_structure` reads the pages without LMDB. `verify` reads every record once and
+compares state and counts with a replay of all events, and with a second replay from the newest snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import lmdb
+
+from journal import history, keys, records, snapshots, state
+from journal.environment import Databases, PageError
+from journal.errors import Damaged, NewerLayout, NoJournal, NotAJournal
+from journal.files.data_file import DATA
+from journal.files.meta_pages import MAGIC, META, NO_ROOT, VERSION, Database, MetaPage
+from journal.files.pages import (
+    FIRST_PAGE,
+    BadPage,
+    Hole,
+    Node,
+    PageFile,
+    Walk,
+    database_of,
+)
+from journal.files.structure import FREE, FREE_FLAGS, LARGEST_FILE, MAIN, Audit, Damage, audit, pinned_meta
+from journal.records import Event, Link, decode_event, printable
+from journal.replay import Offsets, fold
+from journal.tail import check_indexed, link_of
+from journal.transaction import ReadTransaction
+
+NAMES = Databases._fields
+SHOWN = 20  # differences that a report lists; a damaged journal may have millions
+STEP = 10_000  # records between two calls of the progress callback
+
+Progress = Callable[[int], None]  # how many records were read
+PageProgress = Callable[[int, int], None]  # how many pages were read, and how many there are
+
+
+# The structure.
+
+
+def verify_structure(path: Path, progress: PageProgress) -> Audit:
+    """Check every page of the file in a folder, which may be that of a running server."""
+    with open_pages(path) as file, _pinned(path, file) as pinned:
+        meta = pinned or file.newest_meta()
+        types = _types(file, meta)
+        found = audit(
+            file,
+            NAMES,
+            meta,
+            lambda read: progress(read, file.pages),
+            lambda name, hole: _meaning(name, hole, types),
+        )
+        found.damage[:0] = meta_problems(file)
+    found.damage += [Damage(None, MAIN, f"there is no database {name}") for name in found.missing]
+    return found
+
+
+def open_pages(path: Path) -> PageFile:
+    try:
+        file = PageFile(path / DATA)
+    except FileNotFoundError:
+        raise NoJournal(path) from None
+    if not file.size:
+        file.close()
+        raise NotAJournal(path, f"{DATA} is empty")
+    return file
+
+
+@contextmanager
+def _pinned(path: Path, file: PageFile) -> Iterator[MetaPage | None]:
+    """The meta page of a read transaction; None where LMDB cannot begin one."""
+    try:
+        environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=0, readahead=False)
+    except lmdb.Error:
+        yield None
+        return
+    try:
+        with pinned_meta(environment, file) as meta:
+            yield meta
+    finally:
+        environment.close()
+
+
+def meta_problems(file: PageFile) -> Iterator[Damage]:
+    """What is wrong with the two meta pages by themselves."""
+    one, other = file.metas()
+    for meta in (one, other):
+        for what in meta_faults(file, meta):
+            yield Damage(meta.slot, "", what, "LMDB may use an older version of the file, or none")
+    distance = abs(one.transaction - other.transaction)
+    if distance > 1:
+        text = f"the meta pages are of the transactions {one.transaction} and {other.transaction}"
+        yield Damage(0, "", text, "one of them is wrong, because a commit writes them in turn")
+
+
+def meta_faults(file: PageFile, meta: MetaPage) -> Iterator[str]:
+    """Sentences about one meta page."""
+    if meta.flags != META or meta.number != meta.slot:
+        yield "its header is not that of a meta page"
+    if meta.magic != MAGIC or meta.version != VERSION:
+        yield "it does not begin like a meta page of LMDB"
+    if meta.free.pad != file.page_size:
+        yield f"it says that pages have {meta.free.pad} bytes, and they have {file.page_size}"
+    if meta.free.flags not in FREE_FLAGS or meta.main.flags or meta.main.pad:
+        yield "the flags of its databases are wrong"
+    if meta.address:
+        yield f"it asks for the address {meta.address:#x}"
+    if meta.transaction and meta.transaction % 2 != meta.slot:
+        yield f"transaction {meta.transaction} never writes this meta page"
+    if (
+        meta.last_page < 1
+        or meta.last_page > LARGEST_FILE
+        or (meta.last_page + 1) * file.page_size > meta.map_size
+    ):
+        yield f"it says that the last page is {meta.last_page}, in a map of {meta.map_size} bytes"
+    for root in (meta.free.root, meta.main.root):
+        if root != NO_ROOT and not FIRST_PAGE <= root <= meta.last_page:
+            yield f"it says that a tree begins at page {root}"
+
+
+def databases_on(nodes: list[Node]) -> dict[str, Database]:
+    """The databases whose records are on a page, without those that are damaged."""
+    found: dict[str, Database] = {}
+    for node in nodes:
+        try:
+            found[node.key.decode()] = database_of(node)
+        except (BadPage, UnicodeDecodeError):
+            continue
+    return found
+
+
+def _types(file: PageFile, meta: MetaPage) -> dict[int, str]:
+    """The names of the types by their numbers, as far as they can be read."""
+    found: dict[int, str] = {}
+    for main in Walk(file, MAIN, meta.main, meta.last_page).leaves():
+        database = databases_on(main.nodes).get("meta")
+        if database is not None:
+            for leaf in Walk(file, "meta", database, meta.last_page).leaves():
+                named = keys.types_in({node.key: node.value for node in leaf.nodes})
+                found |= {number: name for name, number in named.items()}
+    return found
+
+
+def _meaning(name: str, hole: Hole, types: dict[int, str]) -> str:
+    if name == FREE:
+        return "the next writes could overwrite pages that are in use"
+    if name == MAIN:
+        return "databases cannot be found"
+    return f"{describe(name, hole, types)} cannot be read"
+
+
+def describe(database: str, hole: Hole, types: dict[int, str]) -> str:
+    """Which records a hole is about: events 12 to 40, objects from configmaps default/a on, ..."""
+    words = {
+        "events": "events",
+        "state": "objects",
+        "by_type": "the index by type",
+        "by_object": "the index by object",
+        "counts": "counts",
+        "snapshots": "snapshots",
+    }
+    if database == "meta":
+        return "the names of types, the dialect and the retention floor"
+    what = words.get(database, database)
+    if hole.single:
+        return f"{what} {_printable(database, hole.low, types)}"
+    low = f" from {_printable(database, hole.low, types)}" if hole.low else " from the first"
+    high = f" up to {_printable(database, hole.high, types)}" if hole.high is not None else " to the last"
+    return what + low + high
+
+
+def _printable(database: str, key: bytes, types: dict[int, str]) -> str:
+    if database in ("events", "snapshots"):
+        return str(int.from_bytes(key[:8].ljust(8, b"\0"), "big"))
+    number = int.from_bytes(key[:2].ljust(2, b"\0"), "big")
+    name = types.get(number, f"type {number}")
+    rest = key[2:]
+    if database == "by_type":
+        return f"{name} {int.from_bytes(rest[:8].ljust(8, bytes(1)), 'big')}"
+    if database == "by_object" and len(rest) > 9:
+        rest, offset = rest[:-9], int.from_bytes(rest[-8:], "big")
+        return f"{name} {rest.replace(bytes(1), b'/').decode(errors='backslashreplace')} {offset}"
+    return f"{name} {rest.replace(bytes(1), b'/').decode(errors='backslashreplace')}"
+
+
+# The records.
+
+
+@dataclass(slots=True)
+class Report:
+    """What `verify` found. `differences` lists the first ones, as sentences; `wrong` counts all."""
+
+    events: int = 0
+    rows: int = 0
+    snapshots: int = 0
+    wrong: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        return not self.wrong
+
+    def add(self, what: str) -> None:
+        self.wrong += 1
+        if len(self.differences) < SHOWN:
+            self.differences.append(what)
+
+
+def verify(reading: ReadTransaction, progress: Progress | None = None) -> Report:
+    """Check every record, index and count."""
+    run = _Run(reading, progress)
+    try:
+        run.run()
+    except PageError as damage:
+        run.report.add(f"the structure of the LMDB file is damaged ({damage}); the rest was not read")
+    return run.report
+
+
+class _Run:
+    def __init__(self, reading: ReadTransaction, progress: Progress | None) -> None:
+        self._reading, self._databases = reading, reading.databases
+        self._progress = progress
+        self._read = 0
+        self.report = Report()
+
+    def run(self) -> None:
+        offsets = self._replayed()
+        self._check_sizes()
+        self._check_rows(offsets)
+        self._check_counts(offsets)
+        self._check_snapshot(offsets)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except Damaged as damage:
+            self.report.add(damage.what)
+        except NewerLayout as newer:
+            self.report.add(str(newer))
+
+    def _step(self) -> None:
+        self._read += 1
+        if self._progress is not None and self._read % STEP == 0:
+            self._progress(self._read)
+
+    def _replayed(self) -> Offsets:
+        """Check every event, and replay them to the latest state."""
+        offsets: Offsets = {}
+        time = 0
+        for key, value in self._reading.txn.cursor(self._databases.events):
+            self._step()
+            self.report.events += 1
+            with self._reporting():
+                event = decode_event(keys.offset_of(key), value)
+                link = link_of(event)
+                self._check_order(event, link, time, offsets)
+                time = event.time
+                fold(offsets, (link,))
+                check_indexed(self._reading, link)
+        return offsets
+
+    def _check_order(self, event: Event, link: Link, time: int, offsets: Offsets) -> None:
+        if event.time < time:
+            self.report.add(f"event {event.offset} is earlier than the one before it")
+        # Up to the floor only one event of each object is left; the event before it is gone.
+        if event.offset > self._reading.floor and event.previous != offsets.get(link.key, 0):
+            self.report.add(f"event {event.offset} does not follow the state of {printable(link.key)}")
+
+    def _check_sizes(self) -> None:
+        """Every event is in both indexes, so as many entries as events means that they hold nothing else."""
+        for name, database in (("type", self._databases.by_type), ("object", self._databases.by_object)):
+            entries = self._reading.txn.stat(database)["entries"]
+            if entries != self.report.events:
+                text = f"the index by {name} has {entries} entries for {self.report.events} events"
+                self.report.add(text)
+
+    def _check_rows(self, offsets: Offsets) -> None:
+        left = dict(offsets)
+        for key, value in self._reading.txn.cursor(self._databases.state):
+            self._step()
+            self.report.rows += 1
+            expected = left.pop(bytes(key), 0)
+            with self._reporting():
+                self._check_row(bytes(key), expected, records.decode_row(bytes(key), value))
+        for key in left:
+            self.report.add(f"the state of {printable(key)} is missing")
+
+    def _check_row(self, key: bytes, expected: int, row: tuple[int, bytes, bytes]) -> None:
+        if row[0] != expected:
+            raise Damaged(
+                f"the state of {printable(key)} is that of event {row[0]}, a replay says {expected}"
+            )
+        event = self._reading.event_of(key, expected)
+        if (event.facts, event.body) != row[1:]:
+            raise Damaged(f"the state of {printable(key)} is not what event {expected} says")
+
+    def _check_counts(self, offsets: Offsets) -> None:
+        expected = Counter(scope for key in offsets for scope in keys.scopes_of(key))
+        stored = map(bytes, self._reading.txn.cursor(self._databases.counts).iternext(values=False))
+        for scope in sorted({*stored, *expected}):
+            with self._reporting():
+                counted = state.count(self._reading.txn, self._databases.counts, scope)
+                if counted != expected[scope]:
+                    where = printable(scope)
+                    text = f"{counted} objects are counted in {where}, a replay says {expected[scope]}"
+                    raise Damaged(text)
+
+    def _check_snapshot(self, offsets: Offsets) -> None:
+        """A replay from the newest snapshot must lead to the same state."""
+        self.report.snapshots = len(snapshots.finished(self._reading))
+        base = snapshots.newest(self._reading)
+        with self._reporting():
+            if base and self._from_snapshot(base) != offsets:
+                raise Damaged(f"a replay from the snapshot at {base} leads to another state")
+
+    def _from_snapshot(self, base: int) -> Offsets:
+        rebuilt: Offsets = {}
+        for type_id in self._reading.written_types():
+            start = snapshots.load(self._reading, base, type_id)
+            rebuilt |= fold(start, history.links(self._reading, type_id, base, self._reading.head))
+        return rebuilt
