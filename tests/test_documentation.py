@@ -51,6 +51,18 @@ def _anchors(page: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+def test_first_page_is_short_and_linked_first() -> None:
+    assert len((DOCS / "start-here.md").read_text().split()) <= 600
+    assert _first_link(ROOT / "README.md", "## Read on") == "docs/start-here.md"
+    assert _first_link(DOCS / "architecture.md", "# Architecture") == "start-here.md"
+
+
+def _first_link(page: Path, heading: str) -> str:
+    found = _LINK.search(page.read_text().partition(f"{heading}\n")[2])
+    assert found
+    return found[1]
+
+
 def test_map_lists_every_folder_in_a_short_row_in_the_order_of_the_layers() -> None:
     page = (DOCS / "architecture.md").read_text()
     assert [row for row in page.splitlines() if row.startswith("|") and len(row) > 200] == []
